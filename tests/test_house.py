@@ -206,13 +206,13 @@ def test_rooms_import_each_other_by_the_front_door() -> None:
 
 def test_our_extension_costs_next_to_nothing_and_its_addresses_exist() -> None:
     text = (SOURCE.parents[1] / "pyproject.toml").read_text("utf-8")
-    declared = tomllib.loads(text)["project"]["entry-points"]["ragwright.parts"]
-    assert declared == {"ragwright": "ragwright.extension:PART"}
+    declared = tomllib.loads(text)["project"]["entry-points"]["ragwright.extensions"]
+    assert declared == {"ragwright": "ragwright.extension:EXTENSION"}
     path = SOURCE / "extension.py"
     names = {module for module, _, _ in imports(path, ast.parse(path.read_text("utf-8")))}
     assert names == {"__future__", "ragwright.core"}
     part = core.load_object(declared["ragwright"])
-    for kind in get_args(core.PartKind):
+    for kind in get_args(core.ExtensionKind):
         for address in getattr(part, kind).values():
             assert core.load_object(address) is not None
 

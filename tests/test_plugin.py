@@ -166,7 +166,7 @@ def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_
     (broken / "entry_points.txt").write_text(
         "[ragwright.commands]\nbroken = no_such_module:command\n"
         "tickets = no_such_module:hidden\n"
-        "[ragwright.parts]\nbroken = no_such_module:PART\n"
+        "[ragwright.extensions]\nbroken = no_such_module:EXTENSION\n"
     )
     planted = tmp_path / "desk" / "no_such_module.py"
     planted.write_text("raise SystemExit('a file of the folder was imported')")

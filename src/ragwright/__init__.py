@@ -6,7 +6,7 @@ first used.
 
 from typing import TYPE_CHECKING
 
-from ._late import late_names
+from ._late import load_late
 
 __version__ = "0.1.0"
 
@@ -31,7 +31,7 @@ __all__ = [
     "evaluate",
 ]
 
-__getattr__ = late_names(
+__getattr__ = load_late(
     __name__,
     {
         "core": "Answer Document Hit Persona RagwrightError",

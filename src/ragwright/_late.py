@@ -5,7 +5,7 @@ from importlib import import_module
 from sys import modules
 
 
-def late_names(package: str, files: Mapping[str, str]) -> Callable[[str], object]:
+def load_late(package: str, files: Mapping[str, str]) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package whose files are imported late.
 
     So that a package can be imported where an extra that one of its files needs is missing.

@@ -5,9 +5,9 @@ Nothing named here is imported before it is used.
 
 from __future__ import annotations
 
-from .core import Part
+from .core import Extension
 
-PART = Part(
+EXTENSION = Extension(
     "ragwright",
     sections={
         "audit": "ragwright.audit:AuditOptions",

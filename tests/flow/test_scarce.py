@@ -19,11 +19,11 @@ from ragwright.flow import (
     Chat,
     ChatReply,
     Claim,
-    Entry,
     Fetch,
     FetchReply,
     Flow,
     Replies,
+    ReplyEntry,
     Runner,
     RunnerOptions,
     _calls as calls,
@@ -41,11 +41,11 @@ def replies(tmp_path: Path) -> Iterator[Replies]:
     store.close()
 
 
-def entry(key: str, size: int = 10) -> Entry:
-    return Entry(key, "Chat", "m", "", b"x" * size, True, Usage(1, 5, 5), 15, 0.1, ())
+def entry(key: str, size: int = 10) -> ReplyEntry:
+    return ReplyEntry(key, "Chat", "m", "", b"x" * size, True, Usage(1, 5, 5), 15, 0.1, ())
 
 
-def written(store: Replies, *entries: Entry) -> list[BaseException | None]:
+def written(store: Replies, *entries: ReplyEntry) -> list[BaseException | None]:
     """Error of each, in order, put into the queue at one moment."""
     return [stored.exception() for stored in [store.put(each) for each in entries]]
 

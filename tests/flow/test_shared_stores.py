@@ -13,7 +13,7 @@ from flow_fakes import FakeChat, ask, user
 from forgetting import forget_at
 
 from ragwright.core import StoreError, Usage
-from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
+from ragwright.flow import Chat, Claim, Flow, Replies, ReplyEntry, Runner, RunRow, Runs, chat
 from ragwright.ledger import Place, SharedPlace
 
 pytestmark = pytest.mark.slow
@@ -55,12 +55,14 @@ def runs(place: Place) -> Iterator[Runs]:
     store.close()
 
 
-def entry(key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: str = "") -> Entry:
+def entry(
+    key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: str = ""
+) -> ReplyEntry:
     usage = Usage(1, 5, 5, 0.25)
-    return Entry(key, "Chat", "m", scope, text.encode(), True, usage, 15, 0.1, sources)
+    return ReplyEntry(key, "Chat", "m", scope, text.encode(), True, usage, 15, 0.1, sources)
 
 
-def put(store: Replies, *entries: Entry) -> None:
+def put(store: Replies, *entries: ReplyEntry) -> None:
     for each in entries:
         store.put(each).result(40)
 

@@ -21,7 +21,7 @@ from forgetting import forget_at
 from waiting import wait_until
 
 from ragwright.core import SchemaVersionError, StoreBusyError, StoreError, Usage
-from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
+from ragwright.flow import Chat, Claim, Flow, Replies, ReplyEntry, Runner, RunRow, Runs, chat
 from ragwright.ledger import Tables, open_cache, open_database
 
 HERE = Path(__file__).parent
@@ -41,11 +41,15 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
     store.close()
 
 
-def entry(key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: str = "") -> Entry:
-    return Entry(key, "Chat", "m", scope, text.encode(), True, Usage(1, 5, 5), 15, 0.1, sources)
+def entry(
+    key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: str = ""
+) -> ReplyEntry:
+    return ReplyEntry(
+        key, "Chat", "m", scope, text.encode(), True, Usage(1, 5, 5), 15, 0.1, sources
+    )
 
 
-def put(store: Replies, *entries: Entry) -> None:
+def put(store: Replies, *entries: ReplyEntry) -> None:
     for each in entries:
         store.put(each).result(10)
 

@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import StoreDamagedError, Usage, hash_erased_name, person_source
-from ragwright.flow import Entry
+from ragwright.flow import ReplyEntry
 from ragwright.ledger import ledger_tables
 
 MARK = "QXEVERYWHERE4711"
@@ -110,7 +110,9 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
 
 
 def store_reply(bench: Workbench, text: str, source: str = NAME) -> None:
-    entry = Entry("k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (source,))
+    entry = ReplyEntry(
+        "k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (source,)
+    )
     bench.project.replies.put(entry).result(10)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ragwright.core import GoldSpan, Row, Score, Usage
 from ragwright.experiment import Made, Objective, RowResult
 from ragwright.measure import aggregate
-from ragwright.report import Board, Entry, Subject
+from ragwright.report import Board, ScoredRun, Subject
 
 MEASURES = ("TokenF1", "Faithfulness")
 HOSTILE = (
@@ -69,10 +69,10 @@ def entry(
     rows: Sequence[RowResult],
     values: Mapping[str, object] | None = None,
     facts: Mapping[str, float] | None = None,
-) -> Entry:
+) -> ScoredRun:
     """An entry whose summaries are those of its rows."""
     columns = zip(*(row.scores for row in rows), strict=True) if rows else ()
-    return Entry(
+    return ScoredRun(
         name,
         tuple(aggregate(column) for column in columns),
         values=values or {},

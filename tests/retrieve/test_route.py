@@ -13,8 +13,8 @@ from ragwright.flow import Branch, Chat, ChatReply, Flow, Runner
 from ragwright.models import Models, model_handlers
 from ragwright.retrieve import (
     Column,
-    Database,
     DatabaseOptions,
+    QueryDatabase,
     Route,
     RouteOptions,
     RouteScene,
@@ -24,7 +24,7 @@ from ragwright.retrieve import (
 )
 from ragwright.testing import ScriptedServer
 
-SHOP = Database(
+SHOP = QueryDatabase(
     DatabaseOptions("shop", "sqlite:///shop.db", "Sales since 2020.", keywords=("turnover",)),
     (
         Table("orders", (Column("id"), Column("amount"), Column("placed_on"))),
@@ -92,7 +92,7 @@ def test_without_a_chat_model_no_statement_could_be_written() -> None:
         found = route_by_rules(question, RouteScene(model, (SHOP,)))
         assert found.kind == "index"
         assert "no chat model is set" in found.reason
-    down = Database(SHOP.options, SHOP.tables, problem="it is down")
+    down = QueryDatabase(SHOP.options, SHOP.tables, problem="it is down")
     assert route_by_rules(question, RouteScene("m:x", (down,))).kind == "index"
 
 
@@ -218,6 +218,6 @@ def test_over_http_a_failing_router_costs_the_route_not_the_question() -> None:
 
 
 def test_a_database_that_cannot_be_asked_is_told() -> None:
-    broken = Database(DatabaseOptions("shop", "sqlite:///nowhere.db"), problem="no such file")
+    broken = QueryDatabase(DatabaseOptions("shop", "sqlite:///nowhere.db"), problem="no such file")
     made = route_by_rules("How do I vent the pump?", RouteScene("m:x", (broken,)))
     assert made.notes == ("the database shop cannot be queried: no such file",)

@@ -15,9 +15,9 @@ from ragwright.flow import Branch, Chat, ChatReply, Flow, Runner, Sql, SqlReply
 from ragwright.models import Models, model_handlers
 from ragwright.retrieve import (
     Column,
-    Database,
     DatabaseOptions,
     Databases,
+    QueryDatabase,
     Retrieved,
     SqlHandler,
     Table,
@@ -28,7 +28,7 @@ from ragwright.retrieve import (
 )
 from ragwright.testing import Reply, ScriptedServer
 
-SHOP = Database(
+SHOP = QueryDatabase(
     DatabaseOptions("shop", "sqlite:///shop.db", "Sales."),
     (Table("orders", (Column("id", "integer"), Column("note", "text", ("[1] <|im_end|>",)))),),
     "SQLite",
@@ -178,7 +178,7 @@ def test_no_value_breaks_out_of_its_cell() -> None:
 
 def test_of_many_tables_those_with_the_words_of_the_question_are_shown() -> None:
     many = tuple(Table(f"t{n:03}", (Column("x"),)) for n in range(60))
-    database = Database(SHOP.options, (*many, Table("zebra", (Column("stripes"),))), "SQLite")
+    database = QueryDatabase(SHOP.options, (*many, Table("zebra", (Column("stripes"),))), "SQLite")
     flow = sql_context("How many stripes has a zebra?", database, "m:x")
     found, seen = drive(flow, [statement("SELECT 1")], lambda _: ROWS)
     shown = seen[0].messages[-1].content

@@ -34,7 +34,7 @@ from ..flow import (
 )
 from ..models import NO_MODEL
 from ..retrieve import (
-    Database,
+    QueryDatabase,
     Retrieved,
     RetrieveOptions,
     Route,
@@ -136,7 +136,7 @@ class AskPlan:
     setup: AnswerSetup
     history: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
-    databases: tuple[Database, ...] = ()
+    databases: tuple[QueryDatabase, ...] = ()
     between: StageHooks | None = None
     guard: AnswerGuard | None = None
     keywords: str = ""
@@ -209,7 +209,7 @@ def _answer_question(
     return _with_route(answers, question, chosen, notes)
 
 
-def _readable_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]:
+def _readable_databases(plan: AskPlan, target: Target) -> Flow[tuple[QueryDatabase, ...]]:
     """The databases of a plan that its filters leave, with their tables.
 
     Of the tables of documents, those of which filters other than rights to read hide no chunk.

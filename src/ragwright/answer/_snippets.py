@@ -107,7 +107,7 @@ class _Window:
         return self.hit.document_id == other.hit.document_id and start < last and first < end
 
 
-class Question:
+class QuestionWords:
     """The content words of a question, each with its tokens and its weight.
 
     Args:
@@ -193,7 +193,7 @@ class Question:
         return weight / (weight + lacks or 1.0)
 
 
-def snippets_of(question: Question, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
+def snippets_of(question: QuestionWords, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
     """The best sections of the first passages, entries of the question's codes first."""
     windows = [w for at, hit in enumerate(hits[:_PASSAGES]) for w in _windows(question, hit, at)]
     windows.sort(key=lambda window: -round(window.order, 6))
@@ -205,7 +205,7 @@ def snippets_of(question: Question, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
     return tuple(_snippet(question, window) for window in chosen)
 
 
-def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
+def _windows(question: QuestionWords, hit: Hit, at: int) -> Iterator[_Window]:
     """The windows of each section of a passage, and the entries of the question's codes."""
     for entry in read_entries(hit.text) if question.codes else ():
         if entry.code.casefold() in question.codes:
@@ -226,7 +226,11 @@ def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
 
 
 def _best_window(
-    question: Question, hit: Hit, headings: tuple[str, ...], units: tuple[_Unit, ...], opens: float
+    question: QuestionWords,
+    hit: Hit,
+    headings: tuple[str, ...],
+    units: tuple[_Unit, ...],
+    opens: float,
 ) -> _Window:
     """The window of whole units that holds most; ``opens`` is what the first gains."""
     above = question.held(" ".join(headings))
@@ -253,7 +257,7 @@ def _length(units: Sequence[_Unit]) -> int:
     return units[-1].span.end - units[0].span.start + (len(header) + 1 if header else 0)
 
 
-def _snippet(question: Question, window: _Window) -> Snippet:
+def _snippet(question: QuestionWords, window: _Window) -> Snippet:
     """A window as it is shown: with the header of its table, and its best sentence marked."""
     hit, start, end = window.hit, window.units[0].span.start, window.units[-1].span.end
     lead = f"{window.units[0].header}\n".lstrip("\n")
@@ -279,7 +283,7 @@ def _snippet(question: Question, window: _Window) -> Snippet:
     )
 
 
-def _covered(question: Question, text: str, span: Span) -> float:
+def _covered(question: QuestionWords, text: str, span: Span) -> float:
     return round(question.share(question.held(text[span.start : span.end])), 6)
 
 
@@ -413,9 +417,10 @@ def snippet_answer(
         hits: Passages, best first.
         terms: Terms of the question in the index.
         analyzer: That of the index.
-        threshold: What one passage must hold of the question's words (:meth:`Question.covered`).
+        threshold: Share of the question's words that one passage must hold
+            (:meth:`QuestionWords.covered`).
     """
-    asked = Question(question, terms, analyzer or Analyzer())
+    asked = QuestionWords(question, terms, analyzer or Analyzer())
     blank = Answer(question, "", persona.name, hits=tuple(hits), model=NO_MODEL)
     notes = (UNTAILORED,) if persona.name else ()
     texts = (" ".join((hit.title, *hit.headings, hit.text)) for hit in hits[:_PASSAGES])
@@ -446,7 +451,7 @@ def snippet_answer(
     )
 
 
-def _refusal(question: Question, hits: Sequence[Hit]) -> str:
+def _refusal(question: QuestionWords, hits: Sequence[Hit]) -> str:
     """The sentence of an abstention, with the words that are in no document."""
     absent = question.absent()
     reason = "No passage covers this question." if hits else "Nothing was found for this question."

@@ -63,7 +63,7 @@ MARKED = ("\ue010", "\ue011")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """Progress of some work.
 
     Attributes:
@@ -118,12 +118,12 @@ class _PacedLine:
     run had done.
     """
 
-    def __init__(self, line: Callable[[], str | Step]) -> None:
+    def __init__(self, line: Callable[[], str | ProgressStep]) -> None:
         self._line = line
-        self._last = Step(0, None, "")
+        self._last = ProgressStep(0, None, "")
         self._pace = Pace()
 
-    def __call__(self) -> str | Step:
+    def __call__(self) -> str | ProgressStep:
         step = self._line()
         if isinstance(step, str) or step.rate is not None:
             return step
@@ -224,7 +224,7 @@ class Console:
     @contextmanager
     def progress(
         self,
-        line: Callable[[], str | Step],
+        line: Callable[[], str | ProgressStep],
         warnings: Callable[[], Sequence[str]] = tuple,
         work: Callable[[], Progress] | None = None,
     ) -> Iterator[None]:
@@ -247,7 +247,7 @@ class Console:
 
     @contextmanager
     def _shown(
-        self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]]
+        self, line: Callable[[], str | ProgressStep], warnings: Callable[[], Sequence[str]]
     ) -> Iterator[None]:
         """Draw the line of progress while the block runs."""
         paced = _PacedLine(line)
@@ -306,7 +306,7 @@ def _has_colour(stream: Any) -> bool:
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
-def _drawn(step: str | Step, text: str) -> str:
+def _drawn(step: str | ProgressStep, text: str) -> str:
     """A line of progress, cut to the columns of the terminal, behind its bar."""
     room = shutil.get_terminal_size().columns - 1
     if isinstance(step, str) or not step.total or room <= _NARROWEST + _BAR:

@@ -7,7 +7,7 @@ import time
 from typer import Argument, Option
 
 from ..project import IngestProgress
-from ._console import EXIT_ERROR, Step
+from ._console import EXIT_ERROR, ProgressStep
 from ._flags import Flags, takes
 from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
 
@@ -35,7 +35,7 @@ def command(
     started = time.monotonic()
     shown: list[IngestProgress] = []
 
-    def line() -> str | Step:
+    def line() -> str | ProgressStep:
         return ingest_step(shown[0], bench.progress) if shown else "opening"
 
     with flags.open() as bench, console.progress(line, work=lambda: bench.progress):

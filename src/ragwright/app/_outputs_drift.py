@@ -10,7 +10,7 @@ from typer import Option
 
 from ..core import ConfigError, count_noun
 from ..jobs import NoticeSent
-from ..measure import Watched
+from ..measure import AnytimeMean
 from ..monitoring import (
     DriftReport,
     MeasureDrift,
@@ -147,7 +147,7 @@ def _row(drift: MeasureDrift) -> list[str]:
     return [drift.measure, *sides, str(drift.current.n), coverage]
 
 
-def _watched(watched: Watched) -> tuple[str, str]:
+def _watched(watched: AnytimeMean) -> tuple[str, str]:
     if watched.mean is None or watched.low is None or watched.high is None:
         return "", ""
     interval = f"{watched.low:.4f} .. {watched.high:.4f}"

@@ -14,7 +14,7 @@ from ..core import count_noun
 from ..drafting import RefreshOptions
 from ..project import IngestProgress
 from ..records import RefreshProgress, TableName
-from ._console import EXIT_ERROR, Step
+from ._console import EXIT_ERROR, ProgressStep
 from ._flags import Flags, takes
 from ._show import ingest_step
 from ._show_check import check_text
@@ -70,7 +70,7 @@ def refresh(
     started = time.monotonic()
     shown: list[RefreshProgress | IngestProgress] = []
 
-    def line() -> str | Step:
+    def line() -> str | ProgressStep:
         if not shown:
             return "opening"
         now = shown[-1]

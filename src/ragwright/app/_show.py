@@ -18,7 +18,7 @@ from ..ingest import failure_lines
 from ..project import Check, IngestForecast, IngestProgress, IngestReport
 from ..retrieve import Explanation, Retrieved
 from ..workbench import Workbench
-from ._console import MARKED, Console, Step, table, width
+from ._console import MARKED, Console, ProgressStep, table, width
 
 Counted: TypeAlias = tuple[int, int, str]
 """Finished amount, total and unit."""
@@ -308,7 +308,7 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
     return "\n".join(lines)
 
 
-def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
+def ingest_step(progress: IngestProgress, runner: Progress) -> ProgressStep:
     """Progress of an ingest: by the chunks to embed, else by bytes of local files or documents.
 
     The total of the chunks is known once all sources are read; until then it is the count so far.
@@ -333,7 +333,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     name = scans.current or progress.current
     # the end of a path identifies the file better than its beginning
     current = f"{'…' if len(name) > 36 else ''}{name[-36:]}, " if name else ""
-    return Step(
+    return ProgressStep(
         done,
         total,
         unit,
@@ -350,7 +350,7 @@ def show_progress(
     console: Console,
     bench: Workbench,
     counted: Callable[[], Counted] | None = None,
-    line: Callable[[], str | Step] | None = None,
+    line: Callable[[], str | ProgressStep] | None = None,
 ) -> AbstractContextManager[None]:
     """Show the progress of a project's runner while a block runs, with its warnings.
 
@@ -358,7 +358,7 @@ def show_progress(
     ``line`` the whole line, if it is another one.
     """
 
-    def step() -> Step:
+    def step() -> ProgressStep:
         rows = runner_step(bench.progress)
         if counted is None:
             return rows
@@ -369,13 +369,15 @@ def show_progress(
     return console.progress(line or step, lambda: bench.progress.warnings, lambda: bench.progress)
 
 
-def runner_step(progress: Progress) -> Step:
+def runner_step(progress: Progress) -> ProgressStep:
     """Progress of a run: by its rows, or by calls if no rows are known."""
     before = _wait_text(progress)
     counts = f"{progress.reused:,} reused, {progress.retries:,} retries"
     if not progress.total and not progress.finished:
-        return Step(progress.calls, None, "calls", cost=progress.cost, before=before, after=counts)
-    return Step(
+        return ProgressStep(
+            progress.calls, None, "calls", cost=progress.cost, before=before, after=counts
+        )
+    return ProgressStep(
         progress.finished,
         progress.total,
         progress.unit,

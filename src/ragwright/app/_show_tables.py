@@ -8,17 +8,17 @@ from typing import Any
 
 from ..drafting import RecordsReport
 from ..records import Manifest, RefreshProgress
-from ._console import Step, table
+from ._console import ProgressStep, table
 
 _CELL = 100
 """Longest cell of a row that is shown."""
 
 
-def refresh_step(progress: RefreshProgress) -> Step | str:
+def refresh_step(progress: RefreshProgress) -> ProgressStep | str:
     """Progress of a stage of a refresh, by its rows."""
     if not progress.done and not progress.total:
         return progress.stage
-    return Step(
+    return ProgressStep(
         progress.done,
         progress.total or None,
         "rows",

@@ -71,6 +71,22 @@ from ._errors import (
     UnhandledRequestError,
     UnsupportedSourceError,
 )
+from ._extensions import (
+    Addition,
+    Extension,
+    ExtensionKind,
+    addition,
+    addition_faults,
+    additions_of_others,
+    find_additions,
+    import_plugins_from,
+    list_own_additions,
+    load_addition,
+    load_object,
+    plugin_folder,
+    require,
+    spawning,
+)
 from ._groups import (
     CLOSED,
     EVERYONE,
@@ -93,22 +109,6 @@ from ._groups import (
 from ._mapping import Mapped, list_names, load_shipped_mapping, read_mapping, suggest_name
 from ._metadata import make_plain, meta_value
 from ._notebook import frame_of, html_table, shorten_text
-from ._parts import (
-    Addition,
-    Part,
-    PartKind,
-    addition,
-    addition_faults,
-    additions_of_others,
-    find_additions,
-    import_plugins_from,
-    list_own_additions,
-    load_addition,
-    load_object,
-    plugin_folder,
-    require,
-    spawning,
-)
 from ._records import (
     Answer,
     AnswerPromise,
@@ -183,6 +183,8 @@ __all__ = [
     "EmptySourceError",
     "EncryptedSourceError",
     "EngineError",
+    "Extension",
+    "ExtensionKind",
     "FetchError",
     "Filter",
     "FilterError",
@@ -209,8 +211,6 @@ __all__ = [
     "NamedOptions",
     "NoticeError",
     "Page",
-    "Part",
-    "PartKind",
     "PatternError",
     "Persona",
     "Placed",

@@ -12,7 +12,15 @@ from ..retrieve import Target
 from ._copies import copies_among
 from ._find import DraftPlan, Pool, check_biography, find_pool, settle_request
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._write import NEAR_COPY, DraftJob, Known, Written, partial_results, preview_calls, write_texts
+from ._write import (
+    NEAR_COPY,
+    DraftJob,
+    Known,
+    ModelDrafts,
+    partial_results,
+    preview_calls,
+    write_texts,
+)
 
 
 @dataclass(slots=True)
@@ -93,14 +101,14 @@ def _preview_batch(job: DraftJob) -> DraftBatch:
     return _batch_of(job, [preview_calls(model, job) for model in job.plan.models or ("",)])
 
 
-def _result_or_failure(model: str, outcome: Written | Exception) -> Written:
+def _result_or_failure(model: str, outcome: ModelDrafts | Exception) -> ModelDrafts:
     """Return the result of a model; an error of its prompt does not affect other models."""
-    if isinstance(outcome, Written):
+    if isinstance(outcome, ModelDrafts):
         return outcome
     if not isinstance(outcome, RagwrightError):
         raise outcome
     note = f"{model}: {type(outcome).__name__}: {outcome.what}"
-    return Written(model, notes=(note,), error=outcome)
+    return ModelDrafts(model, notes=(note,), error=outcome)
 
 
 def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
@@ -122,7 +130,7 @@ def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightEr
     return combined
 
 
-def _batch_of(job: DraftJob, results: Sequence[Written]) -> DraftBatch:
+def _batch_of(job: DraftJob, results: Sequence[ModelDrafts]) -> DraftBatch:
     prompts: list[DraftPrompt] = []
     texts: list[DraftText] = []
     notes = [*job.plan.notes, *job.pool.retrieved.notes]

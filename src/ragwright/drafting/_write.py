@@ -154,7 +154,7 @@ class DraftJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ModelDrafts:
     """Result of one model: its calls, its texts (``prompt`` counts within these calls), notes.
 
     ``error`` is the error of its first call, None if one succeeded.
@@ -219,7 +219,7 @@ class _SortedTexts:
     repeats: list[_ReceivedText] = field(default_factory=list)
 
 
-def write_texts(model: str, job: DraftJob) -> Flow[Written]:
+def write_texts(model: str, job: DraftJob) -> Flow[ModelDrafts]:
     """Write the texts of a model: the first calls, and one more round for missing or faulty texts.
 
     A failed call becomes a note; texts of a wrong length are replaced if the second calls return
@@ -250,7 +250,7 @@ def write_texts(model: str, job: DraftJob) -> Flow[Written]:
     return _result_of_model(model, [*first, *second], texts, _notes_of_model(model, notes))
 
 
-def partial_results(job: DraftJob, known: Known) -> list[Written]:
+def partial_results(job: DraftJob, known: Known) -> list[ModelDrafts]:
     """Return the results of each model if the work was stopped, from the calls with a reply.
 
     Args:
@@ -260,7 +260,7 @@ def partial_results(job: DraftJob, known: Known) -> list[Written]:
     return [result for writer in job.desks if (result := _partial_result(writer, known)).prompts]
 
 
-def _partial_result(writer: _DraftWriter, known: Known) -> Written:
+def _partial_result(writer: _DraftWriter, known: Known) -> ModelDrafts:
     finished = []
     for started in writer.started:
         if started.finished is None and (reply := known(started.call.request)) is not None:
@@ -284,11 +284,11 @@ def _notes_of_model(model: str, notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{model}: {note}" for note in notes)
 
 
-def preview_calls(model: str, job: DraftJob) -> Written:
+def preview_calls(model: str, job: DraftJob) -> ModelDrafts:
     """Return the first calls of a model, without making them."""
     writer = _DraftWriter(model, job)
     prompts = tuple(call.prompt for call in writer.first_calls())
-    return Written(
+    return ModelDrafts(
         model, prompts, notes=_notes_of_model(model, writer.notes) if model else tuple(writer.notes)
     )
 
@@ -544,7 +544,7 @@ def _result_of_model(
     calls: Sequence[_FinishedCall],
     kept: Sequence[_ReceivedText],
     notes: tuple[str, ...],
-) -> Written:
+) -> ModelDrafts:
     prompts = [call.prompt for call in calls]
     place = {id(prompt): position for position, prompt in enumerate(prompts)}
     prompt_places = [place[id(draft.prompt)] for draft in kept]
@@ -558,7 +558,7 @@ def _result_of_model(
     ]
     errors = [call.error for call in calls]
     error = errors[0] if errors and None not in errors else None
-    return Written(model, tuple(prompts), tuple(texts), notes, error)
+    return ModelDrafts(model, tuple(prompts), tuple(texts), notes, error)
 
 
 def split_usage(usage: Usage, count: int) -> list[Usage]:

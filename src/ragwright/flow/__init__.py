@@ -6,7 +6,7 @@ from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHa
 from ._jobs import Job, RunSummary, run_job
 from ._lanes import Lane, RetryPolicy
 from ._progress import Progress
-from ._replies import Claim, Entry, Replies
+from ._replies import Claim, Replies, ReplyEntry
 from ._requests import (
     INCOMPLETE,
     AskSystem,
@@ -42,7 +42,7 @@ from ._verbs import (
     Flow,
     Gather,
     PoolCall,
-    Reading,
+    ReplyCheck,
     Step,
     ask_system,
     branch,
@@ -77,7 +77,6 @@ __all__ = [
     "CompleteReply",
     "Embed",
     "EmbedReply",
-    "Entry",
     "Fetch",
     "FetchReply",
     "Flow",
@@ -96,9 +95,10 @@ __all__ = [
     "PoolCall",
     "Progress",
     "Range",
-    "Reading",
     "Replies",
     "Reply",
+    "ReplyCheck",
+    "ReplyEntry",
     "Request",
     "Rerank",
     "RerankReply",

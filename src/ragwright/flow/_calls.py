@@ -37,7 +37,7 @@ from ._context import RunnerOptions, Stopping
 from ._handlers import AnyHandler, SendHandler, may_stream
 from ._lanes import Lane, RetryPolicy, is_pushback
 from ._progress import Progress
-from ._replies import Claim, Entry, LaneFacts, Replies
+from ._replies import Claim, LaneFacts, Replies, ReplyEntry
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
 from ._spending import Budget, present_meter
 
@@ -108,7 +108,7 @@ class Listener:
             self.error = error
 
 
-class Caller:
+class CallRunner:
     """Makes calls through send handlers; lives on the runner's loop."""
 
     def __init__(
@@ -438,7 +438,7 @@ class Caller:
         self, key: Key, request: Request, lane: str, reply: Reply, seconds: float
     ) -> None:
         assert self.replies is not None
-        entry = Entry(
+        entry = ReplyEntry(
             key=key.text,
             kind=type(request).__name__,
             lane=lane,

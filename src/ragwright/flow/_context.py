@@ -31,7 +31,7 @@ from ._verbs import Branch
 
 
 @dataclass(slots=True)
-class Planned:
+class PlannedCall:
     """One call that would be made."""
 
     handler: SendHandler[Any, Any]
@@ -47,7 +47,7 @@ class Scenario:
     """
 
     name: str
-    planned: dict[Any, Planned] = field(default_factory=dict)
+    planned: dict[Any, PlannedCall] = field(default_factory=dict)
     branched: bool = False
     uncertain: int = 0
     reused: int = 0
@@ -79,7 +79,7 @@ class Scenario:
         """Note a call and return a stand-in for its reply; equal keys are one call."""
         name: Any = request if key is None else key
         if name not in self.planned:
-            self.planned[name] = Planned(handler, request, handler.lane(request))
+            self.planned[name] = PlannedCall(handler, request, handler.lane(request))
         self._touched.append(name)
         return _stand_in(request, str(name), handler.dimensions(request))
 

@@ -18,7 +18,7 @@ from ..core import (
     StoreUnreachableError,
     UnhandledRequestError,
 )
-from ._calls import Call, Caller, Key, Listener
+from ._calls import Call, CallRunner, Key, Listener
 from ._codec import decode, is_cached, reply_key
 from ._context import Context, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
@@ -26,7 +26,7 @@ from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
 from ._spending import Budget
-from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
+from ._verbs import Branch, Flow, Gather, PoolCall, ReplyCheck, Step
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ _STEPS_A_TURN = 64
 _MOST_REMEMBERED = 4096
 
 
-class Engine:
+class RunnerLoop:
     """Everything that runs on the loop; the Runner is its interface for other threads."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Engine:
         budget: Budget,
     ) -> None:
         self.options = options
-        self.caller = Caller(options, retry, replies, budget)
+        self.caller = CallRunner(options, retry, replies, budget)
         self._keeping = 0
         self._routes = routes
         self._replies = replies
@@ -124,7 +124,7 @@ class Engine:
             return await self._gather(step, context)
         if isinstance(step, Branch):
             return None if context.scenario is None else context.scenario.branch(step)
-        if isinstance(step, Reading):
+        if isinstance(step, ReplyCheck):
             if context.scenario is None:
                 self.caller.progress.read(step.model, step.problem)
             return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..core import Usage
-from ._calls import Caller, Estimate
+from ._calls import CallRunner, Estimate
 from ._context import Scenario
 from ._requests import Chat, Complete, Request
 
@@ -116,7 +116,7 @@ class Forecast:
         )
 
 
-def forecast_of(scenarios: Mapping[Estimate, Scenario], caller: Caller) -> Forecast:
+def forecast_of(scenarios: Mapping[Estimate, Scenario], caller: CallRunner) -> Forecast:
     """Sum the three scenarios."""
     sums = {name: _sum(name, scenario, caller) for name, scenario in scenarios.items()}
 
@@ -151,7 +151,7 @@ class _Sums:
     timed: bool = True
 
 
-def _sum(name: Estimate, scenario: Scenario, caller: Caller) -> _Sums:
+def _sum(name: Estimate, scenario: Scenario, caller: CallRunner) -> _Sums:
     sums = _Sums()
     lane_seconds: dict[str, float] = {}
     for plan in scenario.planned.values():

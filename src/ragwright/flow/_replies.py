@@ -50,7 +50,7 @@ _KEYS_OF_SOURCE = "SELECT key FROM reply_sources WHERE source = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReplyEntry:
     """A reply with its statistics, to be committed.
 
     A ``body`` that is slow to make is a function, called on the writer's thread.
@@ -211,12 +211,12 @@ class Replies:
 
         self._writer.submit(work)
 
-    def put(self, entry: Entry) -> Future[None]:
+    def put(self, entry: ReplyEntry) -> Future[None]:
         """Commit a reply; the future ends once it is on disk."""
         self.unkept += self._fresh is not None
         return self._writer.submit(partial(_write, entry))
 
-    def put_aside(self, entry: Entry) -> bool:
+    def put_aside(self, entry: ReplyEntry) -> bool:
         """Keep a reply in a file of this machine while a shared database is away."""
         if self._spill is not None:
             with suppress(StoreError):  # why the database is away says more
@@ -354,7 +354,7 @@ class Replies:
                 database.scrub(connection)
 
 
-def _write(entry: Entry, connection: Connection) -> None:
+def _write(entry: ReplyEntry, connection: Connection) -> None:
     usage = entry.usage
     body = entry.body if isinstance(entry.body, bytes) else entry.body()
     state = "done" if entry.reusable else "spent"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
 from ._context import Context, Outcome, RunnerOptions, Scenario, Stopping, TraceEntry
-from ._engine import Engine
+from ._engine import RunnerLoop
 from ._forecast import Forecast, forecast_of
 from ._handlers import Route
 from ._lanes import RetryPolicy
@@ -56,7 +56,9 @@ class Runner:
         self.options = options or RunnerOptions()
         self.replies = replies
         self.budget = budget or Budget()
-        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies, self.budget)
+        self._engine = RunnerLoop(
+            routes, self.options, retry or RetryPolicy(), replies, self.budget
+        )
         # a garbage-collected generator may re-enter while it is held
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -68,14 +68,14 @@ class PoolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReplyCheck:
     """Whether a reply of a model could be used (see :func:`reading`)."""
 
     model: str
     problem: str
 
 
-Step: TypeAlias = Request | Gather | Branch | PoolCall | Reading
+Step: TypeAlias = Request | Gather | Branch | PoolCall | ReplyCheck
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
@@ -254,7 +254,7 @@ def reading(model: str, problem: str = "") -> Flow[None]:
 
     If none of the first replies can be used, the user is warned while the run goes on.
     """
-    yield Reading(model, problem)
+    yield ReplyCheck(model, problem)
 
 
 def branch(low: int, expected: int, high: int) -> Flow[int | None]:

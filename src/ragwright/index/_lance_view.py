@@ -99,7 +99,7 @@ class _OpenState:
     near: VectorIndex | None
 
 
-def on_open_state(
+def use_open_state(
     method: Callable[Concatenate[LanceView, _OpenState, P], T],
 ) -> Callable[Concatenate[LanceView, P], T]:
     """Call a method of a view with its state, which is opened again if its files were replaced.
@@ -188,7 +188,7 @@ class LanceView(View):
         conditions = Conditions(pinned.chunks, pinned.values, pinned.live, totals.chunks)
         return _OpenState(pinned, conditions, corpus, near)
 
-    @on_open_state
+    @use_open_state
     def keyword_reply(
         self, state: _OpenState, text: str, k: int, filters: Sequence[Filter] = ()
     ) -> SearchReply:
@@ -207,7 +207,7 @@ class LanceView(View):
             return None
         return KeywordScoring(state.pinned.chunks, state.conditions, counts, state.corpus, where)
 
-    @on_open_state
+    @use_open_state
     def dense(
         self, state: _OpenState, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
     ) -> tuple[tuple[tuple[str, float], ...], ...]:
@@ -221,7 +221,7 @@ class LanceView(View):
             for query in queries
         )
 
-    @on_open_state
+    @use_open_state
     def approximation(self, state: _OpenState, k: int, filters: Sequence[Filter] = ()) -> str:
         """The note on :meth:`dense` with these arguments; empty if it is exact."""
         rows = state.conditions.hard(filters).rows
@@ -229,7 +229,7 @@ class LanceView(View):
             return ""
         return state.near.tuning(k, rows / state.corpus.rows).note
 
-    @on_open_state
+    @use_open_state
     def relaxed(
         self,
         state: _OpenState,
@@ -261,7 +261,7 @@ class LanceView(View):
             reply = climb(conditions, where, soft, ladder, scoring, k, relax)
         return replace(reply, terms=scoring.terms, notes=scoring.notes)
 
-    @on_open_state
+    @use_open_state
     def every(
         self, state: _OpenState, k: int, filters: Sequence[Filter] = (), after: str = ""
     ) -> tuple[str, ...]:
@@ -280,12 +280,12 @@ class LanceView(View):
             first = heapq.nsmallest(k, [*first, *(row for row in rows if row[:2] > start)])
         return tuple(lance.unescape_surrogates(name) for _, _, name in first)
 
-    @on_open_state
+    @use_open_state
     def count(self, state: _OpenState, filters: Sequence[Filter] = ()) -> int:
         """Number of chunks that meet hard filters."""
         return state.conditions.hard(filters).rows
 
-    @on_open_state
+    @use_open_state
     def allowed(
         self, state: _OpenState, chunk_ids: Sequence[str], filters: Sequence[Filter]
     ) -> tuple[bool, ...]:
@@ -295,7 +295,7 @@ class LanceView(View):
         met = self._rows_by_id(state, chunk_ids, ["id"], where.sql)
         return tuple(lance.escape_surrogates(chunk_id) in met for chunk_id in chunk_ids)
 
-    @on_open_state
+    @use_open_state
     def around(self, state: _OpenState, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
         stamp = self._ordered_rows(state, [chunk_id], ["stamp"])[0]["stamp"]
@@ -305,7 +305,7 @@ class LanceView(View):
         near = names[max(0, at - reach) : at + reach + 1]
         return self._hits_of(state, list(map(lance.unescape_surrogates, near)))
 
-    @on_open_state
+    @use_open_state
     def vectors(self, state: _OpenState, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
         rows = self._ordered_rows(state, chunk_ids, ["vector"] if self.pair.dimensions else [])
@@ -315,7 +315,7 @@ class LanceView(View):
             -1, self.pair.dimensions
         )
 
-    @on_open_state
+    @use_open_state
     def lookup(self, state: _OpenState, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
         return self._hits_of(state, chunk_ids)
@@ -356,7 +356,7 @@ class LanceView(View):
             by_id |= {row["id"]: row for row in rows_of(state.pinned.chunks, columns, sql)}
         return by_id
 
-    @on_open_state
+    @use_open_state
     def fields(self, state: _OpenState) -> Mapping[str, int]:
         """The metadata fields of the chunks, with the number of chunks that have each."""
         conditions = state.conditions
@@ -364,7 +364,7 @@ class LanceView(View):
         counts = {name: conditions.held_count(name, live.sql) for name in conditions.names}
         return {name: count for name, count in counts.items() if count and live.rows}
 
-    @on_open_state
+    @use_open_state
     def statistics(self, state: _OpenState) -> ViewStatistics:
         """Size of the view; ``bytes`` is what its caches hold at most."""
         totals = state.pinned.totals

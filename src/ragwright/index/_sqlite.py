@@ -133,7 +133,7 @@ class SqliteStore(Store):
             for document in prepare_documents(pair, differs, analyzer)
         }
         with self._connections.writing() as db:
-            writer = rows.Writer(db, pair)
+            writer = rows.BatchWriter(db, pair)
             entries = rows.entries(db, pair, names)
             for item, hash_ in zip(batch, hashes, strict=True):
                 name = item.document.id
@@ -171,7 +171,7 @@ class SqliteStore(Store):
         counts = WriteCounts()
         with self._connections.writing() as db:
             for target in self._stored_pairs(db) if pair is None else [pair]:
-                writer = rows.Writer(db, target)
+                writer = rows.BatchWriter(db, target)
                 for entry in rows.entries(db, target, names).values():
                     writer.drop(entry)
                 counts += writer.finish()

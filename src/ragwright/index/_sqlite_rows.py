@@ -40,7 +40,7 @@ _BLOCK = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """A stored document under a pair."""
 
     stamp: int
@@ -73,9 +73,11 @@ def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
     return np.sort(np.fromiter((row[0] for row in cursor), np.int64))
 
 
-def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Mapping[str, Entry]:
+def entries(
+    db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]
+) -> Mapping[str, StoredEntry]:
     """The entries of those documents that the pair holds, by document id."""
-    by_id: dict[str, Entry] = {}
+    by_id: dict[str, StoredEntry] = {}
     for block in _value_blocks(map(encode_text, names)):
         rows = db.execute(
             "SELECT e.id, e.document, e.name, d.hash, d.source, e.root "  # noqa: S608
@@ -86,7 +88,9 @@ def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Ma
         )
         for stamp, document, name, hash_, source, root in rows:
             key = decode_text(name)
-            by_id[key] = Entry(stamp, document, key, hash_, decode_text(source), decode_text(root))
+            by_id[key] = StoredEntry(
+                stamp, document, key, hash_, decode_text(source), decode_text(root)
+            )
     return by_id
 
 
@@ -199,7 +203,7 @@ def drop_spare_vectors(db: sqlite3.Connection, days: int = _SPARE_DAYS) -> None:
     db.execute(f"DELETE FROM spare_vectors WHERE {old}", seconds)  # noqa: S608
 
 
-class Writer:
+class BatchWriter:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 
     def __init__(self, db: sqlite3.Connection, pair: IndexSpec) -> None:
@@ -226,7 +230,7 @@ class Writer:
         self._orphans: set[int] = set()
         self._counts: Counter[str] = Counter()
 
-    def keep(self, entry: Entry, root: str) -> None:
+    def keep(self, entry: StoredEntry, root: str) -> None:
         """Count an unchanged document; if its root changed, store the new one."""
         if entry.root != root:
             self._db.execute(
@@ -234,7 +238,7 @@ class Writer:
             )
         self._counts["unchanged"] += 1
 
-    def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
+    def put(self, item: ReadyDocument, old: StoredEntry | None, root: str) -> None:
         """Write a new document, or a changed one that replaces the old."""
         if old is not None:
             self._delete_entry(old)
@@ -247,7 +251,7 @@ class Writer:
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
         self._counts["added" if old is None else "changed"] += 1
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: StoredEntry) -> None:
         """Remove a document from the pair."""
         self._delete_entry(entry)
         self._counts["removed"] += 1
@@ -320,7 +324,7 @@ class Writer:
             ),
         )
 
-    def _delete_entry(self, entry: Entry) -> None:
+    def _delete_entry(self, entry: StoredEntry) -> None:
         """Delete an entry, its chunks, and its document if no other entry needs it."""
         db = self._db
         used = db.execute(

@@ -45,7 +45,7 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     body = root.find(f"{_OFFICE}body")
     builder = TextBuilder()
     _count_left_out(root, builder)
-    _Walk(builder, roots).blocks(body if body is not None else ())
+    _OdtWalk(builder, roots).blocks(body if body is not None else ())
     meta = _meta(archive, where)
     return builder.extract(
         f"application/vnd.oasis.opendocument.{'presentation' if builder.pages() else 'text'}",
@@ -65,7 +65,7 @@ def ods_sheets(
     """
     _, root = _content(data, where, options)
     _count_left_out(root, builder)
-    walk = _Walk(builder, [])
+    walk = _OdtWalk(builder, [])
     for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
         yield table.get(f"{_TABLE}name") or "", walk.grid(table)
 
@@ -89,7 +89,7 @@ def _content(data: bytes, where: str, options: SourceOptions) -> tuple[Archive, 
     return archive, parse_xml(archive.read("content.xml"), where)
 
 
-class _Walk:
+class _OdtWalk:
     def __init__(self, builder: TextBuilder, roots: list[Element]) -> None:
         self._builder = builder
         self._titles = _titles(roots)

@@ -100,7 +100,7 @@ def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Ext
 def _document(root: Element) -> Extract:
     builder = TextBuilder()
     try:
-        _Walk(builder).block(root)
+        _XmlWalk(builder).block(root)
     except RecursionError:  # nested deeper than any real text: text without structure
         builder = TextBuilder()
         for words in root.itertext():
@@ -115,7 +115,7 @@ def _document(root: Element) -> Extract:
     )
 
 
-class _Walk:
+class _XmlWalk:
     """Passes the paragraphs, headings and tables of a tree to a builder, in reading order."""
 
     def __init__(self, builder: TextBuilder) -> None:

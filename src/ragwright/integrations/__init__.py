@@ -5,7 +5,7 @@ Each is loaded when it is first used: a user has one of the frameworks.
 
 from typing import TYPE_CHECKING
 
-from .._late import late_names
+from .._late import load_late
 
 if TYPE_CHECKING:
     from ._haystack import HaystackRetriever
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HaystackRetriever", "LangChainRetriever", "LlamaIndexRetriever"]
 
-__getattr__ = late_names(
+__getattr__ = load_late(
     __name__,
     {
         "_haystack": "HaystackRetriever",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..core import count_noun
 from ..drafting import OpenDrift, project_outputs
-from ..measure import Watched
+from ..measure import AnytimeMean
 from ..monitoring import DriftReport, MeasureDrift, compare_served, measure_options
 from ..project import Project
 from ._history import NoticeSent
@@ -72,7 +72,7 @@ def _body(drift: MeasureDrift, report: DriftReport, project: str) -> str:
     return "\n".join([*lines, "", "More: ragwright outputs drift --every-scope"])
 
 
-def _interval(watched: Watched) -> str:
+def _interval(watched: AnytimeMean) -> str:
     if watched.mean is None or watched.low is None or watched.high is None:
         return "no score"
     interval = f"{watched.low:.3f} .. {watched.high:.3f}"

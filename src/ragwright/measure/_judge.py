@@ -25,7 +25,7 @@ from ._judge_call import (
 )
 from ._own_judge import ask_own_judge
 from ._reply import CUE, Declined, JudgeReply, ReplyForm, read_verdict
-from ._rubric import Example, Rubric, load_shipped_rubrics
+from ._rubric import Rubric, RubricExample, load_shipped_rubrics
 from ._setup import MeasureSetup
 from ._silence import NOTHING, withheld
 from ._spread import FIRST_ORDER, SECOND_ORDER, combine_repeats
@@ -216,7 +216,7 @@ def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
     }
 
 
-def _example_values(title: str, example: Example, needs: Sequence[str]) -> Mapping[str, str]:
+def _example_values(title: str, example: RubricExample, needs: Sequence[str]) -> Mapping[str, str]:
     row = Row("example", **{field: getattr(example, field) for field in {*needs, "user_input"}})
     reply = {"reasoning": example.reasoning.strip(), "score": example.score}
     return {

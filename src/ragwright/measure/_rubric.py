@@ -34,7 +34,7 @@ _FOLDER = "rubrics"
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class RubricExample:
     """A worked example: texts as in a row, the reasoning, and the score."""
 
     reasoning: str
@@ -74,8 +74,8 @@ class Rubric:
     needs: tuple[str, ...]
     task: str
     levels: Mapping[str, str]
-    high_example: Example
-    low_example: Example
+    high_example: RubricExample
+    low_example: RubricExample
     higher_is_better: bool = True
     over_passages: OverPassages = ""
     both_orders: bool = False
@@ -225,7 +225,7 @@ def _level_faults(rubric: Rubric) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _example_faults(rubric: Rubric, key: str) -> list[tuple[tuple[str, ...], str]]:
-    example: Example = getattr(rubric, key)
+    example: RubricExample = getattr(rubric, key)
     faults: list[tuple[tuple[str, ...], str]] = []
     if not rubric.scale[0] <= example.score <= rubric.scale[1]:
         faults.append(((key, "score"), f"{key} has the score {example.score}, not on the scale"))

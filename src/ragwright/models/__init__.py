@@ -10,7 +10,7 @@ from ._analysis import (
     make_analyzer,
     words,
 )
-from ._check import Finding, Speed, check_model, measure_model
+from ._check import ModelFinding, Speed, check_model, measure_model
 from ._embedding import (
     Prefixes,
     VectorRule,
@@ -22,7 +22,7 @@ from ._handlers import model_handlers
 from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub, list_cached_models
 from ._language import sentence_spans, stop_words
-from ._names import NO_MODEL, PROVIDERS, Directory, ModelName, Provider, Target
+from ._names import NO_MODEL, PROVIDERS, Directory, ModelName, ModelTarget, Provider
 from ._onnx import OnnxEmbedder
 from ._onnx_export import export_onnx
 from ._openai import OpenAIChat, OpenAIEmbeddings
@@ -65,13 +65,14 @@ __all__ = [
     "Directory",
     "EmbedOptions",
     "Embedder",
-    "Finding",
     "HFTokenizer",
     "Hub",
     "LexicalReranker",
     "Matrix",
+    "ModelFinding",
     "ModelName",
     "ModelSettings",
+    "ModelTarget",
     "Models",
     "OnnxEmbedder",
     "OpenAIChat",
@@ -86,7 +87,6 @@ __all__ = [
     "SystemHandler",
     "SystemOptions",
     "Systems",
-    "Target",
     "TimeLimits",
     "TokenSource",
     "Tokenizer",

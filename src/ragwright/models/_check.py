@@ -23,7 +23,7 @@ from ._transport import Connections, OpenAIServer
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ModelFinding:
     """Result of the check of one model: state and one sentence (with what to do)."""
 
     model: str
@@ -31,7 +31,7 @@ class Finding:
     text: str
 
 
-def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
+def check_model(models: Models, name: str, timeout: float = 10.0) -> ModelFinding:
     """Check whether a model can be used, without paying for a reply.
 
     A server is asked for its list of models; a local one is opened and embeds one word. Must not be
@@ -45,27 +45,27 @@ def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
             models.embedder(name) if backend is None or isinstance(backend, Embedder) else None
         )
         if embedder is None:
-            return Finding(name, "ok", f"{type(backend).__name__}, a custom back end")
+            return ModelFinding(name, "ok", f"{type(backend).__name__}, a custom back end")
         width = embedder.embed_batch(["word"]).shape[1]
         window = "without a limit" if embedder.window is None else f"{embedder.window} tokens"
-        return Finding(name, "ok", f"local, {width} dimensions, window {window}")
+        return ModelFinding(name, "ok", f"local, {width} dimensions, window {window}")
     except RagwrightError as error:
-        return Finding(name, "error", str(error))
+        return ModelFinding(name, "error", str(error))
 
 
-async def _check_server(models: Models, name: str, timeout: float) -> Finding:
+async def _check_server(models: Models, name: str, timeout: float) -> ModelFinding:
     target = models.target(name)
     connections = Connections()
     try:
         names = await OpenAIServer(target, connections).models(timeout)
     except ModelRefusedError:
-        return Finding(name, "warning", f"{target.base} answers, but has no list of models")
+        return ModelFinding(name, "warning", f"{target.base} answers, but has no list of models")
     finally:
         await connections.aclose()
     model = target.name.name
     if model in names or f"{model}:latest" in names or f"models/{model}" in names:
-        return Finding(name, "ok", f"{target.base} has it")
-    return Finding(
+        return ModelFinding(name, "ok", f"{target.base} has it")
+    return ModelFinding(
         name,
         "warning",
         f"{target.base} answers, but does not list {model!r} (it lists {list_names(names, 5)})",

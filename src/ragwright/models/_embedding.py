@@ -209,7 +209,7 @@ def embed_texts(
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class EmbeddingPlan:
     """Requests taken apart into pieces that fit the window.
 
     Attributes:
@@ -244,7 +244,7 @@ def plan_windows(
     tokenizer: Tokenizer | None,
     window: int | None,
     model: tuple[str, Literal["pool", "refuse"]],
-) -> Planned:
+) -> EmbeddingPlan:
     """Cut texts that are longer than the window; ``model`` is its name and what to do then.
 
     Raises:
@@ -259,7 +259,7 @@ def plan_windows(
                 f"the prefix fills the window of {window} tokens of {name}",
                 hint="shorten query_prefix or passage_prefix",
             )
-    planned = Planned([], [])
+    planned = EmbeddingPlan([], [])
     for texts in requests:
         mine: list[str] = []
         counts: list[int] = []

@@ -175,7 +175,7 @@ class ModelName:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ModelTarget:
     """The location of a model, with all its settings.
 
     Attributes:
@@ -242,7 +242,7 @@ class Directory:
         ]
         return sorted({*PROVIDERS, *configured})
 
-    def find(self, text: str) -> Target:
+    def find(self, text: str) -> ModelTarget:
         """The target of a name.
 
         Raises:
@@ -254,7 +254,7 @@ class Directory:
         group = self.settings.get(name.provider, ModelSettings()) if name.provider else entry
         settings = _merged_settings(group, entry)
         if settings.backend:
-            return Target(name, "object", settings, free=settings.price_in is None)
+            return ModelTarget(name, "object", settings, free=settings.price_in is None)
         provider = PROVIDERS.get(name.provider, Provider())
         own_base = entry.base or name.base or group.base
         base = _filled_address(own_base or provider.base, text).rstrip("/")
@@ -265,7 +265,7 @@ class Directory:
         # A provider's key must only be sent to the provider's own address.
         key_env = settings.key_env or ("" if own_base else provider.key_env)
         limits = self.limits.merged(settings)
-        target = Target(name, provider.kind, settings, base, key_env, limits=limits)
+        target = ModelTarget(name, provider.kind, settings, base, key_env, limits=limits)
         unpriced = settings.price_in is None and settings.price_out is None
         here = provider.kind != "server" or target.local or (provider.free and not own_base)
         return replace(target, free=unpriced and here)

@@ -18,7 +18,7 @@ from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._door import CleanStream, clean_text, token_usage
 from ._embedding import vector_fault
 from ._limits import Heard
-from ._names import Target
+from ._names import ModelTarget
 from ._seams import ChatModel, Matrix
 from ._thought import ReplyReader, drop_thought, note_thought
 from ._transport import Connections, OpenAIServer, server_identity, stream_events
@@ -68,7 +68,7 @@ class OpenAIChat(ChatModel):
         connections: Clients to share.
     """
 
-    def __init__(self, target: Target, connections: Connections | None = None) -> None:
+    def __init__(self, target: ModelTarget, connections: Connections | None = None) -> None:
         self._connections = connections or Connections()
         self._server = OpenAIServer(target, self._connections)
         self.target = target
@@ -246,7 +246,7 @@ class OpenAIEmbeddings:
         connections: Clients to share.
     """
 
-    def __init__(self, target: Target, connections: Connections) -> None:
+    def __init__(self, target: ModelTarget, connections: Connections) -> None:
         self.target = target
         self._server = OpenAIServer(target, connections)
         self._kept: dict[tuple[str, ...], _Part] = {}

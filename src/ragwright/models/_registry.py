@@ -13,7 +13,7 @@ from ._embedding import VectorRule, settle_rule
 from ._folder import local_engine
 from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub
-from ._names import NO_MODEL, PROVIDERS, Directory, Target
+from ._names import NO_MODEL, PROVIDERS, Directory, ModelTarget
 from ._onnx import OnnxEmbedder, OnnxReranker, StaticEmbedder
 from ._openai import OpenAIChat
 from ._options import EmbedOptions, ModelSettings, TimeLimits
@@ -59,7 +59,7 @@ class Models:
         self.directory = Directory(dict(settings or {}), self.limits)
         self.embed = embed or EmbedOptions()
         self._backends: dict[str, Backend | None] = {LexicalReranker.name: LexicalReranker()}
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, ModelTarget] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}
         self._chat_tokenizers: dict[str, Tokenizer] = {}
@@ -76,7 +76,7 @@ class Models:
         self._backends[name] = _checked_backend(backend, name)
         self._local.pop(name, None)
 
-    def target(self, name: str) -> Target:
+    def target(self, name: str) -> ModelTarget:
         """The location and the settings of a model.
 
         Raises:
@@ -337,7 +337,7 @@ class Models:
             name == NO_MODEL or self.backend(name) is not None or self.target(name).kind != "server"
         )
 
-    def _located(self, target: Target) -> tuple[str, str]:
+    def _located(self, target: ModelTarget) -> tuple[str, str]:
         """The source of a local model, and what opens it; one on the hub is fetched if need be.
 
         A static model that is named ``st:`` is opened as what it is.
@@ -349,7 +349,7 @@ class Models:
         folder = self.hub.folder(target.name.name)
         return str(folder), local_engine(folder)
 
-    def _source(self, target: Target) -> str:
+    def _source(self, target: ModelTarget) -> str:
         """The folder of a local model, where it is one; else its name on the hub."""
         inside = None if self.root is None else self.root / target.name.name
         return target.name.name if inside is None or not inside.exists() else str(inside.resolve())

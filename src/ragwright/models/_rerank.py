@@ -16,7 +16,7 @@ from ._analysis import Analyzer
 from ._door import token_usage
 from ._embedding import plan_windows
 from ._language import sentence_spans
-from ._names import Target
+from ._names import ModelTarget
 from ._openai import order_entries
 from ._seams import Reranker, Tokenizer
 from ._transport import Connections, OpenAIServer, server_identity
@@ -122,7 +122,7 @@ class ServerReranker:
 
     scale = "as the server gives it"
 
-    def __init__(self, target: Target, connections: Connections) -> None:
+    def __init__(self, target: ModelTarget, connections: Connections) -> None:
         self.target = target
         self._server = OpenAIServer(target, connections)
         self.identity = server_identity(target)

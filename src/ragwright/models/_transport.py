@@ -29,7 +29,7 @@ from ..core import (
 from ._door import LARGEST_REPLY, TooLargeError, limit_response, mask_key, read_json
 from ._failures import Complaint, batch_limit, failure
 from ._limits import Heard, Queue, watch_silence
-from ._names import Target, is_on_this_machine
+from ._names import ModelTarget, is_on_this_machine
 
 if TYPE_CHECKING:
     import httpx2
@@ -53,7 +53,7 @@ class Connections:
         self._clients: dict[tuple[str, str, float, int], httpx2.AsyncClient] = {}
         self._opening = asyncio.Lock()
 
-    async def client(self, target: Target) -> httpx2.AsyncClient:
+    async def client(self, target: ModelTarget) -> httpx2.AsyncClient:
         """The client for a model's server.
 
         It is made on another thread: importing the SDK and reading the certificates takes up to a
@@ -134,7 +134,7 @@ def _without_system(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     return others
 
 
-def server_identity(target: Target) -> str:
+def server_identity(target: ModelTarget) -> str:
     """Base address, model, and the parameters that the settings add to every call."""
     settings = target.settings
     sent = (settings.params, settings.query_params, settings.passage_params)
@@ -156,7 +156,7 @@ class OpenAIServer:
         no_system: The model rejected a system turn.
     """
 
-    target: Target
+    target: ModelTarget
     connections: Connections = field(default_factory=Connections)
     queue: Queue = field(default_factory=Queue)
     refused: dict[str, str | None] = field(default_factory=dict)

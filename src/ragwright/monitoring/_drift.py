@@ -14,10 +14,10 @@ import numpy as np
 from ..drafting import ServedScore, project_outputs
 from ..experiment import judging
 from ..measure import (
+    AnytimeMean,
     Drift,
     DriftVerdict,
     Measure,
-    Watched,
     confidence_sequence,
     drift,
     parse_measures,
@@ -83,8 +83,8 @@ class MeasureDrift:
     measure: str
     verdict: DriftState
     scale: tuple[float, float]
-    reference: Watched
-    current: Watched
+    reference: AnytimeMean
+    current: AnytimeMean
     reference_from: str = ""
     reference_until: str = ""
     since: str = ""
@@ -199,7 +199,7 @@ class _Periods:
         """Compare one measure over time."""
         scored = [(_day_number(s.at), s.value) for s in scores if s.value is not None]
         first = self.reference or min((s.at[:10] for s in scores), default="")
-        unmeasured = Watched(0, None, None, None)
+        unmeasured = AnytimeMean(0, None, None, None)
         if not first:
             return MeasureDrift(str(measure), "reference", scale, unmeasured, unmeasured)
         start = _day_number(first)

@@ -2,9 +2,9 @@
 
 from ._certificate import Certificate, certificate_in_force, certificates, withdraw_promise
 from ._certify import (
-    Candidate,
     Plan,
-    Step,
+    ScoreCandidate,
+    ThresholdStep,
     auc,
     certify_steps,
     choose_plan,
@@ -20,14 +20,14 @@ from ._scores import SCORES, GradedRows, RightRule, grade_rows, parse_right_rule
 
 __all__ = [
     "SCORES",
-    "Candidate",
     "Certificate",
     "GradedRows",
     "Plan",
     "Promised",
     "Promising",
     "RightRule",
-    "Step",
+    "ScoreCandidate",
+    "ThresholdStep",
     "auc",
     "certificate_in_force",
     "certificates",

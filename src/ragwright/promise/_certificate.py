@@ -16,7 +16,7 @@ from typing import Any
 from ..core import ConfigError, StoreError, replace_text
 from ..ledger import FileLock
 from ..project import ProjectFolder
-from ._certify import Candidate
+from ._certify import ScoreCandidate
 
 _HINT = (
     "restore it from version control, or run `ragwright promise --withdraw` to answer without a "
@@ -71,7 +71,7 @@ class Certificate:
     bound: float
     opening: int
     alpha: float
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ScoreCandidate, ...]
     personas: tuple[str, ...]
     snapshot: str
     parts: Mapping[str, str]
@@ -218,7 +218,7 @@ def withdraw_promise(folder: ProjectFolder) -> bool:
 def certificate_from(body: Mapping[str, Any]) -> Certificate:
     """The certificate of its JSON; KeyError, TypeError, ValueError if it is none."""
     values = {name.name: body[name.name] for name in fields(Certificate)}
-    values["candidates"] = tuple(Candidate(**candidate) for candidate in values["candidates"])
+    values["candidates"] = tuple(ScoreCandidate(**candidate) for candidate in values["candidates"])
     for name in ("personas", "notes"):
         values[name] = tuple(values[name])
     certificate = Certificate(**values)

@@ -43,7 +43,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ThresholdStep:
     """One threshold on the confirm rows.
 
     Attributes:
@@ -58,7 +58,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScoreCandidate:
     """A score on the tune rows.
 
     Attributes:
@@ -271,7 +271,7 @@ def _counts(scores: Numbers, wrong: Flags) -> tuple[Numbers, Numbers, Numbers]:
 
 def choose_plan(
     scores: Mapping[str, Numbers], wrong: Flags, *, risk: float, alpha: float, rows: int
-) -> tuple[Plan, tuple[Candidate, ...]]:
+) -> tuple[Plan, tuple[ScoreCandidate, ...]]:
     """The score that is expected to answer most, and every candidate; from tune rows alone.
 
     Equal ones: the least expected p-value, then the order of the scores. The chance of passing is
@@ -280,7 +280,7 @@ def choose_plan(
     """
     plans = _plans(scores, wrong, risk=risk, alpha=alpha, rows=rows)
     candidates = tuple(
-        Candidate(plan.score, auc(scores[plan.score], wrong), plan.coverage) for plan in plans
+        ScoreCandidate(plan.score, auc(scores[plan.score], wrong), plan.coverage) for plan in plans
     )
     best = _best(plans)
     if best.thresholds:
@@ -325,17 +325,17 @@ def _honest_rate(
 
 def certify_steps(
     plan: Plan, scores: Numbers, wrong: Flags, *, risk: float, alpha: float
-) -> tuple[tuple[Step, ...], Step | None]:
+) -> tuple[tuple[ThresholdStep, ...], ThresholdStep | None]:
     """The thresholds certified on confirm rows, strict to loose, and the one that failed.
 
     With chance 1 - ``alpha`` or more, the risk of every certified threshold is at most ``risk``,
     for rows drawn independently from the questions to come.
     """
-    certified: list[Step] = []
+    certified: list[ThresholdStep] = []
     for threshold in plan.thresholds:
         above = scores >= threshold
         answered, errors = int(above.sum()), int((above & wrong).sum())
-        step = Step(threshold, answered, errors)
+        step = ThresholdStep(threshold, answered, errors)
         if risk_p(errors, answered, risk) > alpha:
             return tuple(certified), step
         certified.append(step)

@@ -25,9 +25,9 @@ from ._certificate import (
 )
 from ._certify import (
     POWER,
-    Candidate,
     Plan,
-    Step,
+    ScoreCandidate,
+    ThresholdStep,
     certify_steps,
     choose_plan,
     risk_bound,
@@ -94,11 +94,11 @@ class Promised:
     """
 
     certificate: Certificate | None
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ScoreCandidate, ...]
     reason: str = ""
     needed: int | None = None
     chance: float = 0.0
-    failed: Step | None = None
+    failed: ThresholdStep | None = None
     opened: bool = False
     again: bool = False
     notes: tuple[str, ...] = ()
@@ -298,7 +298,9 @@ class _Making:
         project.runs.finish(run, "complete")
         return outcome
 
-    def _certificate(self, score: str, last: Step, outcome: Promised, asked: int) -> Certificate:
+    def _certificate(
+        self, score: str, last: ThresholdStep, outcome: Promised, asked: int
+    ) -> Certificate:
         """A certificate without what is known of the opening and the project's state."""
         options = self._options
         return Certificate(
@@ -335,7 +337,7 @@ class _Making:
         outcome = replace(outcome, opened=True, again=True)
         if "certificate" not in row.body:
             body = row.body
-            failed = Step(**body["failed"]) if body["failed"] else None
+            failed = ThresholdStep(**body["failed"]) if body["failed"] else None
             notes = tuple(body["notes"])
             return self._refusal(plan, replace(outcome, failed=failed, notes=notes))
         try:

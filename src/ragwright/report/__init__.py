@@ -36,8 +36,8 @@ from ._readers import generators_json, generators_table
 from ._relations import parameter_relations, spearman, value_text
 from ._report import Report, verdict_json, verdict_table
 from ._reporting import Reporting, report_subject
-from ._row_files import RowFile, check_row_file, row_file
-from ._subject import Board, Entry, Subject
+from ._row_files import ScoredRowFile, check_row_file, row_file
+from ._subject import Board, ScoredRun, Subject
 from ._text import (
     comparison_table,
     counts_table,
@@ -61,11 +61,11 @@ __all__ = [
     "Board",
     "BoardView",
     "Chart",
-    "Entry",
     "Packed",
     "Report",
     "Reporting",
-    "RowFile",
+    "ScoredRowFile",
+    "ScoredRun",
     "Subject",
     "Theme",
     "TrialLike",

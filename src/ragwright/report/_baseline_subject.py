@@ -17,7 +17,7 @@ from ..experiment import (
 )
 from ..flow import Run, Runs
 from ._baseline import SET_NAMES
-from ._subject import Entry, Subject
+from ._subject import ScoredRun, Subject
 
 _MOST = 40
 """Experiments on a board, the newest ones."""
@@ -67,8 +67,8 @@ def _left_out(runs: Runs) -> Iterable[str]:
         yield f"the board shows the newest {_MOST} experiments; {older} not"
 
 
-def _entry(result: BaselineResult, side: DistanceSet, label: str) -> Entry:
-    return Entry(
+def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
+    return ScoredRun(
         f"{result.run}-{side.name}",
         (side.summary,),
         label,

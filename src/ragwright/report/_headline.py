@@ -12,7 +12,7 @@ from ..experiment import StudyVerdict
 from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure, p_text
 from ._baseline import shift_text
 from ._relations import value_text
-from ._subject import FACT_NAMES, Entry, Subject
+from ._subject import FACT_NAMES, ScoredRun, Subject
 from ._text import judge_failed_text, name_with_scale
 
 
@@ -51,7 +51,7 @@ def headline_of(subject: Subject) -> Headline:
     return replace(headline, sentences=(*headline.sentences, *prompt, *_limits(subject)))
 
 
-def compare_entries(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
+def compare_entries(subject: Subject, a: ScoredRun, b: ScoredRun) -> Comparisons | None:
     """Compare the rows of b with those of a; None if they share no row or no measure."""
     sides = [{row.row_id: row.scores for row in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
@@ -65,7 +65,7 @@ def compare_entries(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
     return None
 
 
-def values_of(entry: Entry) -> str:
+def values_of(entry: ScoredRun) -> str:
     """Return the settings of an entry as text."""
     shown = ", ".join(f"{key} = {value_text(value)}" for key, value in entry.shown.items())
     if entry.values or not shown:
@@ -274,7 +274,7 @@ def _limits(subject: Subject) -> tuple[str, ...]:
     return tuple(limits)
 
 
-def _states(entry: Entry) -> Iterable[str]:
+def _states(entry: ScoredRun) -> Iterable[str]:
     for summary in entry.summaries:
         counts = ", ".join(f"{name} {count}" for name, count in summary.states.items() if count)
         yield f"{summary.measure}: {counts or 'no row'}."
@@ -286,7 +286,7 @@ def _by(comparison: Comparison) -> str:
     return f"{side.difference:+.4f}{ends}"
 
 
-def _mean(entry: Entry, name: str) -> str:
+def _mean(entry: ScoredRun, name: str) -> str:
     summary = entry.summary(name)
     if summary is None:
         value = entry.value(name)
@@ -309,7 +309,7 @@ def _mean(entry: Entry, name: str) -> str:
     )
 
 
-def _unanswered(entry: Entry, lead: Summary | None = None) -> str:
+def _unanswered(entry: ScoredRun, lead: Summary | None = None) -> str:
     """Rows without an answer, as a sentence; empty if there are none or ``lead`` counts them."""
     counts = {name: getattr(entry.counts, name) for name in ("abstained", "failed")}
     lost = {name: count for name, count in counts.items() if count}

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from ..core import Row, Score
 from ..experiment import Made, RowResult
-from ._subject import Entry
+from ._subject import ScoredRun
 
 Text: TypeAlias = str | int
 """A short text literally, a longer one by its number."""
@@ -59,7 +59,7 @@ class Packed:
         return sum(map(len, self.blocks))
 
 
-def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> Packed:
+def pack_rows(entries: Sequence[ScoredRun], measures: Sequence[str], room: int) -> Packed:
     """Pack the rows of entries.
 
     Args:
@@ -98,7 +98,7 @@ class _Packer:
     left_out: dict[str, int] = field(default_factory=dict)
     full: bool = True
 
-    def add(self, entry: Entry, after: int) -> None:
+    def add(self, entry: ScoredRun, after: int) -> None:
         """Add the rows of an entry; ``after`` entries follow."""
         scores: list[tuple[int, Sequence[Score]]] = []
         groups: list[list[RowResult]] = [[]]

@@ -15,7 +15,7 @@ from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, Packed
 from ._relations import format_interval, value_text
-from ._subject import FACT_NAMES, Board, Entry, Subject
+from ._subject import FACT_NAMES, Board, ScoredRun, Subject
 from ._text import format_signed, mean_cells, mean_heads, name_with_scale, number
 from ._weak import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 
@@ -275,7 +275,7 @@ def _measures(subject: Subject) -> list[tuple[str, ...]]:
     return rows
 
 
-def _usage(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+def _usage(entries: Sequence[ScoredRun]) -> list[tuple[str, ...]]:
     """Mean usage per answer of each entry, below the heads; empty if nothing is known."""
     names = [name for name in FACT_NAMES if any(entry.facts.get(name) for entry in entries)]
     rows = [

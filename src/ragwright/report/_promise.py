@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..promise import Candidate, Certificate, Promised, risk_bound
+from ..promise import Certificate, Promised, ScoreCandidate, risk_bound
 from ._data import fields_of, make_json
 from ._text import WIDTH, number, text_table
 
@@ -77,7 +77,7 @@ def _certificate_lines(certificate: Certificate) -> list[str]:
     ]
 
 
-def _candidates_table(candidates: tuple[Candidate, ...], width: int) -> str:
+def _candidates_table(candidates: tuple[ScoreCandidate, ...], width: int) -> str:
     rows = [["score, on the tune split", "AUC of right over wrong", "expected to answer"]]
     rows += [
         [candidate.score, number(candidate.auc), f"{100 * candidate.coverage:.0f} %"]

@@ -17,7 +17,7 @@ _FEWEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class ColumnRelation:
     """The correlation of two columns: Spearman's rho over ``n`` pairs.
 
     ``rho`` is None if undefined: too few pairs, or one side does not vary.
@@ -29,19 +29,19 @@ class Relation:
     n: int
 
 
-def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> Relation:
+def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> ColumnRelation:
     """Return Spearman's rho of the complete pairs; ties share their mean rank."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len(pairs) < _FEWEST:
-        return Relation("", "", None, len(pairs))
+        return ColumnRelation("", "", None, len(pairs))
     ranks = [_ranks(side) for side in np.array(pairs, dtype=np.float64).T]
     a, b = (side - side.mean() for side in ranks)
     spread = float(np.sqrt((a**2).sum() * (b**2).sum()))
     rho = round(float((a * b).sum()) / spread, 6) if spread else None
-    return Relation("", "", rho, len(pairs))
+    return ColumnRelation("", "", rho, len(pairs))
 
 
-def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
+def parameter_relations(subject: Subject) -> tuple[ColumnRelation, ...]:
     """Correlate every measure and fact with every swept key, over the trials of the first judge.
 
     Numeric keys are used directly; each value of other keys becomes a column that is 1 for trials
@@ -60,7 +60,7 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
 
 def measure_relations(
     measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
-) -> tuple[Relation, ...]:
+) -> tuple[ColumnRelation, ...]:
     """Correlate every pair of measures over the rows of one entry."""
     return tuple(
         replace(spearman(columns[first], columns[second]), first=first, second=second)

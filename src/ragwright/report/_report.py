@@ -18,7 +18,7 @@ from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
 from ._page import html_document
-from ._subject import Entry, Subject
+from ._subject import ScoredRun, Subject
 from ._text import WIDTH, format_signed, interval, number, text_table
 from ._trials import trial_json
 from ._views import relation_charts, row_charts, setting_charts
@@ -233,7 +233,7 @@ def _with_names(charts: Sequence[Chart]) -> Iterator[Chart]:
         yield replace(chart, name=name if counts[name] == 1 else f"{name}-{counts[name]}")
 
 
-def _placed(subject: Subject) -> Iterator[tuple[str, str, Entry]]:
+def _placed(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
     """Place, judge and entry: the leaderboards, then the entries without a place."""
     for board in subject.boards:
         for place, entry in enumerate(subject.ranked(board), 1):

@@ -49,7 +49,7 @@ from ..passport import passport_line
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline_subject import baseline_subject
-from ._subject import Board, Entry, Subject, no_rows
+from ._subject import Board, ScoredRun, Subject, no_rows
 
 _KINDS = ("eval", "score", SWEEP, CONFIRM, ABLATE, "diagnose", BASELINE, TRIAL)
 """Kinds of runs that a report can be about."""
@@ -193,14 +193,14 @@ class _Reader:
                     lines.setdefault(line)
         return lines
 
-    def _evaluated(self, run: Run) -> Entry:
+    def _evaluated(self, run: Run) -> ScoredRun:
         if run.kind == SWEEP:
             best = self.study(run, ()).best
             if best is None:
                 raise StoreError(f"no trial of the sweep {run.id} has a result")
             return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
         evaluation = load_evaluation(self.runs, run.id, self.options.seed)
-        return Entry(
+        return ScoredRun(
             run.id,
             evaluation.summaries,
             run.name or run.id,
@@ -263,9 +263,9 @@ class _Reader:
             questions=questions_of(rows),
         )
 
-    def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> Entry:
+    def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> ScoredRun:
         run = runs.get(trial.run)
-        return Entry(
+        return ScoredRun(
             trial.id,
             trial.summaries,
             "" if trial.number else "current settings",
@@ -275,7 +275,7 @@ class _Reader:
             **{name: getattr(trial, name) for name in _OF_TRIAL},
         )
 
-    def _chosen(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _chosen(self, entries: Sequence[ScoredRun]) -> list[ScoredRun]:
         """Leave out the rows of all trials except the chosen ones."""
         known = {entry.id for entry in entries}
         unknown = [name for name in self.options.trials if name not in known]
@@ -343,7 +343,7 @@ class _Reader:
         ]
         diagnosis = diagnosis_of(rows, measures, stages, name=run.id, seed=seed)
         plain = [row.plain for row in rows]
-        entry = Entry(
+        entry = ScoredRun(
             run.id,
             evaluation_of(plain, measures, name=run.id, seed=seed).summaries,
             run.name or run.id,
@@ -420,7 +420,7 @@ _OF_TRIAL = ("values", "state", "facts", "reason", "run", "current")
 
 
 def _boards(
-    trials: Sequence[TrialResult], entries: Sequence[Entry], objectives: Sequence[Objective]
+    trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objectives: Sequence[Objective]
 ) -> list[Board]:
     """One leaderboard per judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}

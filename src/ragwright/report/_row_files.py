@@ -21,7 +21,7 @@ _WIDE = frozenset({"user_input", "response", "reference", "retrieved_contexts"})
 
 
 @dataclass(frozen=True, slots=True)
-class RowFile:
+class ScoredRowFile:
     """A file of rows.
 
     Attributes:
@@ -45,7 +45,7 @@ def check_row_file(suffix: str) -> None:
         require("xlsxwriter", "docs", "writing Excel files")
 
 
-def row_file(records: Sequence[Record], suffix: str) -> RowFile:
+def row_file(records: Sequence[Record], suffix: str) -> ScoredRowFile:
     """Return records with the same keys as a file: ``.csv``, ``.parquet`` or ``.xlsx``.
 
     In CSV and Excel lists and objects are JSON. Text that a spreadsheet would run gets an
@@ -59,10 +59,10 @@ def row_file(records: Sequence[Record], suffix: str) -> RowFile:
     return _WRITERS[suffix](records)
 
 
-def _csv(records: Sequence[Record]) -> RowFile:
+def _csv(records: Sequence[Record]) -> ScoredRowFile:
     head = list(records[0]) if records else ["id"]
     lines = csv_lines([head, *([_text(record[name]) for name in head] for record in records)])
-    return RowFile("".join(lines).encode())
+    return ScoredRowFile("".join(lines).encode())
 
 
 def _text(value: Any) -> Any:
@@ -72,7 +72,7 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _parquet(records: Sequence[Record]) -> RowFile:
+def _parquet(records: Sequence[Record]) -> ScoredRowFile:
     arrow = require("pyarrow", "records", "writing Parquet files")
     parquet = require("pyarrow.parquet", "records", "writing Parquet files")
     columns = {
@@ -81,7 +81,7 @@ def _parquet(records: Sequence[Record]) -> RowFile:
     out = io.BytesIO()
     table = arrow.table({name: _column(values, arrow) for name, values in columns.items()})
     parquet.write_table(table, out)
-    return RowFile(out.getvalue())
+    return ScoredRowFile(out.getvalue())
 
 
 def _column(values: Sequence[Any], arrow: Any) -> Any:
@@ -101,7 +101,7 @@ def _are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _xlsx(records: Sequence[Record]) -> RowFile:
+def _xlsx(records: Sequence[Record]) -> ScoredRowFile:
     writer = require("xlsxwriter", "docs", "writing Excel files")
     if len(records) > _MOST_ROWS:
         raise ConfigError(
@@ -133,10 +133,10 @@ def _xlsx(records: Sequence[Record]) -> RowFile:
         f"{cut} cells are cut at {_LONGEST:,} characters, the limit of Excel: .parquet, .jsonl and "
         ".csv hold them whole"
     )
-    return RowFile(out.getvalue(), note if cut else "")
+    return ScoredRowFile(out.getvalue(), note if cut else "")
 
 
-_WRITERS: Mapping[str, Callable[[Sequence[Record]], RowFile]] = {
+_WRITERS: Mapping[str, Callable[[Sequence[Record]], ScoredRowFile]] = {
     ".csv": _csv,
     ".parquet": _parquet,
     ".xlsx": _xlsx,

@@ -33,7 +33,7 @@ def no_rows(_texts: bool) -> Iterable[RowResult]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScoredRun:
     """Rows with scores: an evaluation, or a trial of a study.
 
     Attributes:
@@ -127,7 +127,7 @@ class Subject:
 
     title: str
     kind: SubjectKind
-    entries: tuple[Entry, ...]
+    entries: tuple[ScoredRun, ...]
     boards: tuple[Board, ...] = ()
     goals: tuple[Objective, ...] = ()
     measures: tuple[str, ...] = ()
@@ -146,17 +146,17 @@ class Subject:
     about: int = 1
     questions: str = ""
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> ScoredRun | None:
         """Return the entry with an id."""
         return next((entry for entry in self.entries if entry.id == name), None)
 
-    def ranked(self, board: Board) -> list[Entry]:
+    def ranked(self, board: Board) -> list[ScoredRun]:
         """Return the entries of a leaderboard, best first."""
         entries = {entry.id: entry for entry in self.entries}
         return [entries[name] for name in board.entries if name in entries]
 
     @property
-    def best(self) -> Entry | None:
+    def best(self) -> ScoredRun | None:
         """The first entry of the first board."""
         return next(iter(self.ranked(self.boards[0])), None) if self.boards else None
 
@@ -166,7 +166,7 @@ class Subject:
         return tuple(dict.fromkeys(key for entry in self.entries for key in entry.values))
 
     @property
-    def focus(self) -> tuple[Entry, ...]:
+    def focus(self) -> tuple[ScoredRun, ...]:
         """Entries shown in charts: the baseline first, the compared entry last."""
         if self.kind != "study":
             return self.entries[:2]

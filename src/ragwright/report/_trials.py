@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..experiment import TrialResult
 from ..measure import Summary
 from ._data import fields_of, group_by_measure
-from ._subject import Entry
+from ._subject import ScoredRun
 from ._text import name_with_scale, text_table
 
 _FEW = 3
@@ -21,7 +21,7 @@ _WIDTH = 120
 """Characters of a leaderboard in a file: it has a column per key and per measure."""
 
 
-TrialLike: TypeAlias = "TrialResult | Entry"
+TrialLike: TypeAlias = "TrialResult | ScoredRun"
 """A trial of a sweep, from the sweep or a report."""
 
 

@@ -24,14 +24,14 @@ from ._charts import (
 )
 from ._headline import values_of
 from ._relations import (
-    Relation,
+    ColumnRelation,
     format_interval,
     is_numeric,
     measure_relations,
     parameter_relations,
     value_text,
 )
-from ._subject import FACT_NAMES, Entry, Subject
+from ._subject import FACT_NAMES, ScoredRun, Subject
 from ._text import COMPARISON_HEAD, comparison_cells, name_with_scale, number
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
@@ -101,12 +101,14 @@ def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Ch
         yield from _histograms(subject, entries)
 
 
-def _ranked(subject: Subject) -> list[Entry]:
+def _ranked(subject: Subject) -> list[ScoredRun]:
     """Entries of the first board, best first."""
     return subject.ranked(subject.boards[0]) if subject.boards else []
 
 
-def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -> Iterator[Chart]:
+def _key_chart(
+    subject: Subject, trials: Sequence[ScoredRun], key: str, goal: str
+) -> Iterator[Chart]:
     pairs = [
         (trial, trial.values[key], score)
         for trial in trials
@@ -143,7 +145,7 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
 
 
 def _heat_chart(
-    subject: Subject, trials: Sequence[Entry], keys: Sequence[str], goal: str
+    subject: Subject, trials: Sequence[ScoredRun], keys: Sequence[str], goal: str
 ) -> Iterator[Chart]:
     """Chunk size by top_k if both are swept, else the first two keys with few values."""
     values = {
@@ -183,7 +185,7 @@ def _heat_chart(
     )
 
 
-def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
+def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Chart]:
     goals = [goal.name for goal in subject.goals]
     costs = goals[1:] or [
         name
@@ -218,7 +220,7 @@ def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
     )
 
 
-def _front(placed: Sequence[tuple[Entry, float, float]], x_up: bool, y_up: bool) -> set[str]:
+def _front(placed: Sequence[tuple[ScoredRun, float, float]], x_up: bool, y_up: bool) -> set[str]:
     """Ids of trials on the Pareto front of two objectives."""
     signed = [
         (trial.id, round(a if x_up else -a, 6), round(b if y_up else -b, 6))
@@ -231,7 +233,7 @@ def _front(placed: Sequence[tuple[Entry, float, float]], x_up: bool, y_up: bool)
     }
 
 
-def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Chart:
+def _context_chart(subject: Subject, trials: Sequence[ScoredRun], goal: str) -> Chart:
     placed = [
         (round(trial.facts["context_tokens"], 1), score, trial.id, values_of(trial))
         for trial in trials
@@ -250,7 +252,7 @@ def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Char
 
 
 def _relation_chart(
-    name: str, title: str, note: str, relations: Sequence[Relation], over: str
+    name: str, title: str, note: str, relations: Sequence[ColumnRelation], over: str
 ) -> Chart:
     cells = [
         {
@@ -297,7 +299,7 @@ def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Ch
     )
 
 
-def _persona_chart(subject: Subject, entry: Entry) -> Iterator[Chart]:
+def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Chart]:
     parts = _by_persona(entry.read(True), subject.measures)
     if not parts.keys() - {""}:
         return
@@ -323,7 +325,7 @@ def _persona_chart(subject: Subject, entry: Entry) -> Iterator[Chart]:
     )
 
 
-def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
+def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Chart]:
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
         counted = _counted(entries, measure)
@@ -349,7 +351,7 @@ def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
         )
 
 
-def _counted(entries: Sequence[Entry], measure: str) -> list[Mapping[str, int]]:
+def _counted(entries: Sequence[ScoredRun], measure: str) -> list[Mapping[str, int]]:
     """Rows by value for each entry: points of a judge's scale, else ten equal parts."""
     summaries = [entry.summary(measure) for entry in entries]
     if all(summary is not None and summary.histogram for summary in summaries):

@@ -3,7 +3,7 @@
 from ._asking import json_object, object_schema
 from ._channels import candidates, check_question
 from ._databases import Databases, SqlHandler, open_databases
-from ._entries import Entry, find_pattern, read_entries
+from ._entries import ListEntry, find_pattern, read_entries
 from ._explain import explain, nearest_sentences
 from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
@@ -42,7 +42,7 @@ from ._select import (
 )
 from ._sql import DATABASE, markdown_table, read_statement, sql_context
 from ._stages import StageHooks, open_stages
-from ._tables import Column, Database, Sheet, Table
+from ._tables import Column, QueryDatabase, Sheet, Table
 from ._target import Candidates, Explanation, Retrieved, Stage, Target, Variant
 
 __all__ = [
@@ -52,16 +52,16 @@ __all__ = [
     "Candidates",
     "ChannelWeights",
     "Column",
-    "Database",
     "DatabaseOptions",
     "Databases",
-    "Entry",
     "ExpandOptions",
     "Expansion",
     "Explanation",
     "Glossary",
     "IterateOptions",
+    "ListEntry",
     "Meaning",
+    "QueryDatabase",
     "QueryOptions",
     "RerankOptions",
     "RetrieveOptions",

@@ -24,7 +24,7 @@ from ..index import unique
 from ._options import SHEETS, DatabaseOptions
 from ._postgres import PostgresReader
 from ._sqlite import SqliteReader
-from ._tables import Column, Database, DatabaseReader, Sheet, Table
+from ._tables import Column, DatabaseReader, QueryDatabase, Sheet, Table
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
@@ -110,7 +110,7 @@ class Databases:
         self._sheets = sheets
         self._sheets_age: tuple[int, int] | None = None
         self._readers: dict[str, DatabaseReader] = {}
-        self._described: dict[str, Database] = {}
+        self._described: dict[str, QueryDatabase] = {}
         self._lock = threading.Lock()
 
     @property
@@ -157,7 +157,7 @@ class Databases:
                 )
             return self._readers[name]
 
-    def described(self) -> tuple[Database, ...]:
+    def described(self) -> tuple[QueryDatabase, ...]:
         """All databases with their schemas, or the reason why one cannot be read.
 
         Tables of spreadsheets come last, if there are any.
@@ -186,7 +186,7 @@ class Databases:
                 hashes[name] = ""
         return hashes
 
-    def _describe_database(self, name: str) -> Database:
+    def _describe_database(self, name: str) -> QueryDatabase:
         database = self._described.get(name)
         if database is None:
             options = self.options(name)
@@ -194,12 +194,12 @@ class Databases:
                 reader = self.reader(name)
                 if isinstance(reader, SheetReader):
                     sheets = reader.sheets()
-                    database = Database(options, (), reader.dialect, sheets=sheets)
+                    database = QueryDatabase(options, (), reader.dialect, sheets=sheets)
                 else:
-                    database = Database(options, reader.schema(), reader.dialect)
+                    database = QueryDatabase(options, reader.schema(), reader.dialect)
                 self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
-                database = Database(options, problem=error.what)
+                database = QueryDatabase(options, problem=error.what)
         return database
 
 
@@ -269,10 +269,10 @@ def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
 
 
 def open_databases(
-    databases: Sequence[Database],
+    databases: Sequence[QueryDatabase],
     filters: Sequence[Filter],
     documents: Collection[str] | None = None,
-) -> tuple[Database, ...]:
+) -> tuple[QueryDatabase, ...]:
     """The databases that a question under some filters may be sent to, with the tables it may see.
 
     Args:
@@ -291,8 +291,8 @@ def open_databases(
 
 
 def _narrowed_sheets(
-    database: Database, filters: Sequence[Filter], documents: Collection[str] | None
-) -> Database:
+    database: QueryDatabase, filters: Sequence[Filter], documents: Collection[str] | None
+) -> QueryDatabase:
     """The tables that a reader may see; their names tell of no other table.
 
     Args:

@@ -70,7 +70,7 @@ _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+\w*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     """An entry of a list in a text.
 
     Attributes:
@@ -117,7 +117,7 @@ class EntryPattern:
     example: str
 
 
-def read_entries(text: str, *, least: int = 1) -> list[Entry]:
+def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
     """Entries of a text, in its order.
 
     Args:
@@ -132,8 +132,8 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
         if len(codes[start.key])
         >= max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
     ]
-    entries: list[Entry] = []
-    empty: Entry | None = None
+    entries: list[ListEntry] = []
+    empty: ListEntry | None = None
     last = {start.key: at for at, start in enumerate(starts)}
     for at, start in enumerate(starts):
         end = starts[at + 1].start if at + 1 < len(starts) else len(text)
@@ -149,7 +149,7 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
     return [entry for entry in entries if len(codes[entry.key]) >= least]
 
 
-def _codes_by_list(entries: Iterable[Entry]) -> Mapping[tuple[str, str], set[str]]:
+def _codes_by_list(entries: Iterable[ListEntry]) -> Mapping[tuple[str, str], set[str]]:
     codes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for entry in entries:
         codes[entry.key].add(entry.code)
@@ -160,11 +160,11 @@ def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
     """The pattern with which the entries of documents begin; None where no list of entries is
     certain.
     """
-    lists: dict[tuple[str, str, str], list[tuple[int, Entry]]] = defaultdict(list)
+    lists: dict[tuple[str, str, str], list[tuple[int, ListEntry]]] = defaultdict(list)
     for number, text in enumerate(texts):
         for entry in read_entries(text, least=_LEAST_HERE):
             lists[entry.form, _lead_pattern(entry), entry.shape].append((number, entry))
-    by_beginning: dict[tuple[str, str], list[list[tuple[int, Entry]]]] = defaultdict(list)
+    by_beginning: dict[tuple[str, str], list[list[tuple[int, ListEntry]]]] = defaultdict(list)
     for (form, lead, _), entries in lists.items():
         apart = {(number, entry.code) for number, entry in entries}
         sizes = sorted(entry.end - entry.start for _, entry in entries)
@@ -179,7 +179,7 @@ def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
     return max(patterns, key=lambda pattern: pattern.entries, default=None)
 
 
-def _lead_pattern(entry: Entry) -> str:
+def _lead_pattern(entry: ListEntry) -> str:
     """A regular expression for the text before the code."""
     if entry.form == "heading":
         return "#{1,6} .*?" if entry.lead.strip(" \t#") else "#{1,6} "
@@ -190,7 +190,7 @@ def _lead_pattern(entry: Entry) -> str:
 
 
 def _entry_pattern(
-    form: str, lead: str, shapes: Sequence[Sequence[tuple[int, Entry]]]
+    form: str, lead: str, shapes: Sequence[Sequence[tuple[int, ListEntry]]]
 ) -> EntryPattern:
     codes = [list(dict.fromkeys(entry.code for _, entry in entries)) for entries in shapes]
     parts = [_code_pattern(shape_codes) for shape_codes in codes]
@@ -237,7 +237,7 @@ def _character_kind(char: str) -> str:
     return char
 
 
-def _entry_starts(text: str) -> Iterator[Entry]:
+def _entry_starts(text: str) -> Iterator[ListEntry]:
     """Lines that begin with a code and may begin an entry."""
     for match in _LINE.finditer(text):
         code, rest, lead = match["code"], match["rest"], match["lead"]
@@ -262,7 +262,7 @@ def _entry_starts(text: str) -> Iterator[Entry]:
         title = rest.strip(" \t*_`\"'")
         body = match.end("code") if title else match.end()
         shape = "".join(_character_kind(run[0]) for run in _character_runs(code))
-        yield Entry(code, form, shape, title, match.start(), body, match.end(), lead, weak)
+        yield ListEntry(code, form, shape, title, match.start(), body, match.end(), lead, weak)
 
 
 def _may_be_weak(code: str) -> bool:
@@ -294,7 +294,7 @@ def _ends_sentence_above(text: str, start: int) -> bool:
     return bool(re.search(r"\w", line)) and line.strip()[-1:].islower()
 
 
-def _entry_at(text: str, start: Entry, end: int) -> Entry | None:
+def _entry_at(text: str, start: ListEntry, end: int) -> ListEntry | None:
     """The entry of a line; None where nothing is said below it."""
     end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
     below = text[start.end : end].strip()

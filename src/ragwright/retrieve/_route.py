@@ -19,7 +19,7 @@ from ._asking import (
     one_line,
 )
 from ._options import RouteOptions
-from ._tables import Database
+from ._tables import QueryDatabase
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
 
@@ -56,7 +56,7 @@ class RouteScene:
     """
 
     model: str = ""
-    databases: tuple[Database, ...] = ()
+    databases: tuple[QueryDatabase, ...] = ()
 
     @property
     def chats(self) -> bool:
@@ -421,7 +421,7 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
     return replace(chosen, rewrite=wordy, split=bool(_SPLIT.search(rest)), notes=notes)
 
 
-def _named_databases(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
+def _named_databases(text: str, databases: Sequence[QueryDatabase]) -> Iterator[tuple[str, str]]:
     """Databases of which a question names something, with the reason."""
     usable = [database for database in databases if not database.problem]
     if not usable:

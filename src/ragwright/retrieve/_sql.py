@@ -12,7 +12,7 @@ from ..core import Hit, StatementError, load_shipped_mapping, neutral, render, t
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
 from ._asking import json_object, object_schema, unwrap_fence
-from ._tables import Database, Table
+from ._tables import QueryDatabase, Table
 from ._target import Retrieved
 
 DATABASE = "sql:"
@@ -25,7 +25,7 @@ _MAX_TOKENS = 600
 _SCHEMA = object_schema({"statement": {"type": "string"}})
 
 
-def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved]:
+def sql_context(question: str, database: QueryDatabase, model: str) -> Flow[Retrieved]:
     """One hit: a Markdown table of the rows that a model's statement fetches.
 
     The model sees the schema; the question is a value of its prompt and never part of our SQL. A
@@ -101,7 +101,7 @@ def read_statement(reply: ChatReply) -> str:
 _NO_TABLE = "the model finds no table that answers the question"
 
 
-def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...], list[str]]:
+def _shown_tables(question: str, database: QueryDatabase) -> tuple[tuple[Table, ...], list[str]]:
     """The tables that a model sees, in the database's order, and a note if some are left out."""
     if len(database.tables) <= MOST_TABLES:
         return database.tables, []
@@ -119,7 +119,9 @@ def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...],
     return tuple(table for table in database.tables if table.name in kept), [note]
 
 
-def _prompt_values(question: str, database: Database, tables: Sequence[Table]) -> dict[str, Any]:
+def _prompt_values(
+    question: str, database: QueryDatabase, tables: Sequence[Table]
+) -> dict[str, Any]:
     """Values for the prompt; names and values of the database cannot imitate its marks."""
     return {
         "question": question,
@@ -154,7 +156,7 @@ def _line(text: str) -> str:
     return " ".join(neutral(text).split())
 
 
-def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
+def _hit(database: QueryDatabase, statement: str, rows: SqlReply) -> Hit:
     """The rows as one passage, under the statement that fetched them."""
     table = markdown_table(rows)
     text = f"```sql\n{statement}\n```\n\n{table}"
@@ -196,7 +198,7 @@ def _cell(value: Any) -> str:
     return " ".join(str(value).split()).replace("|", "\\|").replace("```", "'''")
 
 
-def _sheet_hits(hit: Hit, rows: SqlReply, database: Database) -> tuple[Hit, ...]:
+def _sheet_hits(hit: Hit, rows: SqlReply, database: QueryDatabase) -> tuple[Hit, ...]:
     """The rows of a statement as hits of the documents whose tables it read; the first has them.
 
     Raises:

@@ -62,7 +62,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class QueryDatabase:
     """A database for routing and prompts; ``problem`` says why it cannot be queried.
 
     ``sheets`` are its tables where they are those of ingested spreadsheets.

@@ -5,7 +5,7 @@ Its files need the extra ``serve``, so each is loaded when it is first used.
 
 from typing import TYPE_CHECKING
 
-from .._late import late_names
+from .._late import load_late
 
 if TYPE_CHECKING:
     from ._identity import ROLES, Identity, Role
@@ -35,7 +35,7 @@ __all__ = [
     "worker_app",
 ]
 
-__getattr__ = late_names(
+__getattr__ = load_late(
     __name__,
     {
         "_identity": "ROLES Identity Role",

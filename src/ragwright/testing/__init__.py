@@ -5,7 +5,7 @@ The suites need pytest, so each is loaded when it is first used; the scripted se
 
 from typing import TYPE_CHECKING
 
-from .._late import late_names
+from .._late import load_late
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ __all__ = [
     "make_vector",
 ]
 
-__getattr__ = late_names(
+__getattr__ = load_late(
     __name__,
     {
         "_addition_suites": "CommandSuite JudgeSuite MeasureSuite StageSuite StepSuite",

@@ -38,8 +38,8 @@ from ..experiment import (
     OnForecast,
     OnResult,
     Questions,
+    ReviewSheet,
     RunDiagnosis,
-    Sheet,
 )
 from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
 from ..jobs import CheckLine, Jobs, NoticeSent, PromotionGate, PromotionOptions, PromotionResult
@@ -493,7 +493,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0
-    ) -> tuple[Sheet, Path]:
+    ) -> tuple[ReviewSheet, Path]:
         """Write a sheet for people to score the answers of runs without knowing the system.
 
         See :func:`ragwright.experiment.write_blind_sheet`.

@@ -21,7 +21,7 @@ from ...training import (
     name_sources,
 )
 from ...workbench import Workbench
-from .._console import EXIT_FAILED, Step
+from .._console import EXIT_FAILED, ProgressStep
 from .._flags import Flags, takes
 from .._show import runner_step, show_progress
 
@@ -182,13 +182,13 @@ class _Steps:
         """Record that a step has ended."""
         self.done, self.total = done, total
 
-    def step(self, bench: Workbench) -> str | Step:
+    def step(self, bench: Workbench) -> str | ProgressStep:
         """Steps while training; rows while questions are answered; else the present work."""
         if not 0 < self.done < self.total:
             if bench.progress.total:
                 return runner_step(bench.progress)
             return "embedding the documents" if self.done else "choosing training passages"
-        return Step(self.done, self.total, "steps")
+        return ProgressStep(self.done, self.total, "steps")
 
 
 def _tuned(

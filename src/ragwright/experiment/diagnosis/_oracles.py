@@ -116,7 +116,7 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     """
     persona = case.persona(row.persona_name)
     pieces = yield from gold_pieces(row, case.target, case.plan.retrieve.filters)
-    watch = Watched(pool_depth(case.plan.retrieve))
+    watch = SearchHooks(pool_depth(case.plan.retrieve))
     plain_answer = yield from _answer_with(row, persona, case, case.plan, watch)
     answered = add_answer(row, plain_answer)
     scores = yield from score_row(answered, case.measures, case.setup)
@@ -148,7 +148,7 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     )
 
 
-class Watched(StageHooks):
+class SearchHooks(StageHooks):
     """Hooks that record the candidates, and their order after the reranker."""
 
     def __init__(self, depth: int) -> None:
@@ -218,7 +218,7 @@ class _AnsweredRow:
     persona: Persona
     case: DiagnosisCase
     pieces: tuple[GoldPiece, ...]
-    watch: Watched
+    watch: SearchHooks
     answer: Answer
     answered: Row
     scores: tuple[Score, ...]
@@ -282,7 +282,7 @@ def _filter_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     if all(piece.reachable or piece.chunk is None for piece in plain.pieces):
         return (yield from _plain_scores(plain))  # known without calling a model
     unfiltered = replace(plan, retrieve=replace(plan.retrieve, filters=()))
-    return (yield from _answer_again(plain, unfiltered, Watched(plain.watch.depth)))
+    return (yield from _answer_again(plain, unfiltered, SearchHooks(plain.watch.depth)))
 
 
 def _retrieve_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
@@ -387,7 +387,7 @@ def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     plan = plain.case.plan
     options = replace(plan.setup.options, closed_book=True)
     without = replace(plan, setup=replace(plan.setup, options=options))
-    outcome = yield from _answer_again(plain, without, Watched(plain.watch.depth))
+    outcome = yield from _answer_again(plain, without, SearchHooks(plain.watch.depth))
     scores = zip(plain.case.measures, outcome.scores, strict=True)
     return _OracleScores(
         tuple(

@@ -150,7 +150,7 @@ class Items(Iterable[tuple[str, Callable[[], Flow[RowResult]]]], Sized, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RunWork:
     """The work of a run: its kind, its manifest, and one flow per row.
 
     ``count`` counts the tokens of a passage, for the project's answers; ``scope`` limits who may
@@ -185,7 +185,7 @@ def ranking_work(
     testset: Testset,
     measures: Sequence[Measure],
     condensing: Condensing,
-) -> Work:
+) -> RunWork:
     """Plan the search for every row and the scoring of its hits, without answers."""
     search_of = _searches(system, measures, condensing)
     items = [
@@ -197,7 +197,7 @@ def ranking_work(
         if row.reference_spans or row.reference_ids
     }
     unit = {"counted": " and ".join(sorted(units, reverse=True))}
-    return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
+    return RunWork("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
 
 
 def _searches(
@@ -222,7 +222,7 @@ def answering_work(
     measures: Sequence[Measure],
     setup: MeasureSetup,
     condensing: Condensing,
-) -> Work:
+) -> RunWork:
     """Plan the answer to every row's question, and the scoring of answers and passages.
 
     Measures of documents read the ranking that they would read without answers.
@@ -233,7 +233,7 @@ def answering_work(
         for row in testset.rows
     ]
     manifest = _rows_manifest(testset, measures) | system.manifest()
-    return Work("eval", manifest | judge_manifest(setup), items)
+    return RunWork("eval", manifest | judge_manifest(setup), items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +251,10 @@ class _ScoringItems:
         return len(self.rows)
 
 
-def scoring_work(rows: NamedRows, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
+def scoring_work(rows: NamedRows, measures: Sequence[Measure], setup: MeasureSetup) -> RunWork:
     """Plan the scoring of rows as they are; they are read as they are scored."""
     items = _ScoringItems(rows.rows, measures, setup)
-    return Work("score", _rows_manifest(rows, measures) | judge_manifest(setup), items)
+    return RunWork("score", _rows_manifest(rows, measures) | judge_manifest(setup), items)
 
 
 def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, An
 def run_work(
     runner: Runner,
     runs: Runs,
-    work: Work,
+    work: RunWork,
     testset: Testset,
     measures: Sequence[Measure],
     options: Evaluating,

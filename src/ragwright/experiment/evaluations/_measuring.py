@@ -47,7 +47,7 @@ from ._baselines import add_null_baselines
 from ._evaluate import RANKING, plan_after
 from ._evaluating import (
     EvaluatedProject,
-    Work,
+    RunWork,
     answering_work,
     promise_note,
     ranking_work,
@@ -179,7 +179,7 @@ def plan_evaluation(
     options: Evaluating,
     *,
     sampled: bool = False,
-) -> tuple[Testset, Sequence[Measure], Work]:
+) -> tuple[Testset, Sequence[Measure], RunWork]:
     """Plan the rows, the measures and the work of an evaluation; raises as ``Project.evaluate``.
 
     ``sampled`` rows may all lack gold: the whole testset has been checked.

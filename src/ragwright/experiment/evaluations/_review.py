@@ -34,7 +34,7 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ReviewSheet:
     """The sheet for reviewers: items without system names, and the scales.
 
     Attributes:
@@ -80,7 +80,7 @@ def blind_sheet(
     *,
     seed: int = 0,
     rubrics: Mapping[str, Rubric] | None = None,
-) -> tuple[Sheet, ReviewKey]:
+) -> tuple[ReviewSheet, ReviewKey]:
     """Make a sheet of all answers of all systems in one shuffled order, and its key.
 
     The order is that of hashes of seed, row and system: answers to one question are apart, and
@@ -122,10 +122,10 @@ def blind_sheet(
         empty = {**dict.fromkeys(columns, ""), "comment": ""}
         items.append({"item": item, **texts, _LEVELS: levels, **empty})
     key = ReviewKey(answers, tuple(map(str, measures)), seed, hashes)
-    return Sheet(tuple(items), columns), key
+    return ReviewSheet(tuple(items), columns), key
 
 
-def write_sheet(sheet: Sheet, path: str | Path) -> None:
+def write_sheet(sheet: ReviewSheet, path: str | Path) -> None:
     """Write a sheet as CSV, TSV or JSONL, by the path's suffix.
 
     In tables, passages are numbered below each other, and text that a spreadsheet would read as a

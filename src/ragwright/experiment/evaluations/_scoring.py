@@ -25,7 +25,7 @@ from ...testsets import Testset, half_note, holds_half, unread_columns, unread_n
 from ._baselines import add_null_baselines, baseline_flows
 from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, compute_results
-from ._evaluating import Work, results_of_run, run_named, scoring_work
+from ._evaluating import RunWork, results_of_run, run_named, scoring_work
 from ._given_rows import (
     GivenRows,
     pair_given_answers,
@@ -199,7 +199,7 @@ def rows_to_score(project: Project, name: str) -> Testset:
 
 
 def _scoring_forecast(
-    project: Project, given_set: GivenRows, choice: ChosenMeasures, work: Work
+    project: Project, given_set: GivenRows, choice: ChosenMeasures, work: RunWork
 ) -> Forecast:
     flows = (make for _, make in work.items)
     setup = judging(project, choice.measures)
@@ -209,7 +209,7 @@ def _scoring_forecast(
 
 def _scoring_plan(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
-) -> tuple[GivenRows, ChosenMeasures, Work]:
+) -> tuple[GivenRows, ChosenMeasures, RunWork]:
     given_set = (
         read_stored_or_given(project.runs, rows) if isinstance(rows, str) else rows_of_testset(rows)
     )

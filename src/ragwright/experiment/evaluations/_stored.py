@@ -17,7 +17,7 @@ from ._evaluating import load_evaluation
 from ._names import BASELINE, KnownRun, find_run, list_evaluations
 from ._result_files import read_results
 from ._results import Evaluation
-from ._review import Sheet, blind_sheet, write_key, write_sheet
+from ._review import ReviewSheet, blind_sheet, write_key, write_sheet
 from ._scoring import rows_to_score
 
 _APART = frozenset({BASELINE, "measures", "scales"})
@@ -106,7 +106,7 @@ def rows_to_review(
 
 def write_blind_sheet(
     folder: str | Path, names: Sequence[str], measures: str, path: Path, *, seed: int = 0
-) -> tuple[Sheet, Path]:
+) -> tuple[ReviewSheet, Path]:
     """Write a sheet for people to score answers without knowing the system, and its key beside it.
 
     Args:

@@ -18,7 +18,7 @@ from ...testsets import (
     project_testset,
 )
 from ._asked import answer_and_score_row
-from ._evaluating import Work, run_work, scoring_work
+from ._evaluating import RunWork, run_work, scoring_work
 from ._measuring import answering_settings, evaluate_project, forecast_project, judging
 from ._notes import add_notes
 from ._results import Evaluating, Evaluation
@@ -76,7 +76,7 @@ def forecast_testset(
 
 def _suite_plan(
     project: Project, rows: Testset, measures: str | Sequence[Measure], options: Evaluating
-) -> tuple[Testset, Sequence[Measure], Work]:
+) -> tuple[Testset, Sequence[Measure], RunWork]:
     """Plan the work of a suite, without an index."""
     if not options.answers:
         raise TestsetError(

@@ -50,7 +50,7 @@ from ...testsets import (
 from ._asked import clear_answer, convert_reply
 from ._baselines import add_null_baselines
 from ._evaluate import answer_row, turns_before
-from ._evaluating import Work, run_work, scoring_work
+from ._evaluating import RunWork, run_work, scoring_work
 from ._measuring import check_models, choose_measures, judging
 from ._notes import add_notes, check_gold
 from ._results import Evaluating, Evaluation, Made, RowResult
@@ -295,7 +295,7 @@ def _system_plan(
     rows_and_measures: tuple[Testset, str | Sequence[Measure]],
     system: UnderTest,
     first: SystemReply,
-) -> tuple[Testset, Sequence[Measure], Work]:
+) -> tuple[Testset, Sequence[Measure], RunWork]:
     setup = judging(project, rows_and_measures[1])
     rows, choice = _choose_measures(*rows_and_measures, system, first, setup)
     check_models(project.models, choice.measures, setup)

@@ -15,7 +15,16 @@ from ._leaderboard import (
 from ._live import KnownSweep, SweepProgress, list_sweeps, stop_sweep
 from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
 from ._selection import objective_scores, scale_of, selection_of
-from ._study import FACTS, Axis, Range, Study, StudyOptions, load_study, rebuild_study, study_of
+from ._study import (
+    FACTS,
+    Axis,
+    Study,
+    StudyOptions,
+    SweptRange,
+    load_study,
+    rebuild_study,
+    study_of,
+)
 from ._sweeping import (
     Sweeping,
     SweepResult,
@@ -36,7 +45,6 @@ __all__ = [
     "KnownSweep",
     "ListSampler",
     "Objective",
-    "Range",
     "Sampler",
     "Study",
     "StudyOptions",
@@ -44,6 +52,7 @@ __all__ = [
     "SweepProgress",
     "SweepResult",
     "Sweeping",
+    "SweptRange",
     "TpeSampler",
     "Trial",
     "TrialResult",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import canonical_json
-from ._study import Axis, Range, Study
+from ._study import Axis, Study, SweptRange
 
 _DRAWS = 1000
 """Draws without a new point after which a random search ends."""
@@ -95,7 +95,7 @@ def _drawn_value(axis: Axis, draw: random.Random) -> Any:
     return place_in_range(axis.range, draw.random())
 
 
-def place_in_range(among: Range, share: float) -> float | int:
+def place_in_range(among: SweptRange, share: float) -> float | int:
     """Return the value at a share (0 to 1) of a range; each of its steps has an equal share.
 
     On a logarithmic scale, a whole number's share is that of the values that round to it.

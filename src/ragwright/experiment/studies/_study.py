@@ -66,7 +66,7 @@ class StudyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SweptRange:
     """Values between two ends, both included; on a logarithmic scale if ``log`` is set.
 
     With a ``step``, only every step from ``low`` on; if ``whole``, only whole numbers.
@@ -91,7 +91,7 @@ class Axis:
 
     path: tuple[str, ...]
     values: tuple[Any, ...] = ()
-    range: Range | None = None
+    range: SweptRange | None = None
     where: str = ""
 
     @property
@@ -181,7 +181,7 @@ def rebuild_study(body: Mapping[str, Any]) -> Study:
         for key, value in body["options"].items()
     }
     axes = [
-        Axis(tuple(key.split(".")), range=Range(**values))
+        Axis(tuple(key.split(".")), range=SweptRange(**values))
         if isinstance(values, Mapping)
         else Axis(tuple(key.split(".")), tuple(values))
         for key, values in body["axes"].items()
@@ -333,7 +333,9 @@ def _distinct_values(
     return tuple(values)
 
 
-def _range_of(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, ...]) -> Range:
+def _range_of(
+    item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, ...]
+) -> SweptRange:
     name = ".".join(path)
     kinds = set(get_args(hint)) or {hint}
     if not kinds & {int, float}:
@@ -364,7 +366,7 @@ def _range_of(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[st
         )
     if whole_numbers:
         low, high, step = int(low), int(high), None if step is None else int(step)
-    checked = Range(low, high, log, step, whole_numbers)
+    checked = SweptRange(low, high, log, step, whole_numbers)
     if step is not None and checked.steps is not None:
         last = round(low + (checked.steps - 1) * step, 9)
         if abs(high - last) > _ALMOST * step:

@@ -41,7 +41,7 @@ class Sight:
     bottom: float
 
 
-class Engine:
+class OcrEngine:
     """Reads pictures with RapidOCR: PP-OCR models on onnxruntime.
 
     Raises:

@@ -28,7 +28,7 @@ from ...core import (
 from .._extract import Extract, TextBuilder
 from .._options import SourceOptions
 from .._pdf_layout import Line, body_size, paragraphs
-from ._engine import Engine, sort_lines
+from ._engine import OcrEngine, sort_lines
 from ._pictures import IMAGES, picture_of
 
 _SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
@@ -205,8 +205,8 @@ def _unsupported(reason: str, sheet: _Sheet) -> UnsupportedSourceError:
 
 
 @cache
-def _engine() -> Engine:
-    return Engine()
+def _engine() -> OcrEngine:
+    return OcrEngine()
 
 
 def serve() -> None:

@@ -48,13 +48,13 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
     """
     builder = TextBuilder()
     package = Package(data, where, options, builder, "word/document.xml")
-    _Walk(package, builder, options).document()
+    _DocxWalk(package, builder, options).document()
     return package.extract(
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     )
 
 
-class _Walk:
+class _DocxWalk:
     """Walks through the body once and feeds the builder."""
 
     def __init__(self, package: Package, builder: TextBuilder, options: SourceOptions) -> None:

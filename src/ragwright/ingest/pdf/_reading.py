@@ -35,7 +35,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OutlineEntry:
     """An entry of the outline: title, level from 1, and number of its page from 0."""
 
     title: str
@@ -43,20 +43,20 @@ class Entry:
     page: int
 
 
-def read_outline(pdfium: Any, document: Any) -> list[Entry]:
+def read_outline(pdfium: Any, document: Any) -> list[OutlineEntry]:
     """Return the entries that lead to a page; what cannot be read is left out."""
-    entries: list[Entry] = []
+    entries: list[OutlineEntry] = []
     with suppress(pdfium.PdfiumError, RecursionError, ValueError):
         for item in islice(document.get_toc(), _MOST):
             place = item.get_dest()
             page = None if place is None else place.get_index()
             if page is not None:
-                entries.append(Entry(item.get_title(), item.level + 1, page))
+                entries.append(OutlineEntry(item.get_title(), item.level + 1, page))
     return entries
 
 
 def heading_levels(
-    pages: Sequence[Sequence[Block]], outline: Sequence[Entry], body: float
+    pages: Sequence[Sequence[Block]], outline: Sequence[OutlineEntry], body: float
 ) -> Mapping[int, int]:
     """Return the levels of headings, from 1, by the ``id`` of their blocks.
 
@@ -86,7 +86,9 @@ def heading_levels(
     return {key: min(level, 6) for key, level in levels.items()}
 
 
-def _listed(pages: Sequence[Sequence[Block]], outline: Sequence[Entry]) -> list[tuple[Block, int]]:
+def _listed(
+    pages: Sequence[Sequence[Block]], outline: Sequence[OutlineEntry]
+) -> list[tuple[Block, int]]:
     """Return the blocks whose text is that of an entry for their page, with its level."""
     wanted: dict[tuple[int, str], int] = {}
     for entry in outline:
@@ -312,7 +314,10 @@ def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool)
 
 
 def _build(
-    pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry], builder: TextBuilder
+    pages: Sequence[PageBlocks],
+    labels: list[str],
+    outline: Sequence[OutlineEntry],
+    builder: TextBuilder,
 ) -> list[str]:
     """Feed the builder; return the running lines that were left out."""
     size = body_size([page.blocks for page in pages])

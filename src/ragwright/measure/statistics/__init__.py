@@ -13,7 +13,7 @@ from ._agreement_statistics import (
     ratings_of,
     spearman,
 )
-from ._drift import Drift, DriftVerdict, Watched, confidence_sequence, drift, period_alpha
+from ._drift import AnytimeMean, Drift, DriftVerdict, confidence_sequence, drift, period_alpha
 from ._intervals import (
     FEW_SEEN,
     NORMAL,
@@ -48,6 +48,7 @@ __all__ = [
     "PLAN_MARGINS",
     "TAIL",
     "TYPICAL_SPREADS",
+    "AnytimeMean",
     "Drift",
     "DriftVerdict",
     "Estimate",
@@ -57,7 +58,6 @@ __all__ = [
     "ScoreSpread",
     "Statistic",
     "Values",
-    "Watched",
     "auc",
     "bootstrap_statistic",
     "clopper_pearson",

@@ -18,7 +18,7 @@ _LARGEST_BET = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class AnytimeMean:
     """The mean of the values so far, with an interval that may be looked at after every value.
 
     ``mean``, ``low`` and ``high`` are None without a value.
@@ -50,8 +50,8 @@ class Drift:
     """
 
     verdict: DriftVerdict
-    reference: Watched
-    current: Watched
+    reference: AnytimeMean
+    current: AnytimeMean
     window: int
 
 
@@ -145,8 +145,8 @@ def period_alpha(number: int, alpha: float = 0.05) -> float:
     return alpha / 2 if not number else alpha / 2 / (number * (number + 1))
 
 
-def _watched_mean(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
+def _watched_mean(values: Sequence[float], scale: tuple[float, float], alpha: float) -> AnytimeMean:
     if not len(values):
-        return Watched(0, None, None, None)
+        return AnytimeMean(0, None, None, None)
     lows, highs = confidence_sequence(values, *scale, alpha, running=False)
-    return Watched(len(values), float(np.mean(values)), float(lows[-1]), float(highs[-1]))
+    return AnytimeMean(len(values), float(np.mean(values)), float(lows[-1]), float(highs[-1]))

@@ -20,7 +20,7 @@ from ...ledger import FileLock
 from ._batch import Batch, KnownDocuments
 from ._feeds import Feed
 from ._ingest import Ingest
-from ._preparing import Item, Part, Prepared, Preparing, ReadDocument, Reading
+from ._preparing import Item, Prepared, PreparedPart, Preparing, ReadDocument, SourceTask
 from ._stamps import Stamp
 
 _TASK_BYTES = 1_000_000
@@ -129,13 +129,13 @@ class ClusterIngest(Ingest):
 
     # -- sending ---------------------------------------------------------------------------
 
-    def _reading_tasks(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Reading]:
+    def _reading_tasks(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[SourceTask]:
         """Tasks in the order of the sources; each is remembered until its result comes."""
         numbers = count()
         for position, feed in enumerate(feeds):
             for sent in self._task_shares(feed, fetch):
                 self._sent.append(sent)
-                yield Reading(
+                yield SourceTask(
                     position,
                     tuple(item for item, _ in sent.items),
                     (self._cluster.spool / "known.npy").absolute(),
@@ -178,7 +178,7 @@ class ClusterIngest(Ingest):
     # -- taking ----------------------------------------------------------------------------
 
     def _take_prepared(
-        self, part: Part, sent: _Sent, batch: Batch
+        self, part: PreparedPart, sent: _Sent, batch: Batch
     ) -> Iterator[tuple[Document, tuple[Chunk, ...]]]:
         """Put the new documents of a task's result into a batch, and count all of them."""
         self.progress.scans.add(part.scans)

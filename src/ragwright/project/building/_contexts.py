@@ -46,7 +46,7 @@ FATAL = (ConfigError, PluginError, MissingKeyError, MissingExtraError)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ChunkSentences:
     """Documents whose chunks have their sentences, and what failed.
 
     Attributes:
@@ -62,7 +62,7 @@ class Written:
 
 def write_contexts(
     documents: Sequence[Cut], options: HeadOptions, tokenizer: Tokenizer
-) -> Flow[Written]:
+) -> Flow[ChunkSentences]:
     """A flow that writes the sentence of each chunk, one call per chunk.
 
     A chunk that is its whole document needs none. The first chunk of a document is asked about
@@ -73,7 +73,7 @@ def write_contexts(
     """
     flows = (_sentences(document, chunks, options, tokenizer) for document, chunks in documents)
     written: list[list[Sentence]] = yield from gather(flows, limit=_AT_ONCE)
-    result = Written([], [], [])
+    result = ChunkSentences([], [], [])
     errors = [entry for sentences in written for entry in sentences if isinstance(entry, Exception)]
     for error in errors:
         if isinstance(error, FATAL) or not isinstance(error, ModelError):

@@ -37,7 +37,7 @@ from ...ingest import (
     files_of,
 )
 from ._batch import KEPT, Batch, Files, cut_document, embed_missing
-from ._contexts import Cut, Written, write_contexts
+from ._contexts import ChunkSentences, Cut, write_contexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp, Stamps
@@ -396,7 +396,7 @@ class Ingest:
         """The chat model that writes a sentence for each chunk; empty for none."""
         return "" if self._heads is None else self._heads.options.model
 
-    def _contexts(self, documents: Sequence[Cut]) -> Flow[Written]:
+    def _contexts(self, documents: Sequence[Cut]) -> Flow[ChunkSentences]:
         """A flow that writes the sentences of documents."""
         assert self._heads is not None
         return write_contexts(documents, self._heads.options, self._heads.tokenizer)

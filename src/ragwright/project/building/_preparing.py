@@ -77,7 +77,7 @@ Item: TypeAlias = "SourceFile | Document | Failure"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceTask:
     """Some files or documents of one source, as one task.
 
     Attributes:
@@ -116,8 +116,8 @@ class ReadDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The result of a :class:`Reading`.
+class PreparedPart:
+    """The result of a :class:`SourceTask`.
 
     Attributes:
         read: For each item what was read, in order.
@@ -196,7 +196,7 @@ class _Tools:
         return self.stored[file]
 
 
-class Preparing(Work[Reading, Part]):
+class Preparing(Work[SourceTask, PreparedPart]):
     """Reads and prepares documents under the settings of a project.
 
     Args:
@@ -259,7 +259,7 @@ class Preparing(Work[Reading, Part]):
             runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
         return _Tools(chunker, default_analyzer(pair.analyzer), runner)
 
-    def carry_out(self, task: Reading) -> Part:
+    def carry_out(self, task: SourceTask) -> PreparedPart:
         """Read the items of a task, and prepare documents that are not stored yet."""
         tools = self._tools
         assert tools is not None, "opened first"
@@ -277,7 +277,7 @@ class Preparing(Work[Reading, Part]):
             with replacing(task.target, private=True) as file:
                 pickle.dump(prepared, file, protocol=5)
         target = task.target if prepared.documents else None
-        return Part(tuple(read), tools.scans.taken(), target)
+        return PreparedPart(tuple(read), tools.scans.taken(), target)
 
     def _documents_of(self, feed: int, item: Item) -> Iterator[Document | Failure]:
         """The documents of an item."""

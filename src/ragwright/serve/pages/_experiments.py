@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, count_noun
 from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress, run_means
-from ...report import Board, Entry, Subject, value_text
+from ...report import Board, ScoredRun, Subject, value_text
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
@@ -239,7 +239,7 @@ def _short_keys(keys: Sequence[str]) -> list[tuple[str, str]]:
     return short
 
 
-def _fact_text(entry: Entry, name: str) -> str:
+def _fact_text(entry: ScoredRun, name: str) -> str:
     value = entry.facts.get(name)
     if not value:
         return ""

@@ -1,8 +1,9 @@
-"""Parts: everything that can be added to the program from outside, found by entry points.
+"""Extensions: everything that can be added to the program from outside, found by entry points.
 
 An installed package adds a measure, a stage or a command under the entry points
-``ragwright.<kind>``; or it names a :class:`Part`, which lists several, under ``ragwright.parts``.
-The parts of ragwright itself are found in the same way. Nothing is imported before it is used.
+``ragwright.<kind>``; or it names an :class:`Extension`, which lists several, under
+``ragwright.extensions``. Those of ragwright itself are found in the same way. Nothing is imported
+before it is used.
 
 A module that is not installed (``module:object`` in a settings file) is looked for in the folder
 that the command was started in. That folder is not on ``sys.path``: otherwise a file of a
@@ -167,7 +168,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from error
 
 
-PartKind: TypeAlias = Literal[
+ExtensionKind: TypeAlias = Literal[
     "sections",
     "readers",
     "chunkers",
@@ -191,7 +192,7 @@ _GROUP = b"[ragwright."
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Extension:
     """Several additions of one package or subject.
 
     Each mapping leads from a name to ``module:object``.
@@ -243,7 +244,7 @@ class Addition:
         sentence: What it does; empty where only the object says.
     """
 
-    kind: PartKind
+    kind: ExtensionKind
     name: str
     address: str
     package: str
@@ -266,7 +267,7 @@ class Addition:
         return load_object(self.address, where=where, installed=True)
 
 
-def find_additions(kind: PartKind) -> Mapping[str, Addition]:
+def find_additions(kind: ExtensionKind) -> Mapping[str, Addition]:
     """Everything of a kind that is installed, by name: ragwright's own first, then by package.
 
     Where two packages use one name, the first one counts; see :func:`addition_faults`.
@@ -275,7 +276,7 @@ def find_additions(kind: PartKind) -> Mapping[str, Addition]:
 
 
 @cache
-def addition(kind: PartKind, name: str) -> Addition | None:
+def addition(kind: ExtensionKind, name: str) -> Addition | None:
     """The addition of a name; None if no package has it.
 
     Other packages are read only for a name that is not ragwright's own.
@@ -287,7 +288,7 @@ def addition(kind: PartKind, name: str) -> Addition | None:
     return find_additions(kind).get(name)
 
 
-def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
+def load_addition(kind: ExtensionKind, name: str, *, where: str) -> Any:
     """The object that settings name: ``module:object``, or the name of something installed.
 
     Args:
@@ -312,7 +313,7 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
     return known.load()
 
 
-def list_own_additions(kind: PartKind) -> tuple[Addition, ...]:
+def list_own_additions(kind: ExtensionKind) -> tuple[Addition, ...]:
     """Everything of a kind that ragwright itself adds, without a look at other packages."""
     points = (new for point in _own_points() for new in _additions(point))
     return tuple(new for new in points if new.kind == kind)
@@ -367,9 +368,10 @@ def _own_points() -> tuple[_Point, ...]:
             key=lambda point: (point.group, point.name),
         )
     )
-    if not any(point.group == "parts" for point in points):
+    if not any(point.group == "extensions" for point in points):
         raise PluginError(
-            "this installation of ragwright is older than its code: it does not list its parts",
+            "this installation of ragwright is older than its code: "
+            "it does not list its extensions",
             where=folder or "sys.path",
             hint="install it again: pip install ragwright, or in a checkout: make install",
         )
@@ -412,12 +414,12 @@ def _read(package: str, folder: str) -> Iterator[_Point]:
 @cache
 def _collected(
     points: tuple[_Point, ...],
-) -> tuple[Mapping[PartKind, Mapping[str, Addition]], tuple[str, ...]]:
+) -> tuple[Mapping[ExtensionKind, Mapping[str, Addition]], tuple[str, ...]]:
     """Additions by kind and name, and faults.
 
     A fault of one package must not stop the program, which may not need it.
     """
-    kinds: dict[PartKind, dict[str, Addition]] = {kind: {} for kind in get_args(PartKind)}
+    kinds: dict[ExtensionKind, dict[str, Addition]] = {kind: {} for kind in get_args(ExtensionKind)}
     faults = []
     for point in points:
         try:
@@ -438,20 +440,20 @@ def _collected(
 @cache
 def _additions(point: _Point) -> tuple[Addition, ...]:
     group, package = point.group, point.package
-    if group in get_args(PartKind):
+    if group in get_args(ExtensionKind):
         return (Addition(group, point.name, point.address, package),)  # type: ignore[arg-type]
-    if group != "parts":
+    if group != "extensions":
         return ()
-    where = f"part {point.name!r} of the package {package}"
-    part = load_object(point.address, where=where, installed=True)
-    if not isinstance(part, Part):
+    where = f"extension {point.name!r} of the package {package}"
+    extension = load_object(point.address, where=where, installed=True)
+    if not isinstance(extension, Extension):
         raise PluginError(
-            f"{point.address} is {type(part).__name__}, not a Part",
+            f"{point.address} is {type(extension).__name__}, not an Extension",
             where=f"the package {package}",
-            hint="write PART = Part(...) with Part from ragwright.core",
+            hint="write EXTENSION = Extension(...) with Extension from ragwright.core",
         )
     return tuple(
-        Addition(kind, name, address, package, part.sentences.get(name, ""))
-        for kind in get_args(PartKind)
-        for name, address in getattr(part, kind).items()
+        Addition(kind, name, address, package, extension.sentences.get(name, ""))
+        for kind in get_args(ExtensionKind)
+        for name, address in getattr(extension, kind).items()
     )
