@@ -23,7 +23,7 @@ def test_texts_are_made_safe_once_for_many_replies(monkeypatch: pytest.MonkeyPat
     def read(text: str, form: ReplyForm, finish: str) -> bool:
         return bool(read_object(text, ("found",), finish)["found"])
 
-    monkeypatch.setattr(judging, "without_control", counted)
+    monkeypatch.setattr(judging, "break_control", counted)
     texts = (("question", "Is this text new to it?"), ("passage 1", "It is: 7c1f."))
     schema = schema_text({"found": {"type": "boolean"}})
     call = JudgeCall("lookup", texts, read, schema, True, {})

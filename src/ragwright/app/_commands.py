@@ -106,7 +106,7 @@ def _add(app: typer.Typer, name: str) -> bool:
 
 def _installed(new: Addition) -> Any:
     """A command of another package; its errors are reported as those of ours."""
-    reported: Any = import_module("._console", __package__).reported
+    reported: Any = import_module("._console", __package__).report_errors
     try:
         loaded = new.load()
     except PluginError as error:

@@ -56,6 +56,6 @@ __getattr__ = load_late(
         "_hold": "RagGate hold",
         "_index_corpus": "PAIR PLAIN make_document make_indexed make_vector",
         "_reader_suite": "ReaderSuite",
-        "_reranker_suite": "RerankerSuite RetrieverFunction RetrieverSuite indexed_corpus",
+        "_reranker_suite": "RerankerSuite RetrieverFunction RetrieverSuite index_corpus",
     },
 )
