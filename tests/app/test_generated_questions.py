@@ -121,3 +121,11 @@ def test_a_report_of_a_sweep_tells_one_lead(project: Path) -> None:
     assert sentences.count("leads") == 1
     assert "by +1.0000" in sentences
     assert "best of 1 candidate" in sentences, "top_k 1 is the current setting"
+
+
+def test_a_ceiling_is_named(project: Path) -> None:
+    study = "study: {testset: made.jsonl, measures: HitRate@2}\nretrieve: {top_k: [1]}\n"
+    (project / "ceiling.yaml").write_text(study)
+    told = ragwright(project, "sweep", "ceiling.yaml", "--set", "retrieve.top_k=2").stdout
+    assert "The current settings have HitRate@2 1.0000 already, and 1 is the best" in told
+    assert "hardly show what is better" in " ".join(told.split())

@@ -107,6 +107,18 @@ def test_texts_are_drafted_checked_kept_and_discarded(running: Running, outreach
     assert running.http.get("/drafts/999").status_code == 404
 
 
+def test_the_number_of_an_answer_is_no_draft(running: Running, outreach: Path) -> None:
+    def batches() -> set[int]:
+        with Workbench.open(outreach) as bench:
+            return {output.batch for output in bench.outputs.find(OutputQuery(scope=None))}
+
+    before = batches()
+    messages = [{"role": "user", "content": "Which boots are waterproof?"}]
+    assert running.http.post("/v1/chat/completions", json={"messages": messages}).is_success
+    (answer,) = batches() - before
+    assert running.http.get(f"/drafts/{answer}").status_code == 404
+
+
 def test_a_spent_budget_is_said(outreach: Path) -> None:
     with ScriptedServer(reply) as model:
         name = f"{model.url}#writer"
