@@ -54,3 +54,15 @@ def test_the_sentences_nearest_to_the_query_are_shown_for_a_dense_search(folder:
 def test_a_keyword_search_has_no_nearest_sentences(folder: Path) -> None:
     done = ragwright(folder, "retrieve", QUERY, "--explain", "--set", "retrieve.search=keyword")
     assert "near the query" not in done.stdout
+
+
+def test_the_text_shown_has_no_marks_of_headings_and_code(tmp_path: Path) -> None:
+    page = (
+        "# Pump\n\nThe pump.\n\n## Seal\n\n```sh\n# turn it off first\npumpctl seal\n```\n\n"
+        "### Wear\n\nThe seal wears."
+    )
+    folder = MakeProject(tmp_path)("chunk: {by: whole}\n", **{"pump.md": page})
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    shown = ragwright(folder, "retrieve", "seal", "--explain").stdout
+    assert "Pump The pump. Seal # turn it off first pumpctl seal Wear The seal wears." in shown

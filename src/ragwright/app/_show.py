@@ -105,9 +105,16 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     return lines
 
 
+_LINE_MARKS = re.compile(r"\A\s*#\s+|^\s{0,3}(?:#{2,6}\s+|(?:```|~~~).*$)", re.MULTILINE)
+"""Marks of headings and of code blocks; a single # within a text mostly begins a comment."""
+
+
 def excerpt(text: str, query: str, width: int = 320) -> str:
-    """The part of a text around the first word of the query in it, else its start."""
-    plain = " ".join(text.split())
+    """Cut the part of a text around the first word of the query in it, else its start.
+
+    On one line, without Markdown's marks of headings and code blocks.
+    """
+    plain = " ".join(_LINE_MARKS.sub("", text).split())
     low = plain.casefold()
     words = sorted(set(re.findall(r"\w{3,}", query.casefold())), key=lambda w: (-len(w), w))
     at = next((low.find(word) for word in words if word in low), 0)
