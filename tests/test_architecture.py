@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(ragwright.__file__).parent
 HOP = re.compile(r"^\| `(\w+)` \| `([\w.]+)` \|", re.MULTILINE)
-NEEDS_A_MODEL = {("answer", "write"), ("index", "SegmentView.dense"), ("measure", "judged")}
+NEEDS_A_MODEL = {("answer", "write"), ("index", "SegmentView.dense"), ("measure", "judge_measure")}
 """Hops that an offline project does not take."""
 
 
