@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ..ledger import Connection, Ledger
+from ..ledger import Connection, ledger_tables, open_database
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -133,8 +133,8 @@ class JobHistory:
     """
 
     def __init__(self, path: Path) -> None:
-        self._ledger = Ledger(path)
-        self._database = self._ledger.database
+        # Each reading and writing has a connection of its own: nothing has to be closed.
+        self._database = open_database(path, ledger_tables())
 
     def begin(self, start: RunStart) -> int:
         """Store the start of a run; returns its number."""
