@@ -21,7 +21,7 @@ def rows(*, generated: bool) -> str:
         {
             "id": f"q{n}",
             "user_input": f"{name} pump?",
-            "reference_ids": [f"docs/second-{name}.md"],
+            "reference_spans": [{"document_id": f"docs/second-{name}.md", "start": 9, "end": 40}],
             "metadata": {
                 "split": "tune" if n % 2 else "confirm",
                 "generated": True,

@@ -109,7 +109,8 @@ def _in_shape(hint: Any, value: Any, placed: Placed, path: tuple[str, ...]) -> A
     if _is_record(hint):
         return build_options(hint, value, placed, path)
     if typing.get_origin(hint) is tuple:
-        items = [value] if isinstance(value, str | int | float) else value
+        alone = isinstance(value, str | int | float) and typing.get_args(hint)[-1] is ...
+        items = [value] if alone else value
         item = typing.get_args(hint)[0]
         if _is_record(item) and isinstance(items, list):
             return [
@@ -128,7 +129,7 @@ def _explain(
     fields = {field.name: field for field in dataclasses.fields(kind)}
     if fault["type"] == _UNKNOWN:
         return unknown_key(key, fields, placed, here)
-    if fault["type"] == "missing":
+    if fault["type"] == "missing" and len(fault["loc"]) == 1:
         return ConfigError(f"{'.'.join(path)} needs the key {key!r}", where=placed.where(*path))
     for python, plain in _PLAIN_WORDS.items():
         sentence = sentence.replace(python, plain)
