@@ -39,8 +39,8 @@ class SweepProgress:
         process: Process id and machine.
         trials: Trials that have ended, those of an earlier start included.
         planned: Trials of the study, with that of the current settings.
-        rows: Rows that have ended of the trials under way; ``of_rows`` is their number, None where
-            it is unknown.
+        rows: Rows that have ended, of all trials; ``of_rows`` is their number, None if it is
+            unknown.
         rate: Rows per second.
         spent: Money spent by this process.
         calls: Requests sent to models; ``reused`` were answered from stored replies.
@@ -67,7 +67,7 @@ class SweepProgress:
 
     @property
     def eta(self) -> float | None:
-        """Seconds to the end of the trials under way, None where unknown."""
+        """Seconds to the end of the sweep at the present rate, None if unknown."""
         if self.of_rows is None or self.rate <= 0:
             return None
         return max(0.0, (self.of_rows - self.rows) / self.rate)
@@ -245,13 +245,17 @@ class Pulse:
         counters = [runner.progress for runner in runners]
         last = max(counters, key=lambda counter: counter.began, default=None)
         waiting = None if last is None else last.waiting
+        trials = self._ended()
+        each = 0 if last is None else last.total or 0
+        # A trial that has just ended is counted among the trials.
+        finished = 0 if last is None or last.finished == each else last.finished
         progress = SweepProgress(
             at=time.time(),
             process=self._process,
-            trials=self._ended(),
+            trials=trials,
             planned=self._planned,
-            rows=0 if last is None else last.finished,
-            of_rows=None if last is None else last.total,
+            rows=trials * each + finished,
+            of_rows=self._planned * each or None,
             rate=0.0 if last is None else round(last.rate, 3),
             spent=round(self._project.budget.spent, 9),
             calls=sum(counter.calls for counter in counters),
