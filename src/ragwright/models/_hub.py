@@ -8,7 +8,8 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -129,9 +130,10 @@ class Hub:
             files = pin.files if pin is not None else _choose_files(text, list(sizes))
             megabytes = sum(sizes.get(file, 0) for file in files) / 1e6
             log.info("fetching hf:%s: %d files, %.0f MB", text, len(files), megabytes)
-            folder = Path(
-                hub.snapshot_download(repo, revision=info.sha, allow_patterns=list(files))
-            )
+            with _quiet(hub):
+                folder = Path(
+                    hub.snapshot_download(repo, revision=info.sha, allow_patterns=list(files))
+                )
             _verify_hashes(folder, {s.rfilename: s.lfs for s in info.siblings or ()}, files)
         except RagwrightError:
             raise
@@ -183,9 +185,20 @@ def _hub_library() -> Any:
         require(f"huggingface_hub.{part}", "embed", "an hf: model")
     # Else it fetches a list of programs once a day to name the one that runs it.
     hub.constants.HF_HUB_DISABLE_TELEMETRY = True
-    if not sys.stderr.isatty():
-        hub.utils.disable_progress_bars()
     return hub
+
+
+@contextmanager
+def _quiet(hub: Any) -> Iterator[None]:
+    """Show no progress bars outside of a terminal; those of other users of the hub come back."""
+    shown = not (sys.stderr.isatty() or hub.utils.are_progress_bars_disabled())
+    if shown:
+        hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            hub.utils.enable_progress_bars()
 
 
 def _repo_and_revision(text: str) -> tuple[str, str | None]:
