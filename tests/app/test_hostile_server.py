@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from command_line import ragwright as called
 from raw_server import Raw, chat_reply, raw_server
 from small_project import MakeProject
+from waiting import skip_short_pauses
 
 KEY = "sk-proj-0123456789abcdefghij"
 ROWS = [{"user_input": "When is the brake fluid changed?", "reference": "every two years"}]
@@ -57,12 +57,7 @@ def test_a_key_that_a_server_repeats_is_neither_shown_nor_stored(
 ) -> None:
     monkeypatch.setenv("THE_KEY", KEY)
 
-    sleep = asyncio.sleep
-
-    async def at_once(seconds: float, result: Any = None) -> Any:
-        return await sleep(seconds if seconds >= 300 else 0, result)
-
-    monkeypatch.setattr("asyncio.sleep", at_once)
+    skip_short_pauses(monkeypatch)
     with raw_server(reply) as server:
         folder = project(tmp_path, server.url)
         said = json.dumps(evaluated(folder, code=code))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 
 def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> None:
@@ -18,6 +21,16 @@ def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> Non
             return
         time.sleep(0.02)
     raise AssertionError(what)
+
+
+def skip_short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``asyncio.sleep`` take no time, as before another attempt; claims are renewed as ever."""
+    sleep = asyncio.sleep
+
+    async def at_once(seconds: float, result: Any = None) -> Any:
+        return await sleep(seconds if seconds >= 300 else 0, result)
+
+    monkeypatch.setattr("asyncio.sleep", at_once)
 
 
 def when(holds: Callable[[], object], act: Callable[..., object], *given: Any) -> None:

@@ -175,7 +175,7 @@ def ask(
 def _answer_question(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
-    """The answers to a question that is no courtesy, before any of them is withheld."""
+    """Answer a question, one answer per persona; the promise is not applied yet."""
     notes, standalone, model = plan.notes, question, plan.setup.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]

@@ -187,14 +187,6 @@ def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterat
         yield f"{column} IN ({', '.join(map(literal, block))})"
 
 
-def stream_tables(tables: Iterator[Any], schema: Any) -> Any:
-    """The rows of Arrow tables as a reader, a few in memory at a time."""
-    batches_of = (
-        batch.cast(schema) for table in tables for batch in table.to_batches(max_chunksize=500)
-    )
-    return _pyarrow().RecordBatchReader.from_batches(schema, batches_of)
-
-
 def set_fact(facts: Any, name: str, value: str, where: str) -> None:
     """Set a property of the store."""
     retry_conflicts(lambda: facts.delete(f"name = {literal(name)}"), where)

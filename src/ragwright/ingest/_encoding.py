@@ -44,7 +44,7 @@ _CODE_PAGES = (
     "mac-cyrillic", "cp1253", "iso8859-7", "cp1255", "cp1256", "iso8859-6", "cp874",
 )  # fmt: skip
 _WEAK = 0.12
-"""Confidence below which a code page is no better a guess than Windows-1252."""
+"""Below this confidence, Windows-1252 is tried first."""
 _NOT_WINDOWS = re.compile(
     r"(?<=[^\W\d_])[^\x00-\x7f\w’\xad](?=[^\W\d_])|(?<=[a-z])[¢£¤‚ˆ‡¦§šžŠŽŸÀ-ÖØ-Þ]|[¢¤ˆ‡¦§šŸ](?=[a-z])"
 )

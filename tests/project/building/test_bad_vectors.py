@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sqlite3
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from raw_server import Raw, RawServer, raw_server
 from small_project import MakeProject
+from waiting import skip_short_pauses
 
 from ragwright import Session, Workbench
 from ragwright.core import ModelError, RagwrightError
@@ -86,7 +86,7 @@ def dense_score(bench: Workbench, question: str) -> float:
 def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
     kind: str, folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asyncio.sleep", _at_once)
+    skip_short_pauses(monkeypatch)
     server.script = BAD[kind]
     with opened(folder) as bench, pytest.raises(ModelError):
         bench.ingest()
@@ -110,7 +110,7 @@ def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
 def test_a_text_with_a_bad_vector_costs_its_own_document_only(
     folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asyncio.sleep", _at_once)
+    skip_short_pauses(monkeypatch)
     with opened(folder) as bench:
         bench.ingest()
     for name in TEXTS:
@@ -168,11 +168,3 @@ def test_another_length_is_refused_until_all_is_embedded_again(
     with opened(folder) as bench:
         assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
     assert stored(folder).shape == (2, 12)
-
-
-_sleep = asyncio.sleep
-
-
-async def _at_once(seconds: float, result: Any = None) -> Any:
-    """In the place of ``asyncio.sleep``: pauses before another attempt take no time."""
-    return await _sleep(seconds if seconds >= 300 else 0, result)

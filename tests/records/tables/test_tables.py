@@ -539,7 +539,7 @@ from pathlib import Path
 from table_rows import adopt
 from ragwright.core import StoreFullError
 from ragwright.records.tables import write_part
-from ragwright.records.tables._tables import RecordTables
+from ragwright.records.tables import RecordTables
 import numpy, pyarrow
 
 tables = RecordTables(Path(sys.argv[1]))

@@ -190,7 +190,7 @@ class RemoteReader(Reader):
                 yield RemoteFile(id_, _version(info, size), size)
         if not entries:
             nothing = SourceError(
-                "there is no file to read",
+                "no file was found",
                 where=source,
                 hint="check the address: it is case-sensitive",
             )

@@ -96,8 +96,8 @@ class KeyIndex:
             for key, at in zip(_texts(keys), self.find(keys).tolist(), strict=True)
             if at >= 0
         }
-        columns = (pa.array(list(texts), pa.large_string()) for texts in (held, held.values()))
-        return pa.table(dict(zip((KEY, HASH), columns, strict=True)))
+        keys_there = pa.array(list(held), pa.large_string())
+        return pa.table({KEY: keys_there, HASH: pa.array(list(held.values()), pa.large_string())})
 
 
 def _texts(values: ArrowTable | Sequence[str]) -> Sequence[str]:
