@@ -6,7 +6,7 @@
 MTRAG-UN (IBM/mt-rag-benchmark, Apache-2.0): turns of conversations with their gold passages. The
 corpora behind it are not at hand, so the corpus is the passages of all its rows, one chunk each.
 Only turns with gold passages count. Conversations are split in two halves by the hash of their id;
-the weights of the condensing (``answer/_condense.py``) were chosen on the development half.
+the weights of the condensing (``answer/_write.py``) were chosen on the development half.
 """
 
 from __future__ import annotations

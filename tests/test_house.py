@@ -221,9 +221,8 @@ OPENS_DATABASES = {"ledger", "index"}
 """Rooms that open the program's own databases and lock its files."""
 
 ASKS_THE_USERS_DATABASES = {
-    "retrieve/_sqlite.py": "answers by SQL",
     "retrieve/_sqlite_child.py": "answers by SQL, in a process of its own",
-    "retrieve/_postgres.py": "answers by SQL",
+    "retrieve/_tables.py": "answers by SQL",
     "records/sources/_alchemy.py": "rows of a database",
 }
 """Files that read databases which the user names, and what for; they write none."""

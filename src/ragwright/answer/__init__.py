@@ -1,7 +1,5 @@
 """Prompt parts, personas, generation, citations and abstention."""
 
-from ._condense import CONVERSATION, Condensed, condense, condense_by_rule, stands_alone
-from ._consolidate import ConsolidateOptions, consolidate
 from ._corpus import (
     PAGE,
     ChunkItems,
@@ -25,9 +23,13 @@ from ._marks import (
     read_cited_numbers,
     resolve_citations,
 )
-from ._options import AnswerOptions, CorpusOptions, DraftOptions, DraftWeights, PromptOptions
 from ._prompt import (
+    AnswerOptions,
+    CorpusOptions,
+    DraftOptions,
+    DraftWeights,
     Prompt,
+    PromptOptions,
     compose,
     load_persona,
     load_personas,
@@ -40,15 +42,28 @@ from ._prompt import (
 from ._snippets import NO_MODEL_LINE, snippet_answer
 from ._window import (
     MARGIN,
+    ConsolidateOptions,
     PromptFrame,
     Window,
+    consolidate,
     count_tokens,
     fit_hits,
     generator_window,
     order_hits,
     split_hit,
 )
-from ._write import AnswerSetup, abstains, answer, avg_chunk_score, write
+from ._write import (
+    CONVERSATION,
+    AnswerSetup,
+    Condensed,
+    abstains,
+    answer,
+    avg_chunk_score,
+    condense,
+    condense_by_rule,
+    stands_alone,
+    write,
+)
 
 __all__ = [
     "CONVERSATION",

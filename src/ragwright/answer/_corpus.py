@@ -46,7 +46,7 @@ from ..flow import (
 from ..models import Analyzer, AnalyzerOptions, words
 from ..retrieve import Target, idle_exclusions, json_object, object_schema
 from ._marks import citation
-from ._options import REFUSED, AnswerOptions
+from ._prompt import REFUSED, AnswerOptions
 from ._window import split_hit
 from ._write import AnswerSetup, answer
 

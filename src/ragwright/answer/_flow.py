@@ -49,11 +49,10 @@ from ..retrieve import (
     route_by_rules,
     sql_context,
 )
-from ._condense import condense
 from ._corpus import CorpusScope, answer_from_corpus, calls_of_corpus, corpus_ids
-from ._options import REFUSED, AnswerOptions
+from ._prompt import REFUSED, AnswerOptions
 from ._snippets import snippet_answer
-from ._write import AnswerSetup, write
+from ._write import AnswerSetup, condense, write
 
 
 @dataclass(frozen=True, slots=True)

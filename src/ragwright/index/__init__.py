@@ -1,8 +1,8 @@
 """The store (truth on disk) and the read view that answers."""
 
+from ._catalog import Views
 from ._handlers import LookupHandler, SearchHandler
 from ._lance import LanceStore
-from ._options import LanceSizes, StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text
 from ._rank import Ladder, RungRate, rung_rates, rungs_of
@@ -11,16 +11,17 @@ from ._sqlite import SqliteStore, open_store
 from ._store import (
     IndexedDocument,
     IndexSpec,
+    LanceSizes,
     Store,
     StoredChunk,
     StoredDocument,
     StoredState,
+    StoreOptions,
     View,
     ViewStatistics,
     WriteCounts,
 )
 from ._view import SegmentView, ViewState
-from ._views import Views
 
 __all__ = [
     "AnalyzerFactory",

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ..core import SchemaVersionError, StoreError, StoreFullError
 from ..ledger import file_error, reading_connection, writable
-from ._options import StoreOptions
+from ._store import StoreOptions
 
 APPLICATION_ID = 0x52575354
 """``RWST``: identifies a file of ragwright among SQLite files."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..core import Document, Filter, Hit, RagwrightError, RetrieveError, Span
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
+from ._catalog import Views
 from ._store import Matrix, View
-from ._views import Views
 
 Documents = Callable[[str], Document | None]
 

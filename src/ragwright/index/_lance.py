@@ -47,15 +47,16 @@ from ._lance_state import (
     totals_of,
 )
 from ._lance_view import LanceView
-from ._options import LanceSizes, StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import COLUMNS, check_batch, prepare_documents, total_digest
 from ._store import (
     IndexedDocument,
     IndexSpec,
+    LanceSizes,
     Matrix,
     Store,
     StoredState,
+    StoreOptions,
     View,
     WriteCounts,
     snapshot_gone,

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..core import Document, StoreBusyError, text_hash
 from . import _lance_tables as lance
-from ._fields import chunk_fields, number_of
-from ._postings import pack_numbers, unpack_terms, words_of
+from ._postings import chunk_fields, number_of, pack_numbers, unpack_terms, words_of
 from ._prepare import (
     COLUMNS,
     ReadyDocument,

@@ -17,7 +17,7 @@ from . import _lance_tables as lance
 from ._lance_rows import matrix
 from ._lance_search import scores_agree
 from ._lance_state import Pinned, stamps_of
-from ._options import StoreOptions
+from ._store import StoreOptions
 
 _STALE_SHARE = 0.01
 _KEPT = 3

@@ -25,12 +25,13 @@ from ._lance_rows import rows_of
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, climb
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where
-from ._options import LanceSizes, StoreOptions
 from ._prepare import unpack_standing
 from ._rank import Ladder
 from ._store import (
     IndexSpec,
+    LanceSizes,
     Matrix,
+    StoreOptions,
     View,
     ViewStatistics,
     pages_from,

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..core import Filter, FilterError
 from . import _lance_tables as lance
-from ._fields import ALWAYS, find_in_range, number_of, spelling
-from ._filters import needs_rows, unknown_field, value_error
 from ._lance_rows import facet, has_own_column
+from ._postings import ALWAYS, find_in_range, number_of, spelling
+from ._segment import needs_rows, unknown_field, value_error
 
 MOST_VALUES = 10_000
 """Most values of one condition: a range over more is refused."""
@@ -70,7 +70,7 @@ class Conditions:
         """Chunks that meet every filter.
 
         The values of a filter are looked up among the chunks that the filters before it leave, as
-        :func:`ragwright.index._filters.filter_masks` does.
+        :func:`ragwright.index._segment.filter_masks` does.
 
         Raises:
             FilterError: A field that no chunk has, values that none of those chunks has, or a range

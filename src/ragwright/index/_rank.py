@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, Relaxation, RelaxationLevel
 from ..flow import SearchReply
-from ._fields import Rows, spelling
-from ._filters import Mask
-from ._segment import Segment
+from ._postings import Rows, spelling
+from ._segment import Mask, Segment
 
 Scores = NDArray[np.float64]
 Bits = NDArray[np.int64]

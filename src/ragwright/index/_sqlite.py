@@ -21,7 +21,6 @@ from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import StoreFile
 from ._lance import LanceStore
-from ._options import StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import (
     COLUMNS,
@@ -39,6 +38,7 @@ from ._store import (
     Matrix,
     Store,
     StoredState,
+    StoreOptions,
     View,
     WriteCounts,
     snapshot_gone,

@@ -15,19 +15,7 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, count_noun
 from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
-from ._fields import Rows
-from ._filters import (
-    Mask,
-    any_row_meets,
-    count_left_out,
-    field_counts,
-    fields_under,
-    filter_masks,
-    needs_rows,
-    positions_of,
-    unknown_value,
-)
-from ._postings import Impacts, Ranked, bm25
+from ._postings import Impacts, Ranked, Rows, bm25
 from ._rank import (
     ROUNDING,
     Ladder,
@@ -41,7 +29,19 @@ from ._rank import (
     products,
     round_scores,
 )
-from ._segment import Segment, id_number
+from ._segment import (
+    Mask,
+    Segment,
+    any_row_meets,
+    count_left_out,
+    field_counts,
+    fields_under,
+    filter_masks,
+    id_number,
+    needs_rows,
+    positions_of,
+    unknown_value,
+)
 from ._store import IndexSpec, Matrix, View, ViewStatistics
 
 _CELLS = 16_000_000

@@ -2,10 +2,25 @@
 
 from ._asking import json_object, object_schema
 from ._channels import candidates, check_question
-from ._databases import Databases, SqlHandler, open_databases
+from ._databases import (
+    DATABASE,
+    Databases,
+    SqlHandler,
+    markdown_table,
+    open_databases,
+    read_statement,
+    sql_context,
+)
 from ._entries import ListEntry, find_pattern, read_entries
-from ._explain import explain, nearest_sentences
-from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
+from ._fusion import (
+    balance,
+    convex,
+    explain,
+    measure_score_share,
+    nearest_sentences,
+    rrf,
+    unknown_share,
+)
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
 from ._iterate import iterate
 from ._mining import find_long_form, mine_glossary
@@ -40,10 +55,17 @@ from ._select import (
     values_of,
     word_similarities,
 )
-from ._sql import DATABASE, markdown_table, read_statement, sql_context
-from ._stages import StageHooks, open_stages
 from ._tables import Column, QueryDatabase, Sheet, Table
-from ._target import Candidates, Explanation, Retrieved, Stage, Target, Variant
+from ._target import (
+    Candidates,
+    Explanation,
+    Retrieved,
+    Stage,
+    StageHooks,
+    Target,
+    Variant,
+    open_stages,
+)
 
 __all__ = [
     "DATABASE",

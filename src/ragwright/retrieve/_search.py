@@ -31,8 +31,7 @@ from ._options import (
 from ._query import query_variants, visible_glossary
 from ._rerank import rerank_hits
 from ._select import diversify
-from ._stages import StageHooks, run_stages
-from ._target import Candidates, Retrieved, Target, Variant
+from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_stages
 
 _LONGEST_EXPANDED = 1_500
 """Words of a hit with its surroundings."""

@@ -1,14 +1,24 @@
-"""A SQL database: its settings, its tables, its reader."""
+"""SQL databases: their tables, and readers of SQLite and PostgreSQL that can write nothing."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
+import subprocess
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from ..core import count_noun, text_hash
+from ..core import DatabaseError, StatementError, count_noun, hide_secret, require, text_hash
 from ..flow import SqlReply
+from . import _sqlite_child
 from ._options import DatabaseOptions
 
 CELL = 2_000
@@ -148,3 +158,373 @@ def read_rows(
     if cut:
         notes.append(f"values longer than {CELL} characters were cut")
     return SqlReply(tuple(columns), tuple(plain), truncated, tuple(notes))
+
+
+_NAMES = (
+    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+    "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+)
+
+_COLUMNS = "SELECT name, type FROM pragma_table_info(?)"
+
+_START_SECONDS = 5.0
+"""Seconds that a process may take to start, beside the time of the statement."""
+
+_GONE = "its process was ended by the system"
+
+_SAMPLE = 1_000
+"""Number of rows from which example values are taken."""
+
+
+class SqliteReader(DatabaseReader):
+    """Opens the file read-only; an authorizer allows only reading.
+
+    A statement runs in a separate process with limits on time and memory; limits bound the size of
+    values, and no extension, attached file or pragma can be reached.
+    """
+
+    dialect = "SQLite"
+    hidden: tuple[str, ...] = ()
+    """Columns that the schema leaves out."""
+
+    def __init__(self, options: DatabaseOptions, path: Path) -> None:
+        self._options = options
+        self._path = path
+
+    def fingerprint(self) -> str:
+        """Hash of the file and its write-ahead log; read again when it changes.
+
+        Raises:
+            DatabaseError: It cannot be read.
+        """
+        ahead = self._path.with_name(f"{self._path.name}-wal")
+        try:
+            return "".join(_digest(path, *_age(path)) for path in (self._path, ahead))
+        except OSError as error:
+            raise DatabaseError(
+                f"the file cannot be read: {error.strerror}", where=str(self._path)
+            ) from error
+
+    def schema(self) -> tuple[Table, ...]:
+        """Tables and views with their columns; only the named ones, if any are named.
+
+        Example values are read until the time limit: after a slow view they are missing, but the
+        schema is complete.
+        """
+        with self._opened() as connection:
+            names = [str(name) for (name,) in connection.execute(_NAMES)]
+            shown = [n for n in names if not self._options.tables or n in self._options.tables]
+            plain = {table: list(connection.execute(_COLUMNS, (table,))) for table in shown}
+            return tuple(
+                Table(
+                    table,
+                    tuple(
+                        Column(name, kind.lower(), self._examples(connection, table, name))
+                        for name, kind in columns
+                        if name not in self.hidden
+                    ),
+                )
+                for table, columns in plain.items()
+            )
+
+    def _examples(self, connection: sqlite3.Connection, table: str, name: str) -> tuple[str, ...]:
+        if not self._options.examples:
+            return ()
+        quoted = f'"{name.replace(chr(34), chr(34) * 2)}"'
+        source = f'"{table.replace(chr(34), chr(34) * 2)}"'
+        try:
+            examples = connection.execute(
+                f"SELECT DISTINCT {quoted} FROM (SELECT {quoted} FROM {source} "  # noqa: S608
+                f"LIMIT {_SAMPLE}) WHERE {quoted} IS NOT NULL LIMIT ?",
+                (self._options.examples,),
+            )
+            return tuple(str(value)[:60] for (value,) in examples)
+        except sqlite3.OperationalError:
+            return ()
+
+    def read(self, statement: str, max_rows: int) -> SqlReply:
+        """Rows of one statement, within all limits."""
+        return self._reply(statement, max_rows, {"tables": list(self._options.tables)})
+
+    def _reply(self, statement: str, max_rows: int, readable: Mapping[str, Any]) -> SqlReply:
+        """Rows of a statement from the child process, which is told what may be read.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+            DatabaseError: A table that it depends on has changed.
+        """
+        options = self._options
+        job = {
+            "address": self._address(),
+            "statement": statement,
+            "timeout": options.timeout,
+            "tables": [],
+            "sheets": None,
+            "cell": CELL,
+            "max_rows": max_rows,
+            "max_characters": options.max_characters,
+            **readable,
+        }
+        head, *rows, foot = self._lines(job)
+        # bytes are replaced by their number
+        cells = (
+            [f"<{cell['bytes']} bytes>" if isinstance(cell, dict) else cell for cell in row]
+            for row in rows
+        )
+        reply = read_rows(cells, head["columns"], max_rows, options.max_characters)
+        start, end = foot["place"]
+        return replace(reply, read=tuple((name, start, end) for name in head["read"]))
+
+    def _lines(self, job: Mapping[str, Any]) -> list[Any]:
+        """Columns, rows and end from the child process.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+        """
+        command = [sys.executable, "-I", _sqlite_child.__file__]
+        try:
+            done = subprocess.run(
+                command,
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=self._options.timeout + _START_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._rejected("interrupted") from None
+        lines = done.stdout.splitlines()
+        last = json.loads(lines[-1]) if lines and not done.returncode else {"error": _GONE}
+        if "error" in last:
+            if last["error"] == _sqlite_child.CHANGED:
+                raise DatabaseError("a table has changed meanwhile", hint="ask again")
+            raise self._rejected(str(last["error"]))
+        return [json.loads(line) for line in lines]
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        where = f"retrieve.databases: {self._options.name}"
+        if not self._path.is_file():
+            raise DatabaseError(
+                f"the SQLite file {self._path.name!r} of the database {self._options.name!r} does "
+                "not exist",
+                where=where,
+                hint="sqlite:///PATH starts from the project folder, sqlite:////PATH from the root",
+            )
+        try:
+            with closing(
+                _sqlite_child.open_read_only(self._address(), self._options.timeout)
+            ) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise DatabaseError(
+                f"{self._options.name!r} cannot be read: {error}", where=where
+            ) from error
+
+    def _address(self) -> str:
+        return f"{self._path.resolve().as_uri()}?mode=ro"
+
+    def _rejected(self, reason: str) -> StatementError:
+        if reason == "interrupted":
+            reason = f"it took longer than {self._options.timeout:g} s and was stopped"
+        return StatementError(
+            f"{self._options.name!r} did not answer the statement: {reason}",
+            hint="only reading is allowed, within the limits under retrieve.databases",
+        )
+
+
+def _age(path: Path) -> tuple[int, int]:
+    """Time of change and size of a file; 0 if there is none (no write-ahead log)."""
+    if path.name.endswith("-wal") and not path.is_file():
+        return 0, 0
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, changed: int, size: int) -> str:
+    """Hash of a file with this time and size, empty for an empty file."""
+    if not size:
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_PLAIN = {16, 20, 21, 23, 700, 701}
+"""Types whose values have a bounded size: bool, the integers, the floats. Others go as text."""
+
+_LISTED_COLUMNS = """
+SELECT table_schema, table_name, column_name, data_type
+FROM information_schema.columns
+WHERE table_schema NOT IN ('pg_catalog', 'information_schema')
+ORDER BY table_schema, table_name, ordinal_position
+"""
+
+_RIGHTS = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program")
+
+_STRONGER = """
+SELECT rolname FROM pg_catalog.pg_roles
+WHERE (rolsuper OR rolname = ANY ($1)) AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')
+ORDER BY rolname = session_user DESC LIMIT 1
+"""
+"""A role with more rights than a reader needs that the user is or can become."""
+
+
+class PostgresReader(DatabaseReader):
+    """One connection per statement, in a read-only transaction that is always rolled back.
+
+    The statement is sent as a subquery in parentheses by the extended protocol. So it is one
+    statement by construction, and the server's grammar refuses a writing ``WITH`` and ``SELECT …
+    INTO`` there; the transaction's first snapshot is taken before, after which the server does not
+    allow making it writable. What may be read is what the role may read, so a role with more rights
+    than a reader's is refused: functions could use them.
+    """
+
+    dialect = "PostgreSQL"
+
+    def __init__(self, options: DatabaseOptions, address: str) -> None:
+        self._options = options
+        self._address = address
+
+    def schema(self) -> tuple[Table, ...]:
+        """Tables and views that the role may read; only the named ones, if any are named."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        with self._read_cursor() as cursor:
+            try:
+                cursor.execute(_LISTED_COLUMNS)
+                return tuple(self._tables_of(cursor, cursor.fetchall()))
+            except psycopg.Error as error:
+                raise self._unreachable_error(error) from error
+
+    def _tables_of(self, cursor: Any, rows: Sequence[Any]) -> Iterator[Table]:
+        for (schema, table), column_rows in groupby(rows, key=lambda row: (row[0], row[1])):
+            name = table if schema == "public" else f"{schema}.{table}"
+            if self._options.tables and name not in self._options.tables:
+                continue
+            columns = [
+                Column(row[2], row[3], self._column_examples(cursor, schema, table, row[2]))
+                for row in column_rows
+            ]
+            yield Table(name, tuple(columns))
+
+    def _column_examples(
+        self, cursor: Any, schema: str, table: str, column: str
+    ) -> tuple[str, ...]:
+        if not self._options.examples:
+            return ()
+        sql = require("psycopg.sql", "pg", "reading PostgreSQL")
+        query = sql.SQL(
+            "SELECT DISTINCT left({column}::text, 60) FROM (SELECT {column} FROM {table} "
+            "LIMIT {sample}) AS sample WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {most}"
+        ).format(
+            column=sql.Identifier(column),
+            table=sql.Identifier(schema, table),
+            sample=_SAMPLE,
+            most=self._options.examples,
+        )
+        cursor.execute(query)
+        return tuple(str(value) for (value,) in cursor.fetchall())
+
+    def read(self, statement: str, max_rows: int) -> SqlReply:
+        """Rows of one statement, within all limits."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        statement = statement.strip().rstrip(";")
+        with self._read_cursor() as cursor:
+            try:
+                # Parameters, even none, make psycopg use the extended protocol.
+                shape = f"SELECT * FROM (\n{statement}\n) AS ragwright_rows LIMIT 0"  # noqa: S608
+                cursor.execute(shape, ())
+                columns = [(column.name, column.type_code) for column in cursor.description or ()]
+                bounded = _bounded_statement(statement, [kind for _, kind in columns])
+                rows = cursor.stream(bounded, (CELL + 1, max_rows + 1))
+                names = [name for name, _ in columns]
+                return read_rows(rows, names, max_rows, self._options.max_characters)
+            except psycopg.Error as error:
+                raise self._rejected_error(error) from error
+
+    @contextmanager
+    def _read_cursor(self) -> Iterator[Any]:
+        """A cursor in a read-only transaction with a time limit; always closed."""
+        psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        limit = int(self._options.timeout * 1000)
+        settings = {
+            "statement_timeout": limit,
+            "lock_timeout": limit,
+            "idle_in_transaction_session_timeout": limit * 2 + 10_000,
+            "standard_conforming_strings": "on",
+            "max_parallel_workers_per_gather": 0,
+        }
+        try:
+            connection = psycopg.connect(
+                self._address,
+                connect_timeout=10,
+                tcp_user_timeout=limit + 10_000,
+                application_name="ragwright",
+                cursor_factory=psycopg.RawCursor,
+                prepare_threshold=None,
+            )
+        except psycopg.Error as error:
+            raise self._unreachable_error(error) from error
+        try:
+            connection.read_only = True
+            cursor = connection.cursor()
+            try:
+                for name, value in settings.items():
+                    cursor.execute("SELECT pg_catalog.set_config($1, $2, true)", (name, str(value)))
+                self._refuse_rights(cursor)
+            except psycopg.Error as error:
+                raise self._unreachable_error(error) from error
+            yield cursor
+        finally:
+            connection.close()  # rolls back
+
+    def _refuse_rights(self, cursor: Any) -> None:
+        """Refuse a role that can do more than read tables, or become one that can.
+
+        Raises:
+            DatabaseError: It is a superuser, may use files or programs of the server, or belongs to
+                such a role.
+        """
+        cursor.execute(_STRONGER, (list(_RIGHTS),))
+        if (stronger := cursor.fetchone()) is not None:
+            raise DatabaseError(
+                f"{self._options.name!r} is not asked: its user is the superuser or the role "
+                f"{stronger[0]!r}, or can become it",
+                where=f"retrieve.databases: {self._options.name}",
+                hint="name a role that may only read: CREATE ROLE ragwright_reader LOGIN PASSWORD "
+                "'…'; GRANT SELECT ON … TO ragwright_reader",
+            )
+
+    def _unreachable_error(self, error: Exception) -> DatabaseError:
+        # The driver's message may repeat the address.
+        reason = hide_secret(_error_first_line(error), self._address)
+        return DatabaseError(
+            f"{self._options.name!r} cannot be opened: {reason}",
+            where=f"retrieve.databases: {self._options.name}",
+        )
+
+    def _rejected_error(self, error: Exception) -> StatementError:
+        reason = _error_first_line(error)
+        if "statement timeout" in reason:
+            reason = f"it took longer than {self._options.timeout:g} s and was stopped"
+        return StatementError(
+            f"{self._options.name!r} did not answer the statement: {reason}",
+            hint="only reading is allowed, within the limits under retrieve.databases",
+        )
+
+
+def _bounded_statement(statement: str, kinds: list[int]) -> str:
+    """The statement as a subquery whose long values the server cuts before it sends them."""
+    names = [f"c{number}" for number in range(1, len(kinds) + 1)]
+    expressions = [
+        name if kind in _PLAIN else f"pg_catalog.left(CAST({name} AS pg_catalog.text), $1)"
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    # $1 appears once more, so that its type is known if no column is cut.
+    return (
+        f"SELECT {', '.join(expressions)} FROM (\n{statement}\n) "  # noqa: S608
+        f"AS ragwright_rows({', '.join(names)}) WHERE $1::integer > 0 LIMIT $2::bigint"
+    )
+
+
+def _error_first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
