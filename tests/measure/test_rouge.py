@@ -14,14 +14,14 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from ragwright.core import MeasureError, Row
 from ragwright.measure import (
-    _rouge,
+    _words,
     common_subsequence,
     edit_distance,
     parse_measures,
     score_rows,
     split_plain_words,
 )
-from ragwright.measure._rouge import f1, rouge, rouge_w_overlap, skips
+from ragwright.measure._words import f1, rouge, rouge_w_overlap, skips
 
 WORDS = st.lists(
     st.sampled_from(["the", "cat", "dog", "a", "on", "mat", "sat", "Rome"]), max_size=25
@@ -132,7 +132,7 @@ def test_weighted_rows_are_the_cells_of_the_paper(
     response: list[str], reference: list[str], power: float, dense: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_rouge, "_FEW_STARTS", -1 if dense else 40)
+        patch.setattr(_words, "_FEW_STARTS", -1 if dense else 40)
         found = f1(*rouge_w_overlap(response, reference, power))
     assert found == pytest.approx(slow_weighted(response, reference, power), abs=1e-12)
     assert found <= 1
@@ -146,7 +146,7 @@ def test_skip_bigrams_by_pieces_are_those_counted_one_by_one(
     ours, theirs = (Counter(combinations(text, 2)) for text in (response, reference))
     common = (ours & theirs).total()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_rouge, "_CELLS", cells)
+        patch.setattr(_words, "_CELLS", cells)
         found = f1(*skips(response, reference))
     total = ours.total() + theirs.total()
     assert found == pytest.approx(2 * common / total if common else 0.0)

@@ -1,13 +1,17 @@
 """Measures as values, and the statistics beside them."""
 
-from ._alignment import BertScorer, MoverScorer, mover_score, transport
 from ._catalogue import custom_measure, definitions
 from ._compare import Comparison, Comparisons, compare_rows
-from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
-from ._edit import common_subsequence, edit_distance
-from ._embedded import QADistances, distances_of_vectors, qa_distances
-from ._equivalence import least_rows, most_lost
+from ._embedded import (
+    BertScorer,
+    MoverScorer,
+    QADistances,
+    distances_of_vectors,
+    mover_score,
+    qa_distances,
+    transport,
+)
 from ._gate import (
     GateCheck,
     GateOptions,
@@ -18,34 +22,84 @@ from ._gate import (
     gate,
     parse_rule,
 )
-from ._gold import GOLD, gold_given, lacks_gold, pair_by_question, read_mark
-from ._judge import judge
-from ._judge_call import JudgeCall, Judged, ask_judge, object_schema, schema_text
-from ._judged import rubric_names, rubrics_of, set_rubric_scales
-from ._knowledge import SHORT_WORDS
-from ._measure import Measure, parse_measure, parse_measures, set_scale, unknown_measure
-from ._own_judge import Judge, Verdict, open_judge
-from ._ragas import name_in_ragas
-from ._reply import Declined, ReplyForm, read_object, read_verdict, require_keys, text_of
-from ._retrieval import no_relevant_note, retrieval_scores
-from ._rubric import Rubric, find_rubric, load_rubrics, load_shipped_rubrics, prompts_fingerprint
-from ._score import check_setup, choose_counted, is_refusal, model_fields, score_row, score_rows
-from ._selection import Selection, choose_best
-from ._setup import MeasureSetup
-from ._silence import count_as_worst
-from ._spread import (
+from ._judge_call import (
+    Declined,
+    JudgeCall,
+    Judged,
+    ReplyForm,
+    ask_judge,
+    object_schema,
+    read_object,
+    read_verdict,
+    require_keys,
+    schema_text,
+    text_of,
+)
+from ._judged import judge, rubric_names, rubrics_of, set_rubric_scales
+from ._measure import (
+    Measure,
+    name_in_ragas,
+    parse_measure,
+    parse_measures,
+    set_scale,
+    unknown_measure,
+)
+from ._retrieval import (
+    GOLD,
+    count_as_worst,
+    gold_given,
+    lacks_gold,
+    no_relevant_note,
+    pair_by_question,
+    read_mark,
+    retrieval_scores,
+)
+from ._rubric import (
+    Judge,
+    MeasureSetup,
+    Rubric,
+    Verdict,
+    find_rubric,
+    load_rubrics,
+    load_shipped_rubrics,
+    open_judge,
+    prompts_fingerprint,
+)
+from ._score import (
+    ChosenMeasures,
+    check_setup,
+    choose_counted,
+    default_measures,
+    is_refusal,
+    model_fields,
+    ranking_measures,
+    score_row,
+    score_rows,
+)
+from ._selection import Selection, choose_best, least_rows, most_lost
+from ._statistics import (
     FIRST_ORDER,
     SECOND_ORDER,
     FlipRate,
     JudgeSpread,
+    Summary,
+    Tally,
+    aggregate,
     combine_repeats,
+    find_measure,
+    find_scale,
     flip_rate,
     judge_spread,
     row_stability,
 )
-from ._statistics import Summary, Tally, aggregate, find_measure, find_scale
-from ._text import references_of, stands_in
-from ._words import answer_words, content_words, split_plain_words
+from ._text import SHORT_WORDS, references_of, stands_in
+from ._words import (
+    answer_words,
+    common_subsequence,
+    content_words,
+    edit_distance,
+    split_plain_words,
+)
 from .agreement import (
     Agreement,
     LabelsNeeded,

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..core import MeasureError, Score, count_noun, frame_of, html_table
 from ._definition import MeasureScale
-from ._gold import all_counted, explain_counted_apart
-from ._silence import count_as_worst
+from ._retrieval import all_counted, count_as_worst, explain_counted_apart
 from ._statistics import find_scale
 from .statistics import (
     FEW_SEEN,

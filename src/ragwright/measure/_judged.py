@@ -1,24 +1,46 @@
-"""Judged measures as flows, with repeats."""
+"""Judged measures as flows: a judge reads a row by a rubric, with repeats."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from ..core import Row, Score
+from ..core import PromptTooLongError, Row, Score
 from ..flow import Flow, gather, unpack_settled
 from ._catalogue import custom_scale
-from ._claims import claims, completeness, judge_recall
-from ._correctness import answer_correctness
+from ._claims import answer_correctness, claims, completeness, judge_recall, q2, question_similarity
 from ._definition import MeasureScale
-from ._judge import judge_by_rubric
+from ._judge_call import (
+    CUE,
+    Declined,
+    JudgeCall,
+    Judged,
+    JudgeReply,
+    ReplyForm,
+    ask_judge,
+    blocks,
+    explain_over_window,
+    read_verdict,
+    schema_text,
+    sources_of,
+    system_turn,
+    texts_of,
+)
 from ._measure import Measure, set_scale
-from ._questions import q2, question_similarity
-from ._rubric import Rubric, find_rubric, load_shipped_rubrics
-from ._setup import MeasureSetup
-from ._spread import combine_repeats
+from ._retrieval import NOTHING, gold_missing, withheld
+from ._rubric import (
+    MeasureSetup,
+    Rubric,
+    RubricExample,
+    ask_own_judge,
+    find_rubric,
+    load_shipped_rubrics,
+)
+from ._statistics import FIRST_ORDER, SECOND_ORDER, combine_repeats
 
 Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 """One independent judgment of a row, by the number of the sample."""
@@ -177,3 +199,215 @@ _FLOWS: Mapping[str, Sampling] = {
     "QuestionSimilarity": question_similarity,
 }
 """Measures that use more than one rubric."""
+
+
+def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
+    """Judge one row by a rubric, ``setup.repeat`` times.
+
+    Returns:
+        ``scored`` with the mean of the repeats, the judge's reasoning in ``detail``;
+        ``judge_invalid`` if two replies have no score, both quoted in ``reason``;
+        ``not_applicable`` if a text is missing or does not fit the judge's window;
+        ``abstained`` if the row says that the system gave no answer.
+
+    Raises:
+        ModelError: The judge's server fails; :func:`score_row` turns that into ``errored``.
+    """
+    name = rubric.name if rubric.name in load_shipped_rubrics() else f"Rubric({rubric.name})"
+    if not setup.model and not setup.by:
+        return Score(name, "not_applicable", reason="no model is set for it (`model`)")
+    flows = [judge_by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
+    outcomes = yield from gather(flows, settle=True)
+    return combine_repeats([replace(unpack_settled(outcome), measure=name) for outcome in outcomes])
+
+
+def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
+    """One independent judgment of a row by a rubric."""
+    lacking = [field for field in rubric.needs if not _has_text(row, field)]
+    if lacking:
+        reason = f"the row has no {' and no '.join(lacking)}"
+        no_gold = gold_missing(row, lacking)
+        return Score(rubric.name, "not_applicable", reason=reason, no_gold=no_gold)
+    if "response" in rubric.needs:
+        if score := withheld(row, rubric.name):
+            return score
+        if not row.response_text:
+            return _of_nothing(rubric)
+    if setup.by:
+        return (yield from ask_own_judge(row, rubric, setup.by, sample))
+    calls = _rubric_calls(row, rubric, sample)
+    too_long = explain_over_window(calls[0], setup)
+    if not too_long:
+        try:
+            verdicts = yield from _judge_all(calls, setup)
+        except PromptTooLongError as error:  # the window is not set, or smaller than assumed
+            too_long = error.what
+        else:
+            return _judgment_score(rubric, [[verdict] for verdict in verdicts])
+    if not setup.per_passage or not rubric.over_passages:
+        return Score(rubric.name, "not_applicable", reason=too_long)
+    return (yield from _by_passages(row, rubric, setup, sample))
+
+
+def _of_nothing(rubric: Rubric) -> Score:
+    """The score of an empty answer, for which no judge is called."""
+    if rubric.empty_response is None:
+        reason = f"{NOTHING}: there is nothing to judge"
+        return Score(rubric.name, "not_applicable", reason=reason)
+    value = float(rubric.empty_response)
+    return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not called")
+
+
+def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
+    calls_by_passage = [_rubric_calls(part, rubric, sample) for part in rows]
+    for number, calls in enumerate(calls_by_passage, 1):
+        too_long = explain_over_window(calls[0], setup)
+        if too_long:
+            reason = f"passage {number} by itself: {too_long}"
+            return Score(rubric.name, "not_applicable", reason=reason)
+    try:
+        verdicts = yield from _judge_all(
+            [call for calls in calls_by_passage for call in calls], setup
+        )
+    except PromptTooLongError as error:
+        return Score(rubric.name, "not_applicable", reason=f"a passage by itself: {error.what}")
+    orders = len(calls_by_passage[0])
+    return _judgment_score(rubric, [verdicts[order::orders] for order in range(orders)])
+
+
+def _judgment_score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
+    """The score of one judgment: per order, one verdict for the whole or one per passage."""
+    for at, order in enumerate(orders):
+        for number, judged in enumerate(order, 1):
+            if judged.value is None:
+                where = f"passage {number}: " if len(order) > 1 else ""
+                where += f"{(FIRST_ORDER, SECOND_ORDER)[at]}: " if len(orders) > 1 else ""
+                return Score(rubric.name, "judge_invalid", reason=where + judged.why)
+    by_order = [
+        _order_summary([judged.value for judged in order if judged.value], rubric)
+        for order in orders
+    ]
+    values = [value for value, _, _ in by_order]
+    if len(orders) == 1:
+        value, detail, parts = by_order[0]
+        return Score(rubric.name, "scored", value, detail=detail, parts=parts)
+    names = (FIRST_ORDER, SECOND_ORDER)
+    return Score(
+        rubric.name,
+        "scored",
+        fmean(values),
+        detail="\n".join(
+            f"{name} ({value:g}): {detail}"
+            for name, (value, detail, _) in zip(names, by_order, strict=True)
+        ),
+        parts=dict(zip(names, values, strict=True)),
+    )
+
+
+def _order_summary(
+    verdicts: Sequence[JudgeReply], rubric: Rubric
+) -> tuple[float, str, dict[str, float]]:
+    """Value, reasoning and parts of the verdicts of one order."""
+    scores = [float(verdict.score or 0) for verdict in verdicts]
+    if len(verdicts) == 1:
+        return scores[0], verdicts[0].reasoning, {}
+    best = max if rubric.higher_is_better else min
+    value = fmean(scores) if rubric.over_passages == "mean" else best(scores)
+    lines = [f"judged passage by passage, the {rubric.over_passages} of {len(scores)} counts"]
+    lines += [
+        f"passage {number} ({verdict.score}): {verdict.reasoning}"
+        for number, verdict in enumerate(verdicts, 1)
+    ]
+    return value, "\n".join(lines), {f"passage {n}": score for n, score in enumerate(scores, 1)}
+
+
+def _judge_all(
+    calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
+) -> Flow[list[Judged[JudgeReply]]]:
+    outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
+    return [unpack_settled(outcome) for outcome in outcomes]
+
+
+def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
+    """One call, or one for each order of the compared texts."""
+    orders = [rubric.needs]
+    if rubric.both_orders:
+        compared = [field for field in rubric.needs if field != "user_input"]
+        first = [field for field in rubric.needs if field == "user_input"]
+        orders.append((*first, *reversed(compared)))
+    low, high = rubric.scale
+    copies = {" ".join(e.reasoning.split()) for e in (rubric.high_example, rubric.low_example)}
+
+    def read(text: str, form: ReplyForm, finish: str) -> JudgeReply:
+        reply = read_verdict(text, rubric.scale, form, finish)
+        if reply.score is None:
+            raise (Declined if reply.declined else ValueError)(reply.fault)
+        if " ".join(reply.reasoning.split()) in copies:
+            raise ValueError("the reasoning copies a worked example")
+        return reply
+
+    return [
+        JudgeCall(
+            prompt="rubric",
+            texts=texts_of(row, needs),
+            read=read,
+            schema=_score_schema(low, high),
+            stand_in=JudgeReply(low, "forecast"),
+            values={"low": low, "high": high},
+            system=lambda form: _rubric_system(rubric, form),
+            text_form=True,
+            sample=sample,
+            sources=sources_of(row),
+        )
+        for needs in orders
+    ]
+
+
+@lru_cache(maxsize=64)
+def _rubric_system(rubric: Rubric, form: ReplyForm) -> str:
+    """The system turn: the same for every row, so it is rendered once per rubric."""
+    return system_turn("rubric", form, _rubric_values(rubric))
+
+
+def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
+    return {
+        "task": rubric.task.strip(),
+        "low": rubric.scale[0],
+        "high": rubric.scale[1],
+        "levels": [
+            {"score": score, "line": rubric.levels[str(score)].strip()}
+            for score in range(rubric.scale[0], rubric.scale[1] + 1)
+        ],
+        "examples": [
+            _example_values("An example with a high score", rubric.high_example, rubric.needs),
+            _example_values("An example with a low score", rubric.low_example, rubric.needs),
+        ],
+    }
+
+
+def _example_values(title: str, example: RubricExample, needs: Sequence[str]) -> Mapping[str, str]:
+    row = Row("example", **{field: getattr(example, field) for field in {*needs, "user_input"}})
+    reply = {"reasoning": example.reasoning.strip(), "score": example.score}
+    return {
+        "title": title,
+        "texts": blocks(texts_of(row, needs), "EXAMPLE"),
+        "json": json.dumps(reply, ensure_ascii=False),
+        "text": f"{reply['reasoning']}\n{CUE} {example.score}",
+    }
+
+
+def _has_text(row: Row, field: str) -> bool:
+    value = getattr(row, field)
+    if field == "response":
+        return value is not None  # an empty answer is an answer
+    if isinstance(value, str):
+        return bool(value.strip())
+    return any(text.strip() for text in value)
+
+
+@lru_cache(64)
+def _score_schema(low: int, high: int) -> str:
+    """Schema of a reasoning and a score on a scale, written once, as it is sent with every call."""
+    score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
+    return schema_text({"reasoning": {"type": "string"}, "score": score})

@@ -1,9 +1,11 @@
-"""Rubrics: the instructions of a judge, as files that users can edit."""
+"""Rubrics of judges, judges of plug-ins, and the settings of measures besides rows."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,13 +17,21 @@ from ..core import (
     ConfigError,
     MeasureError,
     Placed,
+    PluginError,
+    RagwrightError,
+    Row,
+    Score,
     build_options,
     canonical_json,
+    load_addition,
+    load_shipped_mapping,
+    option,
     parse_yaml,
     read_yaml,
     suggest_name,
     text_hash,
 )
+from ..flow import Flow
 
 OverPassages: TypeAlias = Literal["", "mean", "best"]
 
@@ -241,3 +251,193 @@ def _example_faults(rubric: Rubric, key: str) -> list[tuple[tuple[str, ...], str
         if field not in rubric.needs and texts:
             faults.append(((key, field), f"{key} has {field}, which the rubric does not need"))
     return faults
+
+
+JudgeFormat: TypeAlias = Literal["auto", "json", "text"]
+
+ERRORS = (
+    "factual error",
+    "factual errors",
+    "erreur factuelle",
+    "erreurs factuelles",
+)
+
+
+ASK_BACK = (
+    "are you asking about|for",
+    "are you interested in",
+    "are you looking for",
+    "are you referring to",
+    "are you talking about",
+    "can|could you be more specific",
+    "can|could you clarify|specify",
+    "can|could|would you please|kindly clarify|specify",
+    "did you mean",
+    "do you mean",
+    "do you want to know",
+    "please clarify|specify",
+    "which one",
+    "would you like me to",
+    "would you like to know about",
+    "you could|may|might be referring to",
+    "faites-vous référence",
+    "parlez-vous",
+    "pouvez-vous préciser",
+    "pourriez-vous préciser",
+    "voulez-vous dire|parler",
+    "beziehen Sie sich",
+    "können|könnten Sie präzisieren",
+    "meinen Sie",
+    "meinst du",
+    "puede|puedes|podría aclarar|especificar",
+    "quiere|quieres decir",
+    "se refiere a",
+    "te refieres a",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSetup:
+    """The settings of measures; a measure without its model is not applicable.
+
+    A row's ``metadata["language"]`` overrides ``language``.
+    """
+
+    model: str = option("", "Chat model that judges.")
+    by: str = option(
+        "",
+        "Judge of a plug-in that judges by rubrics instead of the chat model: its name, or "
+        "module:object.",
+    )
+    language: str = option("en", "ISO code of the texts, for articles, stems and stop words.")
+    embedder: str = option("", "Embedding model of ChunkScore and QADistance.")
+    token_model: str = option(
+        "",
+        "Local transformer of BERTScore and MoverScore: FOLDER, st:FOLDER or hf:ORG/NAME "
+        "(`[torch]`).",
+    )
+    completer: str = option(
+        "", "Model whose server echoes prompts with log-probabilities, for Perplexity."
+    )
+    rejection_cues: tuple[str, ...] = option(
+        (),
+        "Words by which a response is recognised as a refusal to answer, instead of the shipped "
+        "ones (English, German, French, Spanish); `a|b` is either word, `=unknown` the whole "
+        "response.",
+    )
+    further_rejection_cues: tuple[str, ...] = option(
+        (), "Further words of refusals, besides the shipped ones or those of `rejection_cues`."
+    )
+    error_cues: tuple[str, ...] = option(
+        ERRORS, "Words by which a response is recognised as reporting an error in the passages."
+    )
+    ask_back_cues: tuple[str, ...] = option(
+        ASK_BACK, "Words by which a response is recognised as asking what the user means."
+    )
+    format: JudgeFormat = option(
+        "auto",
+        "json asks for structured output, text for a last line FINAL SCORE: n; auto is json, "
+        "then text if the server has no structured output.",
+    )
+    max_tokens: int = option(1000, "Most tokens of a judge's reply.", ge=50)
+    temperature: float = option(0.0, "Temperature of the judge; equal for all repeats.", ge=0)
+    window: int | None = option(
+        None, "Most tokens of the judge's prompt and replies together; empty: unknown.", ge=1
+    )
+    per_passage: bool = option(
+        False, "Judge passages one by one if together they do not fit the window."
+    )
+    repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
+    questions: int = option(3, "Questions generated for QuestionSimilarity.", ge=1)
+    rubrics: Mapping[str, Rubric] = option(
+        dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."
+    )
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """The cues by which a refusal is recognised."""
+        return (*(self.rejection_cues or load_shipped_refusals()), *self.further_rejection_cues)
+
+
+@cache
+def load_shipped_refusals() -> tuple[str, ...]:
+    """The shipped cues of refusals, of all languages."""
+    by_language = load_shipped_mapping("measure", "cues/rejections.yaml").values
+    return tuple(cue for language in by_language for cue in by_language[language])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's verdict on a row.
+
+    Attributes:
+        score: On the rubric's scale; None if the judge gives none.
+        reasoning: Why, or why there is no score.
+    """
+
+    score: float | None
+    reasoning: str = ""
+
+
+class Judge(ABC):
+    """Judges rows by rubrics, such as a trained classifier or another program's judge.
+
+    A process makes it once, for all rows.
+    """
+
+    @abstractmethod
+    def judge(self, row: Row, rubric: Rubric, sample: int) -> Flow[Verdict]:
+        """The verdict on a row.
+
+        Args:
+            row: The row; it has the texts that ``rubric.needs`` names.
+            rubric: Task, scale and levels.
+            sample: Number of this independent judgment, from 0; a judge without chance ignores it.
+        """
+
+
+@cache
+def open_judge(name: str) -> Judge:
+    """The judge of a name, made once: it may load a model.
+
+    Raises:
+        PluginError: It cannot be loaded, or is not a judge.
+    """
+    loaded = load_addition("judges", name, where="judge.by")
+    judge = loaded() if isinstance(loaded, type) else loaded
+    if not isinstance(judge, Judge):
+        raise PluginError(
+            f"{name!r} is not a judge", where="judge.by", hint="subclass ragwright.measure.Judge"
+        )
+    return judge
+
+
+def ask_own_judge(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:
+    """The score of a row by the judge of a plug-in.
+
+    Returns:
+        ``judge_invalid`` where its verdict has no score, or one that is not on the scale.
+
+    Raises:
+        PluginError: It cannot be loaded, fails, or is not a judge.
+    """
+    try:
+        verdict = yield from open_judge(judge).judge(row, rubric, sample)
+    except RagwrightError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"the judge {judge!r} failed: {type(error).__name__}: {error}", where="judge.by"
+        ) from error
+    if not isinstance(verdict, Verdict):
+        raise PluginError(
+            f"the judge {judge!r} returned {type(verdict).__name__}, not a Verdict",
+            where="judge.by",
+        )
+    if verdict.score is None:
+        return Score(rubric.name, "judge_invalid", reason=verdict.reasoning or "it gave no score")
+    low, high = rubric.scale
+    if not math.isfinite(verdict.score) or not low <= verdict.score <= high:
+        reason = f"the score {verdict.score:g} is not on the scale {low}-{high}"
+        return Score(rubric.name, "judge_invalid", reason=reason)
+    return Score(rubric.name, "scored", float(verdict.score), detail=verdict.reasoning)

@@ -1,4 +1,4 @@
-"""Scores a row by measures: always one score per measure.
+"""Scores a row by measures, always one score per measure, and chooses the default measures.
 
 Missing fields and missing models give ``not_applicable`` with the reason; an exception inside a
 measure is ``errored`` for that measure alone; there is never NaN, nor 0 because there was nothing
@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from statistics import median
 from typing import TypeAlias
 
 from ..core import Counted, MeasureError, RagwrightError, Row, Score, StoppedError, require
@@ -27,17 +31,20 @@ from ._catalogue import (
 )
 from ._definition import Definition
 from ._embedded import chunk_score, qa_distance, read_chunk_score, token_similarity
-from ._gold import NoGold, lacks_gold, read_mark
-from ._judged import check_rubric, judge_measure, rubric_names
-from ._knowledge import Found
-from ._measure import Measure
-from ._own_judge import open_judge
-from ._retrieval import retrieval_scores
-from ._setup import MeasureSetup
-from ._silence import score_empty_answer, withheld
-from ._spans import span_value
-from ._text import contains, language_of, references_of, text_value
-from ._words import split_plain_words
+from ._judged import check_rubric, judge_measure, rubric_names, set_rubric_scales
+from ._measure import Measure, parse_measure, parse_measures
+from ._retrieval import (
+    NoGold,
+    lacks_gold,
+    read_mark,
+    retrieval_scores,
+    score_empty_answer,
+    span_value,
+    withheld,
+)
+from ._rubric import MeasureSetup, open_judge
+from ._text import SHORT_WORDS, Found, contains, language_of, references_of, text_value
+from ._words import answer_words, split_plain_words
 
 
 def holds_cue(response: str, cues: Sequence[str]) -> bool:
@@ -331,9 +338,9 @@ def _by_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure)
 def _no_model(definition: Definition, setup: MeasureSetup, measure: Measure) -> str:
     if _by_own_judge(definition, setup, measure):
         return ""
-    for field in _MODEL_FIELDS.get(definition.model, ()):
-        if not getattr(setup, field):
-            return f"no model is set for it (`{field}`)"
+    for key in _MODEL_FIELDS.get(definition.model, ()):
+        if not getattr(setup, key):
+            return f"no model is set for it (`{key}`)"
     return ""
 
 
@@ -423,3 +430,148 @@ ASKED: Mapping[str, JudgedScorer] = {
     "QADistance": qa_distance,
 }
 """Name or kind -> flow of measures that use a model."""
+
+
+JUDGED = ("Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise")
+"""Used if a chat model judges."""
+
+GROUNDING = "KPrecision(content+bigrams)"
+"""Used if none does. Content words alone miss a summary that recombines the words of its article;
+bigrams detect it, and cost little elsewhere (docs/measures.md)."""
+
+SHORT, WHOLE = "Contains", "TokenF1"
+WITH_TOKENS = "BERTScore(recall)"
+"""Added if a token model is set: no other measure agreed better with people's verdicts."""
+
+IN_PASSAGES = "AnswerRecall"
+"""Used for rows of a retriever without other gold than the answer. `Contains` and it need short
+references: of longer ones `Contains` is 0 for good and bad answers alike, as for all 274 pairs of
+RAGChecker (docs/measures.md)."""
+
+REFUSALS = {"RejectionRate": False, "FalseRejectionRate": True}
+"""Used if rows are marked ``answerable``: the measure -> the mark of its rows."""
+
+RANKING = "nDCG@10, Recall@100, MRR@10"
+"""For rankings only, with their usual depths."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMeasures:
+    """The chosen measures, and those considered but left out, each with the reason."""
+
+    measures: tuple[Measure, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """The measures left out and why, in one line; empty if there are none."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            by_reason.setdefault(reason, []).append(name)
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+        return f"not measured: {'; '.join(parts)}" if parts else ""
+
+
+def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]:
+    """The named measures, else the defaults for rankings.
+
+    Raises:
+        MeasureError: A name is wrong.
+    """
+    return set_rubric_scales(parse_measures(named or RANKING), {})
+
+
+def default_measures(
+    rows: Iterable[Row], setup: MeasureSetup | None = None, *, hits: int | None = None
+) -> ChosenMeasures:
+    """The measures for some rows, chosen by their columns and the configured models.
+
+    Rankings if there is gold; `AnswerRecall@5` for rows of a retriever (passages, no response)
+    whose only gold is the answer; judged measures if a chat model judges, else
+    `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` if at least half of
+    them have at most 5 words; `BERTScore(recall)` if a token model is set; `RejectionRate` and
+    `FalseRejectionRate` if rows are marked ``answerable``.
+
+    Args:
+        rows: Rows to measure; read once, one in memory at a time.
+        setup: Models; without any, no chosen measure needs one.
+        hits: Most passages of an answer, the limit of cutoffs. None: unknown.
+    """
+    chosen = setup or MeasureSetup()
+    depth = 10 if hits is None else hits
+    ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
+    in_passages = f"{IN_PASSAGES}@{min(5, depth)}"
+    answered = [*JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS, *REFUSALS]
+    thought_of = [*ranking, in_passages, *answered]
+    facts = _row_facts(rows, parse_measures(thought_of), chosen)
+    left_out = {name: _reason_left_out(name, facts, chosen) for name in thought_of}
+    return ChosenMeasures(
+        tuple(parse_measure(name) for name in thought_of if not left_out[name]),
+        {
+            name: reason
+            for name, reason in left_out.items()
+            if reason and (name != in_passages or facts.retriever) and name not in REFUSALS
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RowFacts:
+    """Facts about the rows: fields missing for each measure, lengths of references, answers."""
+
+    least: Mapping[str, tuple[str, ...]]
+    words: float
+    retriever: bool
+    """No row has a response."""
+    marks: frozenset[bool | None] = frozenset()
+    """What ``answerable`` says in the rows."""
+
+    @property
+    def ranked(self) -> bool:
+        """True if a row has gold documents or spans, and a ranking."""
+        return any(
+            name.startswith("Recall@") and not lacking for name, lacking in self.least.items()
+        )
+
+
+def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _RowFacts:
+    """Read rows once, one in memory at a time."""
+    least: dict[str, tuple[str, ...]] = {}
+    words = array("l")
+    retriever, marks = True, set[bool | None]()
+    for row in rows:
+        with suppress(MeasureError):  # of a mark that cannot be read; the row's scores say so
+            marks.add(read_mark(row, "answerable"))
+        retriever = retriever and row.response is None
+        for measure in measures:
+            best = least.get(str(measure))
+            if best is None or best:
+                lacking = missing_fields(row, measure.definition)
+                least[str(measure)] = lacking if best is None else min(best, lacking, key=len)
+        if references := references_of(row):
+            language = language_of(row, setup)
+            words.append(min(len(answer_words(text, language)) for text in references))
+    return _RowFacts(least, median(words) if words else 0, retriever, frozenset(marks))
+
+
+def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
+    """The reason why a measure is left out; empty if it is used."""
+    least = facts.least.get(name)
+    if least is None:
+        return "no rows"
+    if least:
+        return f"no row has {' and '.join(least)}"
+    if name in REFUSALS and REFUSALS[name] not in facts.marks:
+        return "no row is marked for it"
+    if name.startswith(IN_PASSAGES) and facts.ranked:
+        return "gold documents or passages are measured"
+    if name.startswith(IN_PASSAGES) and not facts.retriever:
+        return "rows have a response: its own measures say more"
+    if name in JUDGED and not setup.model:
+        return "no chat model judges: `judge.model`"
+    if name == WITH_TOKENS and not setup.token_model:
+        return "no model of tokens: `judge.token_model`"
+    if name == GROUNDING and setup.model:
+        return "the judged Faithfulness is used"
+    long = name == SHORT and facts.words > SHORT_WORDS
+    return f"half of the references have {facts.words:.0f} words or more" if long else ""

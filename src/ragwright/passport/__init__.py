@@ -1,13 +1,5 @@
 """Passports of judges: how far a measure, a model or recorded verdicts agree with people."""
 
-from ._checks import (
-    judge_checks,
-    list_passports,
-    passport_line,
-    passport_of_judge,
-    read_passport,
-    record_passport,
-)
 from ._compute import dimension_about, measures_about, passport_from
 from ._making import (
     PassportOptions,
@@ -25,8 +17,14 @@ from ._passport import (
     LabelPlan,
     Passport,
     PeopleFigures,
+    judge_checks,
+    list_passports,
     passport_json,
+    passport_line,
     passport_of,
+    passport_of_judge,
+    read_passport,
+    record_passport,
 )
 from ._people import Adapter, Dimension, PeopleSet, Rated, check_people
 from ._verdicts import FREE, Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in

@@ -1,22 +1,34 @@
 """Answers with a stated risk: a threshold that is chosen, certified and stored."""
 
-from ._certificate import Certificate, certificate_in_force, certificates, withdraw_promise
+from ._certificate import (
+    Certificate,
+    certificate_in_force,
+    certificates,
+    changes_since,
+    guard_of,
+    hash_promised_parts,
+    suspending_changes,
+    withdraw_promise,
+)
 from ._certify import (
+    SCORES,
+    GradedRows,
     Plan,
+    RightRule,
     ScoreCandidate,
     ThresholdStep,
     auc,
     certify_steps,
     choose_plan,
+    grade_rows,
+    parse_right_rule,
     passing_chance,
     plan_of,
     risk_bound,
     risk_p,
     rows_needed,
 )
-from ._guard import changes_since, guard_of, hash_promised_parts, suspending_changes
 from ._making import Promised, Promising, forecast_promise, make_promise, repeat_request
-from ._scores import SCORES, GradedRows, RightRule, grade_rows, parse_right_rule
 
 __all__ = [
     "SCORES",

@@ -1,4 +1,4 @@
-"""Certificates and which one stands: files of the project folder, under version control.
+"""Certificates: files under version control, and the guard of answers that they give.
 
 ``promises/0001.json`` is written once and never changed. ``promise.json`` names the certificate in
 force, with its threshold as a check.
@@ -10,13 +10,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, StoreError, replace_text
+from ..answer import AnswerGuard, DraftOptions
+from ..core import ConfigError, StoreError, replace_text, value_hash
+from ..experiment import judging
 from ..ledger import FileLock
-from ..project import ProjectFolder
-from ._certify import ScoreCandidate
+from ..project import Project, ProjectFolder, Settings, configuration_of
+from ._certify import ScoreCandidate, answer_score, name_score
 
 _HINT = (
     "restore it from version control, or run `ragwright promise --withdraw` to answer without a "
@@ -260,3 +263,73 @@ def _damaged(path: Path, error: Exception) -> StoreError:
 
 def _json_text(body: Mapping[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+
+def guard_of(project: Project) -> AnswerGuard | None:
+    """The guard of a project's answers; None without a promise.
+
+    Raises:
+        StoreError: A file of the promise is damaged.
+    """
+    certificate = certificate_in_force(project.folder)
+    if certificate is None:
+        return None
+    changed = changes_since(certificate.parts, hash_promised_parts(project))
+    return AnswerGuard(
+        certificate=certificate.number,
+        score=name_score(certificate.score),
+        threshold=certificate.threshold,
+        score_of=partial(answer_score, certificate.score, setup=judging(project)),
+        line=certificate.line,
+        promised=certificate.promised,
+        snapshot=certificate.snapshot,
+        retrieve=project.settings.retrieve,
+        personas=certificate.personas,
+        suspended=changed,
+    )
+
+
+def answering_settings_of(settings: Settings) -> Settings:
+    """Settings under which every question gets an answer, of which the best are then shown.
+
+    What has no influence on answers is as if it were not set.
+    """
+    answer = replace(settings.answer, threshold=0.0, stream=False, draft=DraftOptions())
+    return replace(settings, answer=answer)
+
+
+def hash_promised_parts(project: Project) -> Mapping[str, str]:
+    """Part -> hash, of all that determines answers except the index.
+
+    ``model`` is the model that answers; the other parts are sections of the project file, and
+    paths of prompts, personas and other files.
+    """
+    settings = answering_settings_of(project.settings)
+    configuration = configuration_of(project.folder, settings)
+    sections = dict(configuration.settings)
+    answer = dict(sections.pop("answer", {}))
+    answer.pop("model", None)
+    hashes = {name: value_hash(value) for name, value in sections.items() if value}
+    if answer:
+        hashes["answer"] = value_hash(answer)
+    return {**hashes, "model": settings.answer.model, **configuration.files}
+
+
+def changes_since(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """What changed, as the beginning of a sentence; empty if nothing did."""
+    changed = [name for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
+    files = [name for name in changed if "/" in name or "." in name]
+    shown = [f"the {name} changed" for name in ("model", "prompt") if name in changed]
+    sections = [name for name in changed if name not in (*files, "model", "prompt")]
+    shown += [f"settings changed ({', '.join(sections)})"] if sections else []
+    shown += [f"files changed ({', '.join(files)})"] if files else []
+    return ", ".join(shown)
+
+
+def suspending_changes(project: Project, certificate: Certificate) -> str:
+    """What changed since a certificate was made, documents included; empty if nothing did."""
+    changes = [changes_since(certificate.parts, hash_promised_parts(project))]
+    pair = project.pair
+    held = project.store.holds(pair) and project.store.snapshot(pair) == certificate.snapshot
+    changes += [] if held else ["the documents changed"]
+    return ", ".join(filter(None, changes))

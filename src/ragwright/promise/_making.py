@@ -14,9 +14,11 @@ from ..project import Project, refuse_forget
 from ..testsets import Openings, Testset, project_testset, split_clusters
 from ._certificate import (
     Certificate,
+    answering_settings_of,
     certificate_from,
     certificate_in_force,
     certificates,
+    hash_promised_parts,
     now_text,
     percent,
     promise_lock,
@@ -25,16 +27,20 @@ from ._certificate import (
 )
 from ._certify import (
     POWER,
+    SCORES,
+    GradedRows,
     Plan,
+    RightRule,
     ScoreCandidate,
     ThresholdStep,
     certify_steps,
     choose_plan,
+    grade_rows,
+    parse_right_rule,
     risk_bound,
     rows_needed,
+    score_measures,
 )
-from ._guard import answering_settings_of, hash_promised_parts
-from ._scores import SCORES, GradedRows, RightRule, grade_rows, parse_right_rule, score_measures
 
 _REALISTIC = 20_000
 """Held-out questions above which nobody will write them."""

@@ -1,14 +1,27 @@
-"""An ablation as text and JSON: verdict first, then a table per measure."""
+"""Results of ablations, of tuning and of promises as text and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
-from ._data import fields_of
-from ._text import WIDTH, format_signed, interval, number, p_cell, text_table
+from ..measure import PLAN_MARGINS, Comparison, ScoreSpread, Summary
+from ..promise import Certificate, Promised, ScoreCandidate, risk_bound
+from ..training import TunedTable, TuneResult, TutorialTable
+from ._text import (
+    WIDTH,
+    fields_of,
+    format_signed,
+    interval,
+    make_json,
+    name_with_scale,
+    number,
+    p_cell,
+    text_table,
+)
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -152,3 +165,289 @@ def _confirmed(ablation: Ablation, width: int) -> str:
 
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
+
+
+_COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
+
+
+def write_tuned_headline(tuned: TuneResult) -> str:
+    """Return the outcome in one sentence."""
+    part = "model" if tuned.part == "embedder" else tuned.part
+    article = "an" if part[0] in "aeiou" else "a"
+    if tuned.comparison is None:
+        trained = tuned.training
+        return (
+            f"no {part} was written: on the training questions it is not better "
+            f"({trained.measure} {trained.before:.3f}, with {article} {part} {trained.after:.3f})"
+        )
+    held = tuned.comparison
+    change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
+    if tuned.path is None:
+        return f"no {part} was written: it is not proven better ({change})"
+    if not tuned.proven:
+        return f"the {part} is kept, although it is not proven better: {change}"
+    return f"the {part} is {held.worded}: {change}"
+
+
+def make_tuned_table(tuned: TuneResult, width: int = 100) -> str:
+    """Return the search with and without the tuned part, then further tables."""
+    training, held = tuned.training, tuned.comparison
+    rows = [
+        ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
+        [
+            "training",
+            str(training.questions),
+            training.measure,
+            f"{training.before:.3f}",
+            f"{training.after:.3f}",
+            f"{training.after - training.before:+.3f}",
+            training.method,
+        ],
+    ]
+    if held is not None:
+        ends = "" if held.low is None else f"{held.low:+.3f} to {held.high:+.3f}"
+        figures = (f"{held.mean_a:.3f}", f"{held.mean_b:.3f}", f"{held.difference:+.3f}")
+        named = name_with_scale(held.measure, held.scale, held.counted)
+        rows.append(["held-out", str(held.n), named, *figures, ends])
+    tables = [text_table(rows, right=(1, 3, 4, 5), width=width)]
+    tables += [_further(table, width) for table in tuned.tables if table.rows]
+    return "\n\n".join(tables)
+
+
+def _further(table: TunedTable, width: int) -> str:
+    cells = [[_count_cell(value) for value in row] for row in table.rows]
+    numbers = [
+        at
+        for at in range(len(table.columns))
+        if not any(isinstance(row[at], str) for row in table.rows)
+    ]
+    return text_table([list(table.columns), *cells], right=numbers, width=width)
+
+
+def _count_cell(value: str | float | int | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return "-" if value is None else str(value)
+
+
+def write_tuned_use(tuned: TuneResult, root: Path) -> str:
+    """Return the line of ragwright.yaml that uses it; empty if nothing was written."""
+    if tuned.path is None:
+        return ""
+    inside = tuned.path.is_relative_to(root)
+    value = tuned.value or str(tuned.path.relative_to(root) if inside else tuned.path)
+    section, _, key = tuned.setting.rpartition(".")
+    entries = {key: value, **{name: f"{entry:g}" for name, entry in tuned.beside.items()}}
+    line = ", ".join(f"{name}: {entry}" for name, entry in entries.items())
+    for name in reversed(section.split(".")):
+        line = f"{name}: {{{line}}}"
+    remark = "" if tuned.proven else "   # not proven better"
+    return f"to use it, write in ragwright.yaml: {line}{remark}"
+
+
+def make_tuned_json(tuned: TuneResult) -> dict[str, Any]:
+    """Return ``proven, written, headline, training, held_out`` and further tables as JSON."""
+    training, held = tuned.training, tuned.comparison
+    path = None if tuned.path is None else str(tuned.path)
+    figures = fields_of(training, "questions", "measure", "before", "after", "method")
+    return {
+        **fields_of(tuned, "part", "proven"),
+        "written": path,
+        "setting": tuned.setting,
+        "value": tuned.value or path,
+        "beside": dict(tuned.beside),
+        "base": tuned.base,
+        "headline": write_tuned_headline(tuned),
+        "training": {**figures, **training.settings},
+        "held_out": None if held is None else fields_of(held, *_COMPARED),
+        **{
+            table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in tuned.tables
+        },
+        "notes": list(tuned.notes),
+    }
+
+
+_HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
+
+
+def tutorial_table(table: TutorialTable, width: int = 100) -> str:
+    """Return means with 95 % intervals and n; below each row its difference from base."""
+    measures = [summary.measure for summary in table.rows[0].summaries]
+    lines = [["", *map(_head, table.rows[0].summaries)]]
+    for row in table.rows:
+        if row.skipped:
+            lines.append([row.name, f"skipped: {row.skipped}", *[""] * (len(measures) - 1)])
+            continue
+        lines.append([row.name, *(_cell(summary) for summary in row.summaries)])
+        if row.comparisons:
+            known = {summary.measure: summary for summary in row.comparisons}
+            lines.append(["  against base", *(_change(known.get(name)) for name in measures)])
+    return text_table(lines, width=max(width, 60))
+
+
+def _head(summary: Summary) -> str:
+    """A measure, and whether it counted spans or documents."""
+    named = _HEADS.get(summary.measure, summary.measure)
+    return f"{named} ({' and '.join(summary.counted)})" if summary.counted else named
+
+
+def _cell(summary: Summary) -> str:
+    if summary.mean is None:
+        return f"no score, n {summary.n}"
+    ends = "" if summary.low is None else f" ({summary.low:.3f} to {summary.high:.3f})"
+    covered = "" if summary.coverage >= 1 else f", coverage {summary.coverage:.0%}"
+    return f"{summary.mean:.3f}{ends}, n {summary.n}{covered}"
+
+
+def _change(comparison: Comparison | None) -> str:
+    if comparison is None or comparison.difference is None:
+        return "not compared"
+    ends = "" if comparison.low is None else f" ({comparison.low:+.3f} to {comparison.high:+.3f})"
+    return f"{comparison.difference:+.3f}{ends} {comparison.worded}"
+
+
+def tutorial_json(table: TutorialTable) -> dict[str, Any]:
+    """Return the table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
+    numbers = ("mean", "low", "high", "n", "coverage", "counted")
+    rows = [
+        {
+            **fields_of(row, "name", "settings", "runs"),
+            "skipped": row.skipped or None,
+            "measures": {result.measure: fields_of(result, *numbers) for result in row.summaries},
+            "against_base": {result.measure: make_json(result) for result in row.comparisons},
+        }
+        for row in table.rows
+    ]
+    return {"testset": table.testset, "rows": rows, "notes": list(table.notes)}
+
+
+def promise_text(promised: Promised, width: int = WIDTH) -> str:
+    """The outcome of ``promise`` as text: the sentence, the certificate, the scores tried."""
+    lines = [f"Not certified: {promised.reason}."] if promised.certificate is None else []
+    if promised.certificate is not None:
+        lines += _certificate_lines(promised.certificate)
+    if promised.failed is not None and promised.certificate is None:
+        failed = promised.failed
+        lines.append(
+            f"on the confirm split {failed.errors} of {failed.answered} answers were wrong at the "
+            "first threshold"
+        )
+    lines += ["", _candidates_table(promised.candidates, width)]
+    lines += [f"note: {note}" for note in promised.notes]
+    return "\n".join(lines)
+
+
+def promise_json(promised: Promised) -> dict[str, Any]:
+    """The document of ``promise --json``."""
+    certificate = promised.certificate
+    return {
+        "certified": certificate is not None,
+        "line": "" if certificate is None else certificate.line,
+        "certificate": None if certificate is None else certificate_json(certificate),
+        **fields_of(
+            promised, "reason", "needed", "chance", "failed", "opened", "again", "candidates"
+        ),
+        "notes": list(promised.notes),
+    }
+
+
+def certificate_json(certificate: Certificate) -> dict[str, Any]:
+    """A certificate with its coverage, as in ``promise --json``."""
+    document: dict[str, Any] = make_json(certificate)
+    return document | {"coverage": certificate.coverage}
+
+
+def promise_status_text(certificate: Certificate, changes: str = "") -> str:
+    """The promise in force, and what changed since: as text."""
+    lines = _certificate_lines(certificate)
+    lines.append(f"state         {'suspended' if changes else 'holds'}")
+    if changes:
+        lines.append(f"suspended: {changes}; run `ragwright promise --again`")
+    return "\n".join([*lines, *(f"note: {note}" for note in certificate.notes)])
+
+
+def promise_status_json(certificate: Certificate, changes: str = "") -> dict[str, Any]:
+    """The document of ``promise --status --json``."""
+    return {
+        "line": certificate.line,
+        "certificate": certificate_json(certificate),
+        "suspended": changes,
+    }
+
+
+def _certificate_lines(certificate: Certificate) -> list[str]:
+    bound = risk_bound(certificate.errors, certificate.answered, certificate.alpha)
+    return [
+        f"{certificate.line}.",
+        f"certificate   promises/{certificate.number}.json",
+        f"threshold     {certificate.score} >= {certificate.threshold:.6g}",
+        f"confirm split {certificate.errors} of {certificate.answered} answers wrong; upper bound "
+        f"{bound:.4f} with confidence {1 - certificate.alpha:.4g}",
+        f"by luck       chance {certificate.luck:.1%}; the chance of passing was "
+        f"{certificate.chance:.0%}, both estimated on the tune split",
+        f"rule          {certificate.rule}",
+    ]
+
+
+def _candidates_table(candidates: tuple[ScoreCandidate, ...], width: int) -> str:
+    rows = [["score, on the tune split", "AUC of right over wrong", "expected to answer"]]
+    rows += [
+        [candidate.score, number(candidate.auc), f"{100 * candidate.coverage:.0f} %"]
+        for candidate in candidates
+    ]
+    return text_table(rows, right=(1, 2), width=width)
+
+
+_METHOD = (
+    "rows for 80 % power at the 5 % level, two-sided, normal approximation (Cohen 1988); margins "
+    "are shares of the scale"
+)
+
+
+def plan_json(spreads: Sequence[ScoreSpread]) -> dict[str, Any]:
+    """The document of ``gate --plan --json``: ``{"method", "kinds": [{…, "rows": […]}]}``."""
+    kinds = []
+    for spread in spreads:
+        rows = [
+            dict(zip(("margin", "paired", "unpaired", "clustered"), (margin, *counts), strict=True))
+            for margin in PLAN_MARGINS
+            for counts in [spread.rows(margin)]
+        ]
+        kinds.append(
+            {
+                "kind": spread.kind,
+                "sd": round(spread.sd, 4),
+                "correlation": round(spread.correlation, 4),
+                "design_effect": round(spread.design_effect, 4),
+                "source": spread.source,
+                "n": spread.n,
+                "smallest": None if spread.smallest is None else round(spread.smallest, 4),
+                "rows": rows,
+            }
+        )
+    return {"method": _METHOD, "kinds": kinds}
+
+
+def plan_table(spreads: Sequence[ScoreSpread], width: int = WIDTH) -> str:
+    """Return rows needed by kind of score and margin, and what measured rows can see."""
+    heads = [f"{margin:.2f}" for margin in PLAN_MARGINS]
+    table = [["kind of score", "rows", *heads]]
+    lines = []
+    for spread in spreads:
+        counts = [spread.rows(margin) for margin in PLAN_MARGINS]
+        for at, design in enumerate(("paired", "unpaired, each", "paired, clustered")):
+            cells = [f"{count[at]:,}" for count in counts]
+            table.append(["" if at else spread.kind, design, *cells])
+        lines.append(
+            f"{spread.kind}: standard deviation {spread.sd:.2f}, correlation of two systems "
+            f"{spread.correlation:.2f}, design effect of clusters {spread.design_effect:.2f} "
+            f"({spread.source})"
+        )
+        if spread.smallest is not None:
+            lines.append(
+                f"{spread.kind}: the {spread.n} rows of this run can see a difference of "
+                f"{number(spread.smallest)}"
+            )
+    right = range(2, len(heads) + 2)
+    return "\n".join([text_table(table, right=right, width=width), *lines, _METHOD])

@@ -1,16 +1,31 @@
-"""A baseline as text and JSON: distances of its sets, and the verdict."""
+"""A baseline as text, JSON, and the subject and charts of a report."""
 
 from __future__ import annotations
 
 import statistics
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from ..core import count_noun
-from ..experiment import BaselineResult, DistanceSet, DistanceShift
-from ._data import fields_of, make_json
-from ._text import WIDTH, number, text_table
+from ..experiment import (
+    BaselineResult,
+    DistanceSet,
+    DistanceShift,
+    RowResult,
+    baseline_runs,
+    load_baseline,
+    load_baselines,
+)
+from ..flow import Run, Runs
+from ._charts import Chart, Spec, amount, frame, kind, layer, tooltip, whisker
+from ._subject import ScoredRun, Subject, format_interval
+from ._text import WIDTH, fields_of, make_json, number, text_table
 
 SET_NAMES = {
     "baseline": "S_b: the pairs",
@@ -144,3 +159,290 @@ def _line(side: DistanceSet) -> list[str]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return round(statistics.fmean(values), 6) if values else None
+
+
+_MOST = 40
+"""Experiments on a board, the newest ones."""
+
+
+def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
+    """Return one baseline with its sets side by side, or the answers of two; others on the board.
+
+    Raises:
+        StoreError: The pairs of one of them were forgotten.
+    """
+    about = [load_baseline(runs, name) for name in dict.fromkeys(run.id for run in chosen)]
+    first = about[0]
+    if len(about) == 1:
+        entries = [_entry(first, side, SET_NAMES[side.name]) for side in first.sets if side.pairs]
+        title = f"Baseline of {first.testset}"
+    else:
+        labels = [result.label for result in about]
+        if len(set(labels)) < len(labels):
+            labels = [f"{result.label} ({result.run})" for result in about]
+        entries = [
+            _entry(result, result.sets[1], f"S_e of {label}")
+            for result, label in zip(about, labels, strict=True)
+        ]
+        title = f"{labels[0]} and {labels[1]}, side by side"
+    others = _others(runs, [result.run for result in about])
+    return Subject(
+        title,
+        "pair" if len(entries) > 1 else "run",
+        tuple(entries),
+        measures=("QADistance",),
+        facts=_facts(about),
+        notes=(*dict.fromkeys(note for result in about for note in result.notes), *_left_out(runs)),
+        baselines=(*about, *others),
+        about=len(about),
+    )
+
+
+def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
+    return [result for result in load_baselines(runs, _MOST) if result.run not in shown]
+
+
+def _left_out(runs: Runs) -> Iterable[str]:
+    count = len(baseline_runs(runs)) - _MOST
+    if count > 0:
+        older = count_noun(count, "older one")
+        yield f"the board shows the newest {_MOST} experiments; {older} not"
+
+
+def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
+    return ScoredRun(
+        f"{result.run}-{side.name}",
+        (side.summary,),
+        label,
+        rows=len(side.pairs),
+        run=result.run,
+        judge=result.embedder,
+        read=partial(_rows, side),
+    )
+
+
+def _rows(side: DistanceSet, _texts: bool) -> Iterable[RowResult]:
+    return side.results()
+
+
+def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:
+    def each(values: Iterable[str]) -> str:
+        return " and ".join(dict.fromkeys(values))
+
+    first = about[0]
+    return {
+        "pairs": each(result.testset for result in about),
+        "embedding model": each(result.embedder for result in about),
+        "the experiment changes": each(
+            ", ".join(result.changed) or "nothing: the project as it is" for result in about
+        ),
+        "run": each(result.run for result in about),
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(first.started)),
+    }
+
+
+_BAND = (10, 90)
+"""Percentiles at the ends of a band of null baselines."""
+
+_DRAWN = 300
+"""Most pairs of a chart; of more, this many are drawn, at equal steps."""
+
+_LEAST_WIDE = 0.008
+"""Least width of a band in a chart."""
+
+_SHORT = 48
+"""Most characters of an experiment's name in a chart."""
+
+_GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
+_COLOURS = ("@quiet", "@accent", "@bad", "@second")
+
+
+def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
+    """Yield a chart of pairs for each baseline that the report is about, then all on one board.
+
+    Args:
+        baselines: Those that the report is about first.
+        about: How many these are.
+    """
+    for at, baseline in enumerate(baselines[:about], 1):
+        if len(baseline.sets[1].pairs) > 1:
+            yield _pairs_chart(baseline, at if about > 1 else 0)
+    yield _board_chart(baselines)
+
+
+def band(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the middle 80 % of null distances, None without any."""
+    if not values:
+        return None
+    low, high = np.percentile(values, _BAND)
+    return round(float(low), 6), round(float(high), 6)
+
+
+def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
+    """Return bands of shuffled answers and echoed questions over both sets of an experiment."""
+    known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
+    lists = {
+        _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
+        _GROUPS[3]: [*chain.from_iterable(distances.echoed for distances in known)],
+    }
+    bands = {name: band(values) for name, values in lists.items()}
+    return {name: ends for name, ends in bands.items() if ends is not None}
+
+
+def _pairs_chart(result: BaselineResult, at: int) -> Chart:
+    pairs, answers = result.sets[:2]
+    questions = {pair.id: pair.question for pair in answers.pairs}
+    own = {"S_b": pairs.own, "S_e": answers.own}
+    shared = sorted(own["S_b"].keys() & own["S_e"].keys(), key=lambda key: (own["S_b"][key], key))
+    steps = np.linspace(0, len(shared) - 1, min(len(shared), _DRAWN)).astype(int)
+    points = [
+        {
+            "x": place + 1,
+            "y": own[group][key],
+            "group": group,
+            "row": key,
+            "question": questions[key],
+            "other": own[other][key],
+        }
+        for place, key in ((int(place), shared[int(place)]) for place in steps)
+        for group, other in (("S_b", "S_e"), ("S_e", "S_b"))
+    ]
+    bands = null_bands(result)
+    few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
+    rows = [_set_line(name, side) for name, side in zip(_GROUPS, result.sets[:2], strict=False)]
+    rows += [(name, "", format_interval(*ends), "", "") for name, ends in bands.items()]
+    return Chart(
+        f"distances-{at}" if at else "distances",
+        f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
+        "Distance of question and answer, pairs ordered by S_b. Bands: the middle 80 % of answers "
+        "to other questions, and of the question itself taken as the answer. Good answers lie near "
+        f"S_b and well below the shuffled band; answers within the echoed band repeat the question."
+        f"{few}",
+        _pairs_spec(points, bands),
+        ("", "mean", "95 % interval, or band", "median", "n"),
+        tuple(rows),
+        "findings",
+    )
+
+
+def _set_line(name: str, side: DistanceSet) -> tuple[str, ...]:
+    s = side.summary
+    return (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
+
+
+def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
+    names = _names(baselines)
+    points, bands = [], []
+    for name, baseline in zip(names, baselines, strict=True):
+        for group, side in zip(_GROUPS, baseline.sets[:2], strict=False):
+            summary = side.summary
+            if summary.mean is None:
+                continue
+            mean = round(summary.mean, 6)
+            point = whisker(name, summary.mean, summary.low, summary.high, group)
+            points.append(
+                point | {"value": mean, "n": summary.n, "outcome": baseline.shift.outcome}
+            )
+        bands += [
+            {"y": name, "group": group, **_wide(*ends)}
+            for group, ends in null_bands(baseline).items()
+        ]
+    models = {baseline.embedder for baseline in baselines}
+    apart = (
+        " Distances of different embedding models are not comparable: read each line alone, or "
+        "compare the column `of the way`."
+        if len(models) > 1
+        else ""
+    )
+    return Chart(
+        "distance-board",
+        "S_b against S_e: every experiment of the project",
+        "Mean distance of the given pairs (S_b) and of the experiment's answers (S_e) with 95 % "
+        "intervals, over bands of shuffled answers and echoed questions (their middle 80 %). S_e "
+        f"about equal to S_b, or left of it, is good.{apart}",
+        _board_spec(points, bands, names),
+        (*BOARD_HEAD, "testset", "embedding model"),
+        tuple(
+            (*board_line(baseline), baseline.testset, baseline.embedder) for baseline in baselines
+        ),
+        "findings",
+    )
+
+
+def _names(baselines: Sequence[BaselineResult]) -> list[str]:
+    """Short and distinct names of experiments for a chart."""
+    several = len({baseline.testset for baseline in baselines}) > 1
+    labels = [
+        f"{baseline.label} on {baseline.testset}" if several else baseline.label
+        for baseline in baselines
+    ]
+    short = [text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…" for text in labels]
+    return [
+        f"{text} ({baseline.run[-6:]})" if short.count(text) > 1 else text
+        for text, baseline in zip(short, baselines, strict=True)
+    ]
+
+
+def _colour(bands: Sequence[str]) -> Spec:
+    known = [name for name in _GROUPS if name in ("S_b", "S_e") or name in bands]
+    colours = dict(zip(_GROUPS, _COLOURS, strict=True))
+    scale = {"domain": known, "range": [colours[name] for name in known]}
+    legend = {"symbolOpacity": 1, "columns": 2}
+    return kind("group", title=None, legend=legend, scale=scale)
+
+
+_BAND_MARK: Spec = {"type": "rect", "opacity": 0.25}
+_TITLE = "distance (0-2, lower is better)"
+
+
+def _wide(low: float, high: float) -> dict[str, float]:
+    """Ends of a band as drawn: one without width would not be seen."""
+    low = max(0.0, min(low, high - _LEAST_WIDE))
+    return {"low": low, "high": max(high, low + _LEAST_WIDE)}
+
+
+def _pairs_spec(
+    points: Sequence[Mapping[str, Any]], bands: Mapping[str, tuple[float, float]]
+) -> Spec:
+    colour = {"color": _colour(list(bands))}
+    scale = {"zero": False, "nice": False, "padding": 10}
+    axis = {"tickMinStep": 1, "grid": False}
+    across = {"x": amount("x", title="pairs, ordered by S_b", scale=scale, axis=axis)}
+    low, up = ({"y": amount(name, title=_TITLE)} for name in ("low", "y"))
+    hover = {"tooltip": tooltip(row="pair", question="question", group="set", y="distance")}
+    drawn = [{"group": name, **_wide(*ends)} for name, ends in bands.items()]
+    answered = [point for point in points if point["group"] == "S_e"]
+    rule = {"type": "rule", "color": "@line", "strokeWidth": 1.2}
+    dot = {"type": "circle", "size": 42, "opacity": 0.9}
+    return frame(
+        280,
+        layer=[
+            layer(_BAND_MARK, {**low, "y2": {"field": "high"}, **colour}, drawn),
+            layer(rule, {**across, **up, "y2": {"field": "other"}}, answered),
+            layer(dot, {**across, **up, **colour, **hover}, points),
+        ],
+    )
+
+
+def _board_spec(
+    points: Sequence[Mapping[str, Any]],
+    bands: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+) -> Spec:
+    colour = {"color": _colour([str(band["group"]) for band in bands])}
+    axis = {"labelLimit": 190, "ticks": False}
+    up: Spec = {"y": kind("y", sort=list(names), title=None, axis=axis)}
+    beside = {**up, "yOffset": kind("group", sort=["S_b", "S_e"])}
+    ends = {"x": amount("low", title=f"mean {_TITLE}"), "x2": {"field": "high"}}
+    value = {"x": amount("value", title=f"mean {_TITLE}")}
+    titles = {"y": "experiment", "group": "set", "value": "mean", "told": "95 % interval"}
+    hover = tooltip(**titles, n="pairs", outcome="S_e against S_b")
+    dot = {"type": "circle", "size": 70, "opacity": 1}
+    return frame(
+        max(90, 44 * len(names) + 30),
+        layer=[
+            layer({**_BAND_MARK, "height": {"band": 0.86}}, {**up, **ends, **colour}, bands),
+            layer({"type": "rule", "strokeWidth": 2}, {**beside, **ends, **colour}, points),
+            layer(dot, {**beside, **value, **colour, "tooltip": hover}, points),
+        ],
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..measure import MeasureScale
-from ._relations import format_interval, is_numeric, value_text
+from ._subject import format_interval, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
 

@@ -1,7 +1,9 @@
-"""A diagnosis as text and JSON: verdict first, then the numbers, then the rows."""
+"""Diagnoses, capability curves and persona tables as text and JSON."""
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import Any
@@ -10,15 +12,28 @@ from ..core import ConfigError, Score
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
+    Curve,
     DiagnosedRow,
     Diagnosis,
     GoldPlace,
+    GridComparison,
+    PersonaModelGrid,
     RunDiagnosis,
     StagePoints,
 )
 from ..measure import Comparisons, Summary
-from ._data import comparison_json, fields_of, make_json
-from ._text import WIDTH, format_signed, interval, number, p_cell, text_table
+from ._text import (
+    WIDTH,
+    comparison_json,
+    fields_of,
+    format_signed,
+    interval,
+    make_json,
+    number,
+    p_cell,
+    share,
+    text_table,
+)
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -280,3 +295,170 @@ def _scores_json(scores: Iterable[Score]) -> dict[str, Any]:
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]} …"
+
+
+def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
+    """Return a block per curve: every dose with mean, interval, n and the closed-book control."""
+    blocks = [_block(curve, width) for curve in curves]
+    return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
+
+
+def curves_json(
+    curves: Iterable[Curve], *, run: str = "", notes: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
+    return {
+        "curves": make_json(list(curves)),
+        "run": run,
+        "notes": list(notes),
+    }
+
+
+def _block(curve: Curve, width: int) -> str:
+    controlled = any(point.above is not None for point in curve.points)
+    shares = "share" in curve.dose_name
+    head = ["dose", "mean", "95 % interval", "n", "abstained"]
+    rows = [head + (["closed book", "above it", "95 % interval"] if controlled else [])]
+    lost: Counter[str] = Counter()
+    for point in curve.points:
+        lost.update(point.without)
+        dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
+        ends = interval(point.low, point.high)
+        cells = [dose, number(point.mean), ends, str(point.n), share(point.abstained)]
+        above = [format_signed(point.above), interval(point.above_low, point.above_high)]
+        rows.append([*cells, *([number(point.closed_book), *above] if controlled else [])])
+    known = ", questions known without passages" if curve.among == "known" else ""
+    title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"
+    lines = [
+        *textwrap.wrap(title, 100, subsequent_indent="  "),
+        text_table(rows, right=(0, 1, 3, 4, 5, 6), width=width),
+    ]
+    if curve.change is not None:
+        ends = f"{interval(curve.change_low, curve.change_high)}"
+        lines.append(f"from the first dose to the last: {curve.change:+.4f} ({ends})")
+    if lost:
+        lines.append("without a value: " + ", ".join(f"{k} {v}" for k, v in lost.items()))
+    return "\n".join(lines)
+
+
+_OWN = "(as configured)"
+
+
+def generators_table(grid: PersonaModelGrid, *, run: str = "", width: int = WIDTH) -> str:
+    """Return verdicts, then persona by generator for each measure, pairs, and facts kept."""
+    blocks = ["\n".join(fill(line, width) for line in reader_verdicts(grid))]
+    blocks += [_table(grid, measure, grid.cells, width) for measure in grid.measures]
+    if grid.pairs:
+        blocks.append(_pairs("persona", grid.pairs, width))
+    for name in dict.fromkeys(key[2] for key in grid.kept):
+        blocks.append(_table(grid, name, grid.kept, width))
+    if grid.facts:
+        blocks.append(_pairs("generator", grid.facts, width))
+    tail = [f"run: {run}"] if run else []
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in grid.notes]
+    return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
+
+
+def reader_verdicts(grid: PersonaModelGrid) -> list[str]:
+    """Return the best generator for each persona, and whether facts are lost."""
+    verdicts = []
+    if grid.silent:
+        names = ", ".join(grid.silent)
+        verdicts.append(
+            f"Not compared: {names} gave no answer (see the notes). No generator is called the "
+            "best until all have answered."
+        )
+    elif len(grid.generators) > 1:
+        for persona in grid.personas:
+            best = grid.best.get(persona)
+            who = persona or _OWN
+            verdicts.append(
+                f"{who}: {best} is proven best by {grid.measures[0]}."
+                if best
+                else f"{who}: no generator is proven better than all others by {grid.measures[0]}."
+            )
+    for pair in grid.facts:
+        c = pair.comparison
+        if c.verdict == "no change proven" or c.difference is None:
+            continue
+        fewer = pair.b if c.difference < 0 else pair.a
+        other = pair.a if c.difference < 0 else pair.b
+        verdicts.append(
+            f"Facts drop for {fewer}: {abs(c.difference):.3f} fewer of the gold facts than for "
+            f"{other}, on the same questions ({pair.within or _OWN}): proven."
+        )
+    if grid.facts and not any(line.startswith("Facts") for line in verdicts):
+        detectable = [p.comparison.smallest for p in grid.facts if p.comparison.smallest]
+        from_ = (
+            f"; differences of at least about {max(detectable):.3f} would be detected"
+            if detectable
+            else ""
+        )
+        verdicts.append(f"No loss of facts is proven for any persona{from_}.")
+    return verdicts
+
+
+def generators_json(grid: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
+    """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
+
+    def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
+        return [
+            {"persona": who, "generator": model, **make_json(summary)}
+            for (who, model, _), summary in cells.items()
+        ]
+
+    def pairs(comparisons: Sequence[GridComparison]) -> list[dict[str, Any]]:
+        return [
+            {"within": p.within, "a": p.a, "b": p.b, **make_json(p.comparison)} for p in comparisons
+        ]
+
+    return {
+        "verdict": reader_verdicts(grid),
+        "best": dict(grid.best),
+        "cells": table(grid.cells),
+        "pairs": pairs(grid.pairs),
+        "kept": table(grid.kept),
+        "facts": pairs(grid.facts),
+        "notes": list(grid.notes),
+        "run": run,
+    }
+
+
+def _table(
+    grid: PersonaModelGrid,
+    name: str,
+    cells: Mapping[tuple[str, str, str], Summary],
+    width: int,
+) -> str:
+    rows = [[name, *(model or _OWN for model in grid.generators)]]
+    for persona in grid.personas:
+        cells_of = [cells.get((persona, model, name)) for model in grid.generators]
+        rows.append([persona or _OWN, *map(_cell, cells_of)])
+    return text_table(rows, width=width)
+
+
+def _cell(summary: Summary | None) -> str:
+    if summary is None or summary.mean is None:
+        return "-"
+    return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
+
+
+def _pairs(within: str, pairs: Sequence[GridComparison], width: int) -> str:
+    rows = [[within, "a", "b", "b - a", "95 % interval", "p", "n", ""]]
+    for pair in pairs:
+        c = pair.comparison
+        rows.append(
+            [
+                pair.within or _OWN,
+                pair.a,
+                pair.b,
+                "-" if c.difference is None else f"{c.difference:+.4f}",
+                interval(c.low, c.high),
+                p_cell(c.p_holm),
+                str(c.n),
+                "" if c.verdict == "no change proven" else f"b {c.verdict}",
+            ]
+        )
+    return f"{pairs[0].comparison.measure}, paired, p corrected for all pairs (Holm)\n" + (
+        text_table(rows, right=(3, 5, 6), width=width)
+    )

@@ -11,8 +11,7 @@ from ..core import MeasureError, count_noun
 from ..experiment import StudyVerdict
 from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure, p_text
 from ._baseline import shift_text
-from ._relations import value_text
-from ._subject import FACT_NAMES, ScoredRun, Subject
+from ._subject import FACT_NAMES, ScoredRun, Subject, value_text
 from ._text import judge_failed_text, name_with_scale
 
 

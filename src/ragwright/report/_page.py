@@ -11,13 +11,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..core import count_noun
+from ._answer_changes import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, Packed
-from ._relations import format_interval, value_text
-from ._subject import FACT_NAMES, Board, ScoredRun, Subject
+from ._subject import FACT_NAMES, Board, ScoredRun, Subject, format_interval, value_text
 from ._text import format_signed, mean_cells, mean_heads, name_with_scale, number
-from ._weak import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -48,7 +48,7 @@ from ..measure import parse_measures
 from ..passport import passport_line
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
-from ._baseline_subject import baseline_subject
+from ._baseline import baseline_subject
 from ._subject import Board, ScoredRun, Subject, no_rows
 
 _KINDS = ("eval", "score", SWEEP, CONFIRM, ABLATE, "diagnose", BASELINE, TRIAL)

@@ -1,12 +1,14 @@
-"""Plain text tables of results."""
+"""Plain text tables, JSON documents and CSV of results."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
-from ..core import Score, count_noun
+from ..core import Answer, Hit, Score, Snippet, count_noun, csv_lines, make_plain
+from ..drafting import DraftBatch
 from ..experiment import AnswerCounts, RowResult
 from ..measure import (
     LEAST_P,
@@ -362,3 +364,161 @@ def p_cell(value: float | None) -> str:
 def _some(names: Sequence[str], most: int = 5) -> str:
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def make_json(value: Any) -> Any:
+    """Return a record as JSON values: its fields by name, lists in place of tuples."""
+    return _listed(make_plain(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def fields_of(record: Any, *names: str) -> dict[str, Any]:
+    """Return fields and properties of a record as JSON values, in this order."""
+    return {name: make_json(getattr(record, name)) for name in names}
+
+
+def group_by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
+    """Return summaries as plain values under their measures."""
+    return {
+        summary.measure: {
+            **{k: v for k, v in make_json(summary).items() if k != "measure"},
+            **({"judge_range": list(ends)} if (ends := summary.judge_range) else {}),
+        }
+        for summary in summaries
+    }
+
+
+def summary_json(
+    summaries: Iterable[Summary],
+    *,
+    run: str = "",
+    notes: Iterable[str] = (),
+    slices: Mapping[str, Mapping[str, Iterable[Summary]]] | None = None,
+    baselines: Iterable[Summary] = (),
+    rows: Sequence[Mapping[str, Any]] | None = None,
+    counts: AnswerCounts | None = None,
+) -> dict[str, Any]:
+    """The document of ``eval --json``: ``{"measures": {name: {"mean", …}}, "run", "notes"}``.
+
+    ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape, ``baselines`` the
+    key ``"baselines"`` of the shape of ``"measures"``, ``rows`` the key ``"rows"``, and ``counts``,
+    first, ``"outcome"``.
+    """
+    document: dict[str, Any] = {
+        **({"outcome": make_json(counts)} if counts and any(counts.lines()) else {}),
+        "measures": group_by_measure(summaries),
+        "run": run,
+        "notes": list(notes),
+    }
+    if slices:
+        document["slices"] = {
+            by: {value: group_by_measure(part) for value, part in values.items()}
+            for by, values in slices.items()
+        }
+    if null := group_by_measure(baselines):
+        document["baselines"] = null
+    if rows is not None:
+        document["rows"] = list(rows)
+    return document
+
+
+def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
+    """The document of ``compare --json``; every measure with its verdict and sentence.
+
+    Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
+    """
+    measures = {
+        comparison.measure: make_json(comparison) | {"text": comparison.text}
+        for comparison in comparisons.measures
+    }
+    return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}
+
+
+def gate_json(outcome: GateOutcome) -> dict[str, Any]:
+    """The document of ``gate --json``: ``{"outcome", "checks": […], "warnings": […]}``."""
+    return {"outcome": outcome.state, **fields_of(outcome, "checks", "warnings")}
+
+
+def summary_csv(summaries: Iterable[Summary]) -> str:
+    """Return a line per measure; the states follow the numbers, one column each."""
+    summaries = tuple(summaries)
+    states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
+    numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
+    ends, counts, last = (
+        ("scale_low", "scale_high"),
+        ("no_gold", "unanswerable"),
+        ("counted", "seed"),
+    )
+    abstained = ("missed", "mean_with_abstained", "low_with_abstained", "high_with_abstained")
+    rows: list[Sequence[Any]] = [["measure", *ends, *numbers, *counts, *last, *states, *abstained]]
+    rows += [
+        [
+            summary.measure,
+            *((None, None) if summary.scale is None else summary.scale.ends),
+            *(getattr(summary, name) for name in (*numbers, *counts)),
+            " and ".join(summary.counted),
+            summary.seed,
+            *(summary.states.get(state, 0) for state in states),
+            *(getattr(summary, name) for name in abstained),
+        ]
+        for summary in summaries
+    ]
+    return "".join(csv_lines(rows))
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """Return a hit as ``retrieve --json`` prints it."""
+    document: dict[str, Any] = make_json(hit)
+    return document
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as ``ask --json`` prints it."""
+    return {
+        **fields_of(answer, "persona", "text", "abstained", "citations"),
+        "snippets": [snippet_json(snippet) for snippet in answer.snippets],
+        **fields_of(answer, "route", "route_reason", "model", "cached", "usage", "notes"),
+        **({} if answer.promise is None else fields_of(answer, "promise")),
+        "hits": [hit_json(hit) for hit in answer.hits],
+    }
+
+
+def snippet_json(snippet: Snippet) -> dict[str, Any]:
+    """Return a snippet: its text, where its best sentence is in it, and its place."""
+    return fields_of(
+        snippet,
+        *("text", "marked", "document_id", "source", "page", "start", "end", "heading", "score"),
+    )
+
+
+def batch_json(batch: DraftBatch) -> dict[str, Any]:
+    """Return a batch as ``draft --json`` prints it."""
+    return {
+        "batch": batch.number,
+        **fields_of(batch, "request", "models", "query", "mode"),
+        "hits": [hit_json(hit) for hit in batch.hits],
+        "prompts": [
+            make_json(prompt)
+            | {
+                "messages": [
+                    {"role": role, "content": content} for role, content in prompt.messages
+                ]
+            }
+            for prompt in batch.prompts
+        ],
+        "texts": [
+            {
+                **fields_of(text, "text", "model", "prompt", "marks", "characters", "usage"),
+                "cost": text.usage.cost,
+            }
+            for text in batch.texts
+        ],
+        **fields_of(batch, "notes", "usage"),
+        "cost": batch.usage.cost,
+        **fields_of(batch, "cached", "snapshot", "partial"),
+    }

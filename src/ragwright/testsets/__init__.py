@@ -1,38 +1,64 @@
 """Test sets: rows and their formats, splits, review, synthesis, capability suites."""
 
-from ._chat_export import chat_lines, write_chat
-from ._feedback import (
+from ._labels import (
     FEEDBACK,
+    Decision,
+    ReviewAgreement,
+    ReviewLabels,
+    answer_in_evidence,
     feedback_note,
     files_naming,
     forget_feedback,
+    holds_reviews,
     is_candidate,
     is_feedback,
     store_candidates,
 )
-from ._gold_chunks import chunks_of, covers, find_best_chunk, find_graded_documents, gold_chunks
-from ._labels import Decision, ReviewAgreement, ReviewLabels, answer_in_evidence, holds_reviews
-from ._openings import Opening, Openings
 from ._review import (
     ReviewStatus,
     SheetOutcome,
     TestsetReview,
+    chat_lines,
     read_review_sheet,
     review_status,
+    write_chat,
     write_review_sheet,
 )
 from ._splits import (
+    Opening,
+    Openings,
     Split,
     assign_splits,
+    chunks_of,
+    covers,
+    find_best_chunk,
+    find_graded_documents,
     fold_clusters,
+    gold_chunks,
     gold_documents,
     join_clusters,
     split_clusters,
 )
-from ._stale import current_gold, move_row, stale_rows
-from ._suite_making import make_suite, open_review, project_testset, refresh_gold
-from ._testsets import Testset, declares_splits, load_testset, questions_of, rows_fingerprint
-from ._trec import Qrels, Run, read_qrels, read_run
+from ._stale import (
+    current_gold,
+    make_suite,
+    move_row,
+    open_review,
+    project_testset,
+    refresh_gold,
+    stale_rows,
+)
+from ._testsets import (
+    Qrels,
+    Run,
+    Testset,
+    declares_splits,
+    load_testset,
+    questions_of,
+    read_qrels,
+    read_run,
+    rows_fingerprint,
+)
 from .rows import (
     half_note,
     holds_half,

@@ -1,9 +1,10 @@
-"""Review of testsets: people accept, edit and reject rows one by one, or on a sheet."""
+"""Review of testsets on a sheet or one by one, and export of gold answers as chat turns."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,8 +21,7 @@ from ..core import (
     value_hash,
 )
 from ..ledger import folder_locked
-from ._feedback import require_gold
-from ._labels import Decision, ReviewLabels, ReviewLog
+from ._labels import Decision, ReviewLabels, ReviewLog, require_gold
 from .rows import (
     read_rows,
     records_of,
@@ -427,3 +427,45 @@ def _file_hash(path: Path) -> str:
         return text_hash(path.read_bytes().hex())
     except OSError as error:
         raise TestsetError(f"cannot read the file: {error.strerror}", where=str(path)) from error
+
+
+def chat_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Return one JSON object per row: ``{"messages": [user, assistant]}`` (SPEC D4).
+
+    The user turn holds the gold passages, numbered, and the question; the assistant turn the
+    reference answer. Rows without one, and those that a review rejected, are left out.
+    """
+    for row in rows:
+        if not row.reference.strip() or review_status(row) == "rejected":
+            continue
+        passages = tuple(span.text for span in row.reference_spans) or row.reference_contexts
+        numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1)]
+        parts = [*numbered, f"Question: {row.user_input}"] if numbered else [row.user_input]
+        messages = [
+            {"role": "user", "content": "\n\n".join(parts)},
+            {"role": "assistant", "content": row.reference},
+        ]
+        yield json.dumps({"messages": messages}, ensure_ascii=False)
+
+
+def write_chat(rows: Iterable[Row], path: Path) -> int:
+    """Write the chat turns of gold rows as JSONL, completely or not at all; return their number.
+
+    Raises:
+        TestsetError: No row has a gold answer, or the file cannot be written.
+    """
+    lines = list(chat_lines(rows))
+    if not lines:
+        raise TestsetError(
+            "no row has a gold answer, so there is nothing to train on",
+            where=str(path),
+            hint="give the rows a `reference`, or have a model write it: --kinds model",
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, "".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise TestsetError(
+            f"the file cannot be written: {error.strerror}", where=str(path)
+        ) from error
+    return len(lines)

@@ -28,15 +28,18 @@ from ..measure import Comparison
 from ..models import CARD, card_head, export_onnx, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
-from ._pairs import (
+from ._questions import (
     HeldBackQuestions,
     MiningOptions,
     Pair,
+    Questions,
+    QuestionSource,
     hold_back_unseen,
+    make_other_questions,
     make_unseen,
     read_pairs,
+    training_questions,
 )
-from ._questions import Questions, QuestionSource, make_other_questions, training_questions
 from ._trainer import (
     Lesson,
     Point,
@@ -46,7 +49,7 @@ from ._trainer import (
     Workplace,
     train,
 )
-from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, compare_held_out
+from ._tutorial import HoldOut, TrainingFigures, TunedTable, TuneResult, compare_held_out
 
 CURVE = "training.csv"
 

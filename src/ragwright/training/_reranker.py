@@ -1,21 +1,35 @@
-"""`tune reranker`: train a cross-encoder on what the search finds, and write it if it wins."""
+"""`tune embedder` and `tune reranker`: train, and write the model if it wins."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, Row, require
-from ..models import open_trainable_reranker
+import numpy as np
+
+from ..core import ConfigError, Row, case_folded, require, text_hash
+from ..flow import Flow, gather
+from ..index import View
+from ..models import VectorRule, open_trainable, open_trainable_reranker
 from ..project import Project, refuse_forget
-from ..retrieve import rerank_method, rrf
+from ..retrieve import (
+    ExpandOptions,
+    IterateOptions,
+    RerankOptions,
+    RetrieveOptions,
+    SelectOptions,
+    rerank_method,
+    retrieve,
+    rrf,
+)
+from ..testsets import gold_chunks, split_clusters
 from ._course import Kind, ModelTuneOptions, tune_model
-from ._pairs import HeldBackQuestions, MiningOptions, Pair
-from ._searched import search_pairs, search_unseen
+from ._questions import HeldBackQuestions, MiningOptions, Pair, enough, passage_texts
 from ._trainer import Lesson, training_setup
-from ._tuned import TunedTable, TuneResult
+from ._tutorial import TunedTable, TuneResult
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Weights of the search's own order (``retrieve.rerank.search_weight``) that are tried."""
@@ -199,3 +213,236 @@ def _rank(hits: Sequence[str], gold: frozenset[str]) -> int:
 
 def _mrr(ranks: Sequence[int]) -> float:
     return math.fsum(1 / rank for rank in ranks if rank) / max(1, len(ranks))
+
+
+@refuse_forget("tune")
+def tune_embedder(
+    project: Project, testset: str = "", options: ModelTuneOptions | None = None
+) -> TuneResult:
+    """Fine-tune the embedding model, and write it if it wins on held-out questions.
+
+    With ``options.keep`` it is always written; its card then states that it is not proven better,
+    as do `doctor` and every evaluation with it.
+
+    Args:
+        project: The project; ``embed.model`` is the model to start from.
+        testset: Questions with gold: the tune split is trained on, the confirm split decides.
+            Without one, questions are made from the documents and split by document.
+        options: Sources and settings.
+
+    Raises:
+        ConfigError: No embedding model is set, or it cannot be trained.
+        MissingExtraError: ``ragwright[train]`` is not installed.
+        RetrieveError: Nothing has been ingested.
+        TestsetError: Too few questions have gold in the index.
+        TrainingError: The loss is not a number from the start.
+        StoppedError: The budget or a key stopped it.
+    """
+    return tune_model(_Embedder(project, options or ModelTuneOptions()), testset)
+
+
+class _Embedder(Kind):
+    part = "embedder"
+    setting = "embed.model"
+    measure = "MRR@10, dense"
+    title = "A fine-tuned embedding model"
+
+    @property
+    def base(self) -> str:
+        return self.project.settings.embed.model
+
+    def check(self) -> str:
+        """Return the source of the weights; raises ConfigError as :func:`tune_embedder`."""
+        project = self.project
+        if not self.base:
+            raise ConfigError(
+                "no embedding model is set to start from",
+                where=str(project.folder.file),
+                hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
+            )
+        return project.models.trainable(self.base)
+
+    def open(self, source: str) -> Any:
+        return open_trainable(source, self._rule)
+
+    @property
+    def _rule(self) -> VectorRule:
+        return self.project.models.vector_rule(self.base)
+
+    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
+        """Return pairs, or triplets where passages that do not answer were mined.
+
+        The loss is the cross-entropy of the passage among all passages of the batch (Henderson et
+        al. 2017, arXiv:1705.00652).
+        """
+        losses = require(
+            "sentence_transformers.sentence_transformer.losses", "train", "training a model"
+        )
+        prefixes = self._rule.prefixes
+        columns: dict[str, Sequence[Any]] = {
+            "anchor": [prefixes.query + pair.question for pair in pairs],
+            "positive": [prefixes.passage + pair.positive for pair in pairs],
+        }
+        if all(pair.negatives for pair in pairs):
+            columns["negative"] = [prefixes.passage + pair.negatives[0] for pair in pairs]
+        loss = losses.MultipleNegativesRankingLoss(model)
+        if self._rule.similarity != "cosine":
+            util = require("sentence_transformers.util", "train", "training a model")
+            # The scale of cosines would saturate products of long vectors.
+            loss = losses.MultipleNegativesRankingLoss(
+                model, scale=1.0, similarity_fct=util.dot_score
+            )
+        evaluator = self._evaluator(model, unseen)
+        return Lesson(
+            model,
+            "SentenceTransformer",
+            columns,
+            loss,
+            lambda m: _mrr_of(evaluator, m),
+        )
+
+    def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
+        with training_setup(model, self.options.training):
+            return _mrr_of(self._evaluator(model, questions), model)
+
+    def _evaluator(self, model: Any, unseen: HeldBackQuestions) -> Any:
+        """Return an evaluator for MRR@10 of the questions, among the passages of the pool."""
+        evaluation = require(
+            "sentence_transformers.sentence_transformer.evaluation", "train", "training a model"
+        )
+        prefixes = self._rule.prefixes
+        gold = [sorted(set(gold) & unseen.passages.keys()) for gold in unseen.gold]
+        return evaluation.InformationRetrievalEvaluator(
+            {str(at): prefixes.query + text for at, text in enumerate(unseen.questions)},
+            {key: prefixes.passage + text for key, text in unseen.passages.items()},
+            {str(at): set(keys) for at, keys in enumerate(gold)},
+            name="unseen",
+            batch_size=self.options.training.batch,
+            mrr_at_k=[10],
+            write_csv=False,
+            score_functions={"model": model.similarity},
+        )
+
+    def withdraw(self, variant: Project) -> None:
+        store = self.project.store
+        if variant.pair != self.project.pair:
+            store.remove(sorted(store.content_hashes(variant.pair)), variant.pair)
+
+    def digest(self, trial: Path, variant: Project) -> str:
+        return text_hash(variant.pair.embedder)[:8]
+
+
+def _mrr_of(evaluator: Any, model: Any) -> float:
+    return float(evaluator(model)["unseen_model_mrr@10"])
+
+
+NEGATIVES = 4
+"""Passages that do not answer, for each training question of a reranker."""
+
+
+_REORDERED = 15
+"""First hits that a question which is not trained on has reordered: scoring pairs is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """A question with its gold and the ids of its hits, in the order of the search."""
+
+    row: Row
+    gold: frozenset[str]
+    hits: tuple[str, ...]
+
+
+def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+    """Return pairs of the rows whose gold is in the index, with hits that do not answer.
+
+    The search is the project's, without reranking and selection, to ``retrieve.rerank.candidates``
+    hits. Of several chunks that answer, the first one that it finds is used. Wrong passages are
+    drawn from its hits, or with ``random`` from all chunks: up to four, without those that have the
+    text of one that answers.
+
+    Raises:
+        TestsetError: Fewer than 20 pairs.
+    """
+    target = project.target()
+    options = project.settings.retrieve
+    search = make_plain_search(options, options.rerank.candidates)
+
+    def searched(row: Row) -> Flow[_Searched]:
+        gold = yield from gold_chunks(row, target)
+        if not gold:
+            return _Searched(row, gold, ())
+        retrieved = yield from retrieve(row.user_input, target, search)
+        return _Searched(row, gold, tuple(hit.chunk_id for hit in retrieved.hits))
+
+    questions = project.runner.run(gather(searched(row) for row in rows))
+    answered = [question for question in questions if question.gold]
+    clusters = split_clusters([question.row for question in answered])
+    view = project.views.view(target.snapshot)
+    drawn = _Drawing(view, mining)
+    pairs = (drawn.pair(question, clusters[question.row.id]) for question in answered)
+    kept: dict[tuple[str, str], Pair] = {}
+    for pair in pairs:
+        if pair.negatives or mining.kind == "none":
+            kept.setdefault((pair.question, pair.positive), pair)
+    return enough(list(kept.values()), len(rows), len(answered))
+
+
+def make_plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
+    """Return the search without the stages after fusion, to a number of hits."""
+    return replace(
+        options,
+        top_k=top_k,
+        context_tokens=None,
+        rerank=RerankOptions(),
+        select=SelectOptions(),
+        expand=ExpandOptions(),
+        iterate=IterateOptions(),
+    )
+
+
+class _Drawing:
+    """Draws passages that do not answer."""
+
+    def __init__(self, view: View, mining: MiningOptions) -> None:
+        self._view = view
+        self._kind = mining.kind
+        self._random = np.random.default_rng(mining.seed)
+        self._chunks = view.every(1_000_000) if mining.kind == "random" else ()
+
+    def pair(self, question: _Searched, cluster: str) -> Pair:
+        """Return the pair of a question."""
+        keys = [key for key in question.hits if key in question.gold] or sorted(question.gold)
+        texts = passage_texts(self._view, keys)
+        row = question.row
+        return Pair(
+            row.user_input,
+            texts[0],
+            question.gold,
+            str(row.metadata.get("source") or "testset"),
+            cluster,
+            self._negatives(question, {case_folded(text) for text in texts}),
+            question.hits,
+        )
+
+    def _negatives(self, question: _Searched, answering: set[str]) -> tuple[str, ...]:
+        if self._kind == "none":
+            return ()
+        pool = question.hits if self._kind == "hard" else self._chunks
+        order = self._random.permutation(len(pool))[: 4 * NEGATIVES]
+        keys = [pool[int(at)] for at in order if pool[int(at)] not in question.gold]
+        texts = passage_texts(self._view, keys)
+        return tuple(text for text in texts if case_folded(text) not in answering)[:NEGATIVES]
+
+
+def search_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
+    """Return the questions of pairs that are not trained on, and the first 15 hits to reorder."""
+    view = project.views.view(project.target().snapshot)
+    hits = tuple(pair.near[:_REORDERED] for pair in pairs)
+    names = sorted({key for keys in hits for key in keys})
+    return HeldBackQuestions(
+        tuple(pair.question for pair in pairs),
+        tuple(pair.gold for pair in pairs),
+        dict(zip(names, passage_texts(view, names), strict=True)),
+        hits,
+    )

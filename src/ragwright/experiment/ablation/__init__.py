@@ -8,16 +8,21 @@ from ._ablating import (
     plan_ablation,
     run_ablation,
 )
-from ._ablation import Ablated, AblationPlan, Contrast, ablation_plan, deletion, prompt_of
 from ._ablation_verdict import Ablation, least_rows
 from ._part_effects import (
+    Ablated,
+    AblationPlan,
+    Contrast,
     EffectOptions,
     PartEffect,
     PartResult,
+    ablation_plan,
+    deletion,
     part_body,
     part_effects,
     part_of,
     part_tokens,
+    prompt_of,
     prompt_sizes,
 )
 

@@ -38,15 +38,20 @@ from ..studies import (
     run_sweep,
     study_rows,
 )
-from ._ablation import Ablated, AblationPlan, Contrast, ablation_plan, deletion, prompt_of
 from ._ablation_verdict import Ablation
 from ._part_effects import (
+    Ablated,
+    AblationPlan,
+    Contrast,
     EffectOptions,
     PartResult,
+    ablation_plan,
+    deletion,
     part_body,
     part_effects,
     part_of,
     part_tokens,
+    prompt_of,
     prompt_sizes,
 )
 

@@ -1,10 +1,14 @@
 """Baselines: distances between questions and answers, compared with those of given pairs."""
 
-from ._outcome import BaselineOutcome, DistanceShift, distance_shift
-from ._pairs import BaselineResult, DistanceSet, KeptPair
 from ._running import Baselining, forecast_baseline, run_baseline
 from ._stored import (
+    BaselineOutcome,
+    BaselineResult,
+    DistanceSet,
+    DistanceShift,
+    KeptPair,
     baseline_runs,
+    distance_shift,
     list_baseline_entries,
     list_baselines,
     load_baseline,

@@ -20,8 +20,7 @@ from ..evaluations import (
     gold_texts,
     make_given_row,
 )
-from ._pairs import BaselineResult, DistanceSet, read_kept_pairs
-from ._stored import keep_baseline, shifts_of
+from ._stored import BaselineResult, DistanceSet, keep_baseline, read_kept_pairs, shifts_of
 
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."

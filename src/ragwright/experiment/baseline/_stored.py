@@ -1,21 +1,27 @@
-"""Baselines in the run store: written once, read by reports and comparisons."""
+"""Baselines in the run store: sets of questions and answers, their distances and shifts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...core import StoreError
+from ...core import MeasureError, Row, Score, StoreError, make_plain
 from ...flow import Run, RunRow, Runs
-from ...measure import QADistances, distances_of_vectors
+from ...measure import (
+    QADistances,
+    Summary,
+    aggregate,
+    compare_rows,
+    distances_of_vectors,
+    parse_measure,
+)
 from ...project import Project, ProjectFolder
-from ..evaluations import BASELINE, KnownRun, find_known_run, find_run
-from ._outcome import DistanceShift, distance_shift
-from ._pairs import BaselineResult, DistanceSet, KeptPair
+from ..evaluations import BASELINE, KnownRun, RowResult, distance_row, find_known_run, find_run
 
 _T = TypeVar("_T")
 
@@ -26,7 +32,6 @@ _OLDER = (
     "this run was stored before echoed questions and random chunks were kept with it; shuffled "
     "answers were drawn again (run `ragwright baseline` again to have all three)"
 )
-_FIELDS = frozenset(field.name for field in fields(KeptPair))
 _TUPLES = ("passages", "question_vector", "answer_vector")
 
 
@@ -210,3 +215,273 @@ def _all_or_none(values: Iterable[_T | None]) -> tuple[_T, ...]:
     all_values = tuple(values)
     known = tuple(value for value in all_values if value is not None)
     return known if len(known) == len(all_values) else ()
+
+
+BaselineOutcome: TypeAlias = Literal["smaller", "about equal", "larger", "undecided"]
+
+_DISTANCE = "QADistance"
+_LEVEL = 0.05
+_SETTLED = 0.9
+"""Share of the remaining margin that the interval may fill, when pairs are estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceShift:
+    """The difference between two sets of distances, pair by pair.
+
+    Attributes:
+        outcome: ``about equal`` where the interval lies within the margin; else ``smaller`` or
+            ``larger`` where the paired test shows it at 5 %; else ``undecided``.
+        n: Pairs that both sets have an answer to.
+        difference: Mean of the second distance minus the first, None without pairs.
+        low: Lower end of its 95 % interval, ``high`` its upper end; None below two pairs.
+        p: Two-sided p-value of the paired permutation test.
+        margin: Largest difference that counts as equal, in units of the distance.
+        more: About how many more pairs would show that the two are equal; None where they differ
+            by more than the margin, or it is shown already.
+        rare: The test shows a difference that pairs of a kind too rare to be among these could
+            reverse: true of most small sets.
+        reason: Why it is undecided although there are pairs enough; empty else.
+    """
+
+    outcome: BaselineOutcome
+    n: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    margin: float
+    more: int | None = None
+    rare: bool = False
+    reason: str = ""
+
+
+def distance_shift(
+    before: Mapping[str, float], after: Mapping[str, float], margin: float, *, seed: int = 0
+) -> DistanceShift:
+    """Compare two sets of distances over the pairs that both hold (SPEC C3).
+
+    Args:
+        before: Row id -> distance of the baseline.
+        after: Likewise of the experiment.
+        margin: Largest mean difference that counts as equal, in units of the distance. At 0 or
+            less the baseline's own answers are no nearer than shuffled ones, and there is no
+            outcome.
+        seed: Seed of the interval and of the test.
+    """
+    shared = [name for name in before if name in after]
+    differences = [round(after[name] - before[name], 6) for name in shared]
+    summary = aggregate([Score("difference", "scored", value) for value in differences], seed)
+    low, high = summary.low, summary.high
+    if len(differences) > 1 and len(set(differences)) == 1:
+        low = high = differences[0]
+    try:
+        compared = compare_rows(_distance_scores(before), _distance_scores(after), seed=seed)[
+            _DISTANCE
+        ]
+    except MeasureError:
+        return DistanceShift("undecided", 0, None, None, None, None, margin)
+    outcome: BaselineOutcome = "undecided"
+    reason = ""
+    if margin <= 0:
+        reason = (
+            "the baseline's own answers are no nearer to their questions than shuffled answers, so "
+            "these distances say nothing: use another embedding model"
+        )
+    elif low is not None and high is not None and -margin <= low and high <= margin:
+        outcome = "about equal"
+    elif summary.mean and compared.p is not None and compared.p <= _LEVEL:
+        outcome = "smaller" if summary.mean < 0 else "larger"
+    rare = outcome in ("smaller", "larger") and compared.verdict == "no change proven"
+    more = _more_pairs(differences, margin) if outcome == "undecided" and not reason else None
+    return DistanceShift(
+        outcome,
+        len(differences),
+        summary.mean,
+        low,
+        high,
+        compared.p,
+        max(margin, 0.0),
+        more,
+        rare,
+        reason,
+    )
+
+
+def _more_pairs(differences: Sequence[float], margin: float) -> int | None:
+    """Estimate how many more pairs of this spread put the interval within the margin."""
+    if len(differences) < 2:
+        return None
+    mean = sum(differences) / len(differences)
+    room = _SETTLED * (margin - abs(mean))
+    if room <= 0:
+        return None
+    spread = math.sqrt(sum((value - mean) ** 2 for value in differences) / (len(differences) - 1))
+    return max(1, math.ceil((1.96 * spread / room) ** 2) - len(differences))
+
+
+def _distance_scores(distances: Mapping[str, float]) -> dict[str, tuple[Score, ...]]:
+    return {name: (Score(_DISTANCE, "scored", value),) for name, value in distances.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPair:
+    """A question with its answer: texts, vectors and distance.
+
+    Attributes:
+        set: Set it belongs to.
+        id: Row id.
+        passages: Texts that the answer was written from: the chunk of a pair of the baseline.
+        question_vector: Unit vector of the question, E(Q); likewise ``answer_vector``, E(A).
+        distance: 1 - cosine of the two, 0 to 2.
+        sources: Ids of the documents whose text it holds.
+        shuffled: Distance of the question and the answer of another pair; likewise ``echoed``, of
+            the question and itself, and ``random_chunk``. None where it was not computed.
+        rank: Rank of its own answer among the answers of its set, from 1.
+    """
+
+    set: str
+    id: str
+    question: str
+    answer: str
+    passages: tuple[str, ...]
+    question_vector: tuple[float, ...]
+    answer_vector: tuple[float, ...]
+    distance: float
+    sources: tuple[str, ...] = field(default=(), repr=False)
+    shuffled: float | None = None
+    echoed: float | None = None
+    random_chunk: float | None = None
+    rank: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The pair as JSON; vectors keep six digits."""
+        return {name: value for name, value in make_plain(self).items() if name != "sources"}
+
+
+_FIELDS = frozenset(field.name for field in fields(KeptPair))
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceSet:
+    """The distances of one set of answers, with the null baselines.
+
+    Attributes:
+        name: ``baseline``, ``experiment``, ``with_chunk`` or ``without_chunk``.
+        asked: Questions; those without an answer are ``abstained``, ``failed`` or lack one.
+        abstained: Questions that were declined.
+        distances: Own distances, ranks and null baselines; None where fewer than two answers.
+        pairs: Every pair with its vectors.
+        run: Run that holds the answers, empty for the baseline.
+    """
+
+    name: str
+    asked: int
+    abstained: int
+    distances: QADistances | None
+    pairs: tuple[KeptPair, ...] = field(default=(), repr=False)
+    run: str = ""
+
+    @property
+    def own(self) -> dict[str, float]:
+        """Row id -> distance."""
+        return {pair.id: pair.distance for pair in self.pairs}
+
+    @property
+    def mean(self) -> float | None:
+        """Mean distance, None without pairs."""
+        return sum(self.own.values()) / len(self.pairs) if self.pairs else None
+
+    @property
+    def summary(self) -> Summary:
+        """Mean distance with its interval."""
+        scores = [Score("QADistance", "scored", pair.distance) for pair in self.pairs]
+        scale = parse_measure("QADistance").known_scale
+        return replace(aggregate(scores), scale=scale)
+
+    def results(self) -> tuple[RowResult, ...]:
+        """Its pairs as rows scored by ``QADistance``."""
+        return tuple(distance_row(pair.body()) for pair in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineResult:
+    """The comparison of answers with a baseline of pairs.
+
+    Attributes:
+        run: Run that holds every pair with its vectors.
+        testset: Testset that holds the pairs.
+        embedder: Embedding model of all vectors.
+        changed: What the experiment changes of the project, as ``key=value``.
+        sets: The baseline first.
+        shift: The experiment against the baseline.
+        context: Answers with the chunk against those without it; None if it was not requested.
+        notes: Remarks on the numbers.
+        name: Name of the experiment's run, empty if it has none.
+        started: When it was run, seconds since 1970.
+    """
+
+    run: str
+    testset: str
+    embedder: str
+    changed: tuple[str, ...]
+    sets: tuple[DistanceSet, ...]
+    shift: DistanceShift
+    context: DistanceShift | None = None
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    started: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """The experiment's label: its name, or else what it changes."""
+        return self.name or ", ".join(self.changed) or "the project as it is"
+
+    @property
+    def way(self) -> float | None:
+        """Distance of S_e from S_b, as a share of the distance from S_b to shuffled answers.
+
+        It has no unit, so that experiments with different embedding models can be compared by it.
+        """
+        known = self.sets[0].distances
+        own, answered = self.sets[0].mean, self.sets[1].mean
+        if known is None or own is None or answered is None:
+            return None
+        room = sum(known.shuffled) / len(known.shuffled) - own
+        return (answered - own) / room if room > 0 else None
+
+    @property
+    def pairs(self) -> tuple[KeptPair, ...]:
+        """Every pair of every set."""
+        return tuple(pair for group in self.sets for pair in group.pairs)
+
+
+def read_kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[KeptPair, ...]:
+    """The pairs behind distances, with their texts and vectors."""
+    by_id: Mapping[str, Row] = {row.id: row for row in rows}
+    pairs = []
+    for at, key in enumerate(distances.row_ids):
+        row = by_id[key]
+        pairs.append(
+            KeptPair(
+                name,
+                key,
+                row.user_input,
+                row.response_text,
+                row.retrieved_contexts,
+                tuple(distances.questions[at].round(6).tolist()),
+                tuple(distances.answers[at].round(6).tolist()),
+                distances.own[at],
+                _source_documents(row),
+                distances.shuffled[at],
+                distances.echoed[at],
+                distances.chunk[at] if distances.chunk else None,
+                distances.ranks[at],
+            )
+        )
+    return tuple(pairs)
+
+
+def _source_documents(row: Row) -> tuple[str, ...]:
+    gold = [span.document_id for span in row.reference_spans]
+    return tuple(dict.fromkeys((*gold, *row.reference_ids, *row.retrieved_context_ids)))

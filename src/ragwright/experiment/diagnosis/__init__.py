@@ -1,8 +1,14 @@
 """Diagnosis: the stage, persona or capability where a run loses points."""
 
 from ._capabilities import Curve, CurvePoint, capability_curves
-from ._comparing_generators import GridOptions, compare_generators, forecast_generators
-from ._diagnosing import Diagnosing, forecast_diagnosis, run_diagnosis
+from ._diagnosing import (
+    Diagnosing,
+    RunDiagnosis,
+    RunRowLoss,
+    diagnose_run,
+    forecast_diagnosis,
+    run_diagnosis,
+)
 from ._diagnosis import (
     LOST_RULE,
     Diagnosis,
@@ -12,19 +18,20 @@ from ._diagnosis import (
     read_diagnosed_row,
     write_diagnosed_row,
 )
-from ._facts import RIGHT_ANSWER, RIGHT_RULE, facts_kept, is_right
 from ._generators import (
     GridComparison,
+    GridOptions,
     GridRow,
     PersonaModelGrid,
+    compare_generators,
+    forecast_generators,
     grid_of,
     read_body,
     read_of,
     read_row,
     readings_of,
 )
-from ._gold_places import GoldPlace, has_gold
-from ._of_run import RunDiagnosis, RunRowLoss, diagnose_run
+from ._gold_places import RIGHT_ANSWER, RIGHT_RULE, GoldPlace, facts_kept, has_gold, is_right
 from ._oracles import (
     DiagnosedRow,
     DiagnosisCase,

@@ -26,8 +26,7 @@ from ...measure import (
     read_mark,
 )
 from ..evaluations import RANKING, clusters_of_results, result_body, result_of
-from ._facts import RIGHT_RULE
-from ._gold_places import GoldPlace
+from ._gold_places import RIGHT_RULE, GoldPlace
 from ._oracles import FRONT, LOSSES, STAGES, DiagnosedRow, Lost, Stage, is_judged
 
 LOST_RULE = (

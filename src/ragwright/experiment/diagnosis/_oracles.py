@@ -16,8 +16,7 @@ from ...flow import Flow, branch, gather, unpack_settled
 from ...measure import Measure, MeasureSetup, score_row
 from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
 from ..evaluations import RANKING, Made, RowResult, add_answer, plan_after
-from ._facts import is_right
-from ._gold_places import GoldPiece, GoldPlace, gold_pieces
+from ._gold_places import GoldPiece, GoldPlace, gold_pieces, is_right
 
 Stage: TypeAlias = Literal["filter", "retrieve", "rerank", "truncate", "generate", "judge"]
 Lost: TypeAlias = Literal[

@@ -1,6 +1,5 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
-from ._asked import Answerer, add_answer, answer_and_score_row, clear_answer
 from ._clusters import cluster_of, clusters_of_rows, list_shared_values
 from ._comparing import (
     clusters_of_results,
@@ -14,9 +13,13 @@ from ._comparing import (
 )
 from ._evaluate import (
     RANKING,
+    Answerer,
+    add_answer,
     add_hits,
+    answer_and_score_row,
     answer_flows,
     answer_row,
+    clear_answer,
     compute_results,
     evaluate_retrieval,
     plan_after,
@@ -41,11 +44,12 @@ from ._evaluating import (
     run_named,
     run_work,
 )
-from ._given_rows import gold_texts, make_given_row
 from ._measuring import (
     answering_settings,
     check_models,
     choose_measures,
+    evaluate_testset,
+    forecast_testset,
     judging,
     measures_of_answers,
     plan_evaluation,
@@ -59,8 +63,8 @@ from ._names import (
     list_evaluations,
     sweeps_by_use,
 )
-from ._notes import add_notes, gold_warning
-from ._result_files import read_results, results_jsonl
+from ._notes import WeakRow, WeakSlice, add_notes, gold_warning, weak_rows, weak_slices
+from ._result_files import gold_texts, make_given_row, read_results, results_jsonl
 from ._results import (
     AnswerCounts,
     Evaluating,
@@ -72,6 +76,7 @@ from ._results import (
     evaluation_of,
     result_body,
     result_of,
+    row_records,
     slices,
 )
 from ._review import (
@@ -84,7 +89,6 @@ from ._review import (
     write_key,
     write_sheet,
 )
-from ._row_records import row_records
 from ._scoring import (
     OnForecast,
     OnResult,
@@ -94,18 +98,19 @@ from ._scoring import (
     rows_to_score,
     score_stored,
 )
-from ._served_outputs import evaluate_outputs, forecast_outputs
-from ._sheets import Reviewed, read_sheets
 from ._stored import (
+    Reviewed,
     SettingChange,
+    evaluate_outputs,
     evaluations_by_name,
+    forecast_outputs,
     list_changed_settings,
     list_runs,
     open_results,
+    read_sheets,
     rows_to_review,
     write_blind_sheet,
 )
-from ._suite_runs import evaluate_testset, forecast_testset
 from ._systems import (
     Questions,
     add_reply,
@@ -114,7 +119,6 @@ from ._systems import (
     questions_in,
     system_handler,
 )
-from ._weak import WeakRow, WeakSlice, weak_rows, weak_slices
 
 __all__ = [
     "BASELINE",

@@ -30,11 +30,12 @@ from ...measure import (
 )
 from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset, make_plain_row
-from ._asked import Answerer, answer_and_score_row
 from ._comparing import clusters_of_results
 from ._evaluate import (
     RANKING,
+    Answerer,
     Search,
+    answer_and_score_row,
     answer_row,
     ranking_search,
     retrieval_row,

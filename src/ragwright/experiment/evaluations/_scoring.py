@@ -22,19 +22,18 @@ from ...models import (
 )
 from ...project import Project, refuse_forget
 from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
-from ._baselines import add_null_baselines, baseline_flows
 from ._clusters import clusters_of_rows
-from ._evaluate import answer_flows, answer_row, compute_results
+from ._evaluate import add_null_baselines, answer_flows, answer_row, baseline_flows, compute_results
 from ._evaluating import RunWork, results_of_run, run_named, scoring_work
-from ._given_rows import (
+from ._measuring import check_models, choose_measures, judging
+from ._notes import NoteCollector
+from ._result_files import (
     GivenRows,
     pair_given_answers,
     read_given_rows,
     read_stored_or_given,
     rows_of_testset,
 )
-from ._measuring import check_models, choose_measures, judging
-from ._notes import NoteCollector
 from ._results import Evaluating, Evaluation, RowResult, evaluation_of
 from ._systems import Questions, add_gold_note, evaluate_rows_by, questions_in
 

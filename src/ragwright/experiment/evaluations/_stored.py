@@ -1,24 +1,51 @@
-"""Evaluations by name, from files and stored runs, and the differences of two."""
+"""Evaluations by name and their differences, sheets of a blind review, served outputs."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError
+from ...core import Row, TestsetError, list_names
+from ...drafting import OutputSample, SampledOutputs, project_outputs, sample_outputs
+from ...flow import Forecast, RunSummary
 from ...measure import Measure, Rubric, load_rubrics, parse_measures
-from ...project import Project, ProjectFolder, Session, project_keys
+from ...project import (
+    Project,
+    ProjectFolder,
+    Session,
+    configuration_from,
+    keep_configuration,
+    project_keys,
+    refuse_forget,
+)
 from ...testsets import read_rows
 from ._evaluating import load_evaluation
 from ._names import BASELINE, KnownRun, find_run, list_evaluations
 from ._result_files import read_results
-from ._results import Evaluation
-from ._review import ReviewSheet, blind_sheet, write_key, write_sheet
-from ._scoring import rows_to_score
+from ._results import Evaluating, Evaluation
+from ._review import (
+    Label,
+    ReviewKey,
+    ReviewSheet,
+    blind_sheet,
+    check_labelled,
+    read_key,
+    read_labels,
+    write_key,
+    write_sheet,
+)
+from ._scoring import (
+    OnForecast,
+    OnResult,
+    RowSelection,
+    forecast_stored,
+    rows_to_score,
+    score_stored,
+)
 
 _APART = frozenset({BASELINE, "measures", "scales"})
 """Settings that a comparison shows in other places."""
@@ -212,3 +239,170 @@ def _value_text(value: Any) -> str:
 
 def _without_tuples(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+_TABLES = (".csv", ".tsv", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """People's labels of the answers of one system.
+
+    Attributes:
+        system: The system, as the key names it.
+        evaluation: The run with its answers.
+        measures: Measures by which people scored.
+        labels: Row id -> measure -> person -> label.
+        chosen: True if the caller named the run.
+    """
+
+    system: str
+    evaluation: Evaluation
+    measures: tuple[str, ...]
+    labels: Mapping[str, Mapping[str, Mapping[str, float]]]
+    chosen: bool
+
+
+def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> Reviewed:
+    """Read filled-in sheets.
+
+    Args:
+        text: A sheet, several with commas (one per person), or a folder of them; the key
+            ``SHEET.key.json`` is beside them.
+        root: Folder of the project with the reviewed run.
+        runs: Runs whose scores are compared with people's: if the sheets hold answers of several
+            systems, they say which of them. By default the reviewed run.
+
+    Raises:
+        TestsetError: A sheet or the key is missing, no run has the reviewed answers, a person
+            labelled an answer twice, or labels are about other answers.
+    """
+    sheets = _sheets_in(text)
+    key = read_key(_key_beside(sheets))
+    system, evaluation, chosen = _reviewed_system(key, root, runs, text)
+    rows = [result.row for result in evaluation.results if result.row is not None]
+    marks = [mark for path in sheets for mark in read_labels(path, key, path.stem)]
+    check_labelled(marks, system, rows)
+    return Reviewed(system, evaluation, key.measures, _labels_by_row(marks, system), chosen)
+
+
+def _sheets_in(text: str) -> list[Path]:
+    """The sheets of a folder, or those named."""
+    source = Path(text)
+    sheets = [Path(name.strip()) for name in ([text] if source.exists() else text.split(","))]
+    if source.is_dir():
+        sheets = sorted(path for path in source.iterdir() if path.suffix in _TABLES)
+    missing = [str(path) for path in sheets if not path.is_file()]
+    if missing or not sheets:
+        raise TestsetError(
+            "no such file" if missing else "the folder holds no sheet",
+            where=missing[0] if missing else text,
+            hint="check the path",
+        )
+    return sheets
+
+
+def _key_beside(sheets: Sequence[Path]) -> Path:
+    """The key that is named as a sheet, else the only key in their folders."""
+    for path in sheets:
+        if (key := path.with_suffix(".key.json")).is_file():
+            return key
+    keys = sorted({key for path in sheets for key in path.parent.glob("*.key.json")})
+    if len(keys) == 1:
+        return keys[0]
+    found = f"there are several: {list_names([key.name for key in keys], 5)}; " if keys else ""
+    raise TestsetError(
+        "the key of the sheet is missing: it maps answers to systems",
+        where=str(sheets[0]),
+        hint=f"{found}put SHEET.key.json, which `review` wrote, beside the sheet",
+    )
+
+
+def _reviewed_system(
+    key: ReviewKey, root: Path, runs: Iterable[str], text: str
+) -> tuple[str, Evaluation, bool]:
+    """The reviewed system, the run with its answers, and True if a given run has them.
+
+    A run has the answers if it was reviewed, or if it judged the reviewed ones again.
+    """
+    systems = list(dict.fromkeys(system for system, _ in key.answers.values()))
+    for run in runs:
+        (evaluation,) = open_results(root, (run,))
+        testset = str(evaluation.manifest.get("testset", "")).removeprefix("run ")
+        for name in (evaluation.name, testset, run):
+            if name in systems:
+                return name, evaluation, True
+    if len(systems) > 1:
+        raise TestsetError(
+            f"the sheet has answers of {' and '.join(systems)}",
+            where=text,
+            hint="name the run whose scores are compared with people's: --verdicts RUN",
+        )
+    (evaluation,) = open_results(root, systems)
+    return systems[0], evaluation, False
+
+
+def _labels_by_row(marks: Iterable[Label], system: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Row id -> measure -> person -> label of one system's answers."""
+    labels: dict[str, dict[str, dict[str, float]]] = {}
+    for mark in marks:
+        if mark.system != system:
+            continue
+        by_rater = labels.setdefault(mark.row_id, {}).setdefault(mark.measure, {})
+        if mark.rater in by_rater:
+            raise TestsetError(
+                f"row {mark.row_id!r} has two labels of {mark.rater!r} for {mark.measure}",
+                hint="give each sheet once, and each person a name in the column `rater`",
+            )
+        by_rater[mark.rater] = mark.value
+    return labels
+
+
+@refuse_forget("outputs eval")
+def evaluate_outputs(
+    project: Project,
+    measures: str | Sequence[Measure],
+    sampling: OutputSample | None = None,
+    options: Evaluating | None = None,
+    *,
+    on_forecast: OnForecast | None = None,
+    each: OnResult | None = None,
+) -> tuple[Evaluation, RunSummary, SampledOutputs]:
+    """Score a sample of stored texts as a new run; nothing is generated.
+
+    The manifest of the run contains the sampling. If all rows were made under one configuration,
+    the run belongs to that one, and can be promoted.
+
+    Raises:
+        StoreError: No stored text matches the query.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    options = options or Evaluating(seed=project.session.seed)
+    sampled = sample_outputs(
+        project_outputs(project), sampling or OutputSample(seed=project.session.seed)
+    )
+    selection = RowSelection(sampled.manifest, sampled.sampling.query.scope or "")
+    evaluation, summary = score_stored(
+        project,
+        sampled.testset,
+        measures,
+        options,
+        on_forecast=on_forecast,
+        each=each,
+        drawn=selection,
+    )
+    if len(sampled.configurations) == 1:
+        [name] = sampled.configurations
+        configuration = configuration_from(project_outputs(project).settings(name))
+        if configuration is not None:
+            keep_configuration(project.runs, summary.run, configuration)
+    return evaluation, summary, sampled
+
+
+def forecast_outputs(
+    project: Project, measures: str | Sequence[Measure], sampling: OutputSample
+) -> Forecast:
+    """Forecast the calls and cost of :func:`evaluate_outputs`, without calling any model."""
+    return forecast_stored(
+        project, sample_outputs(project_outputs(project), sampling).testset, measures
+    )

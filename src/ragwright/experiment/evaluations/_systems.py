@@ -47,9 +47,7 @@ from ...testsets import (
     unread_columns,
     unread_note,
 )
-from ._asked import clear_answer, convert_reply
-from ._baselines import add_null_baselines
-from ._evaluate import answer_row, turns_before
+from ._evaluate import add_null_baselines, answer_row, clear_answer, convert_reply, turns_before
 from ._evaluating import RunWork, run_work, scoring_work
 from ._measuring import check_models, choose_measures, judging
 from ._notes import add_notes, check_gold

@@ -5,16 +5,27 @@ from ._leaderboard import (
     Objective,
     TrialResult,
     leaderboard,
+    objective_scores,
     objectives_of,
     pareto_front,
+    scale_of,
+    selection_of,
     survivors,
     trial_body,
     trial_of,
     trial_result,
 )
 from ._live import KnownSweep, SweepProgress, list_sweeps, stop_sweep
-from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
-from ._selection import objective_scores, scale_of, selection_of
+from ._sampling import (
+    ListSampler,
+    Sampler,
+    TpeSampler,
+    Trial,
+    grid_points,
+    random_points,
+    read_study,
+    variant_of,
+)
 from ._study import (
     FACTS,
     Axis,
@@ -36,8 +47,6 @@ from ._sweeping import (
     trial_how,
     trial_plan,
 )
-from ._tpe import TpeSampler
-from ._variants import read_study, variant_of
 
 __all__ = [
     "FACTS",

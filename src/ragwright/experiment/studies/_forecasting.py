@@ -18,10 +18,9 @@ from ...models import Models
 from ...project import TRIAL, Feed, Ingest, Project, StoredDocuments, make_ingest, refuse_fetch
 from ...testsets import Testset
 from ..evaluations import plan_evaluation
-from ._sampling import Trial, grid_points, random_points
+from ._sampling import Trial, grid_points, random_points, variant_of
 from ._study import Study
 from ._sweeping import study_rows, trial_how
-from ._variants import variant_of
 
 T = TypeVar("T")
 

@@ -43,9 +43,12 @@ from ..evaluations import (
 from ._leaderboard import (
     Objective,
     TrialResult,
+    common_reason,
     leaderboard,
+    objective_scores,
     objectives_of,
     pareto_front,
+    selection_of,
     survivors,
     swept_settings,
     trial_body,
@@ -53,11 +56,8 @@ from ._leaderboard import (
     trial_result,
 )
 from ._live import Pulse
-from ._sampling import Trial
-from ._selection import common_reason, objective_scores, selection_of
+from ._sampling import Trial, sampler_of, variant_of
 from ._study import Study
-from ._tpe import sampler_of
-from ._variants import variant_of
 
 Take: TypeAlias = Callable[[TrialResult], None]
 

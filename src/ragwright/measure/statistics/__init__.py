@@ -1,43 +1,49 @@
 """Statistics of scores: intervals, agreement of raters, drift; numbers alone, no rows."""
 
 from ._agreement_statistics import (
+    AnytimeMean,
+    Drift,
+    DriftVerdict,
     Estimate,
     Ratings,
     Statistic,
     auc,
     bootstrap_statistic,
+    confidence_sequence,
     difference,
+    drift,
     kappa,
     kendall,
     krippendorff,
+    period_alpha,
     ratings_of,
     spearman,
 )
-from ._drift import AnytimeMean, Drift, DriftVerdict, confidence_sequence, drift, period_alpha
 from ._intervals import (
     FEW_SEEN,
+    LEAST_P,
+    LEVEL,
     NORMAL,
+    PLAN_MARGINS,
     TAIL,
+    TYPICAL_SPREADS,
     Method,
+    RowsNeeded,
+    ScoreSpread,
     Values,
     clopper_pearson,
     difference_interval,
+    holm,
     incomplete_beta,
     mean_interval,
     number_clusters,
+    p_text,
+    permutation_p,
+    score_spread,
+    smallest_difference,
     standard_error,
     student_quantile,
     unseen_interval,
-)
-from ._p_values import LEAST_P, holm, p_text, permutation_p
-from ._power import (
-    LEVEL,
-    PLAN_MARGINS,
-    TYPICAL_SPREADS,
-    RowsNeeded,
-    ScoreSpread,
-    score_spread,
-    smallest_difference,
 )
 
 __all__ = [

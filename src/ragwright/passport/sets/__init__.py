@@ -1,12 +1,18 @@
 """Adapters of published sets of people's verdicts, and files of rows by a map of their columns."""
 
-from ._answers import climate_fever, evouna, mtrag, q2, qags, trulens
-from ._column_map import MappedColumn, read_column_map
-from ._columns import read_mapped_rows
-from ._files import SetFiles
-from ._open import list_sets, open_people
-from ._preferences import ragchecker
-from ._qrels import qrels, read_graded_rows
+from ._answers import (
+    SetFiles,
+    climate_fever,
+    evouna,
+    mtrag,
+    q2,
+    qags,
+    qrels,
+    ragchecker,
+    read_graded_rows,
+    trulens,
+)
+from ._columns import MappedColumn, list_sets, open_people, read_column_map, read_mapped_rows
 
 __all__ = [
     "MappedColumn",

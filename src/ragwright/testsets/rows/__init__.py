@@ -1,9 +1,16 @@
 """Reads and writes rows, also in the formats of other tools."""
 
-from ._records import lines_of, objects_of, open_bytes, records_of
+from ._dialects import unread_columns, unread_note
+from ._records import (
+    lines_of,
+    make_plain_row,
+    objects_of,
+    open_bytes,
+    records_of,
+    row_record,
+    write_rows,
+)
 from ._rows import half_note, holds_half, iter_rows, read_rows, rows_of
-from ._unread import unread_columns, unread_note
-from ._write import make_plain_row, row_record, write_rows
 
 __all__ = [
     "half_note",

@@ -1,4 +1,4 @@
-"""Renames columns of other tools: ragas v1, DeepEval, MLflow, RAGChecker.
+"""Renames columns of other tools, and names the columns that nothing reads.
 
 A column has the meaning of its name in its tool. If two tools use the name for different things,
 the other columns decide; if they do not, the column is refused.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -396,4 +396,50 @@ def _ambiguous_column(column: str, first: str, second: str, where: str) -> Tests
         f"column {column!r} may be {first} or {second}",
         where=where,
         hint=f"rename it to {first} or {second}",
+    )
+
+
+_READ = frozenset(
+    {
+        *("answerability", "conversation_id", "standalone", "turn"),
+        *("abstained", "answerable", "ask", "base", "chunk_score", "cited", "dose", "fake"),
+        *("falsified", "feedback_score", "generated", "gold_rank", "half_characters", "hard"),
+        *("kind", "language", "leak"),
+        *("level", "limits", "model", "references", "relevant", "retrieved"),
+        *(
+            "review",
+            "reviewed_at",
+            "reviewed_by",
+            "route",
+            "served",
+            "split",
+            "suite",
+            "system",
+            "accepted",
+        ),
+    }
+)
+"""Metadata that ragwright reads, or wrote itself."""
+
+_PREFIXES = ("feedback_", "part_", "ragwright:")
+_MOST = 8
+
+
+def unread_columns(row: Row) -> tuple[str, ...]:
+    """Return the columns of a row that were stored as metadata and are read only by ``--by``."""
+    return tuple(
+        name for name in row.metadata if name not in _READ and not name.startswith(_PREFIXES)
+    )
+
+
+def unread_note(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a note that names columns which are not read; empty if there are none."""
+    columns = list(dict.fromkeys(names))
+    if not columns:
+        return ()
+    rest = f" and {len(columns) - _MOST} more" if len(columns) > _MOST else ""
+    plural = "columns" if len(columns) > 1 else "column"
+    return (
+        f"{plural} not read: {', '.join(columns[:_MOST])}{rest} (kept with the rows; --by COLUMN "
+        "shows the scores for each value)",
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from ...core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
-from ._gold_answers import GoldAnswer, LeakCheck
+from ._falsify import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
 

@@ -2,14 +2,18 @@
 
 from ._candidates import (
     Candidate,
+    Survey,
+    Synthesis,
+    Vocabulary,
     context_fault,
     is_supported,
     language_fault,
     locate_quote,
     measure_held_share,
+    plan_splits,
     reject_near_duplicates,
+    synthesis_of,
 )
-from ._imported import import_rows
 from ._model_questions import (
     Passage,
     QuestionWriter,
@@ -19,9 +23,13 @@ from ._model_questions import (
     write_questions,
 )
 from ._offline_questions import cloze_questions, heading_questions, spread, strip_marks
-from ._survey import Survey, Vocabulary
-from ._synthesis import Synthesis, plan_splits, synthesis_of
-from ._synthesizing import SynthesisOptions, forecast_synthesis, import_testset, synthesize
+from ._synthesizing import (
+    SynthesisOptions,
+    forecast_synthesis,
+    import_rows,
+    import_testset,
+    synthesize,
+)
 
 __all__ = [
     "Candidate",

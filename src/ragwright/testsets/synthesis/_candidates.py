@@ -1,16 +1,20 @@
-"""Candidates for a testset, and their checks without a model."""
+"""Candidates for a testset: checks without a model, rarity of words, the choice of rows."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import GoldSpan
-from ...models import TokenSource, detect_language
+from ...core import GoldSpan, MetaValue, Row, Span, case_folded, count_noun, text_hash
+from ...models import TokenSource, detect_language, sentence_spans
+from .._splits import CONFIRM_SHARE
 
 _ALIKE = 0.75
 """Least share of common words of two near-duplicates."""
@@ -240,3 +244,306 @@ def reject_near_duplicates(
         rows.setdefault(codes, []).append(index)
         checked.append(candidate)
     return checked
+
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
+
+
+class Vocabulary:
+    """The number of chunks with each token.
+
+    Args:
+        source: Cuts text into tokens, as the keyword index does.
+    """
+
+    def __init__(self, source: TokenSource) -> None:
+        self.source = source
+        self.chunks = 0
+        self._holding: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        """Count a chunk."""
+        self.chunks += 1
+        self._holding.update(set(self.source.tokens(text)))
+
+    def holding(self, token: str) -> int:
+        """Return the number of chunks that hold a token."""
+        return self._holding[token]
+
+    def idf(self, token: str) -> float:
+        """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, BM25's weight of a token in Lucene."""
+        count = self._holding[token]
+        return math.log1p((self.chunks - count + 0.5) / (count + 0.5))
+
+    def rare(self, text: str) -> Mapping[str, float]:
+        """Return the rare tokens of a text with their idf: those at or above its mean."""
+        idf = {token: self.idf(token) for token in dict.fromkeys(self.source.tokens(text))}
+        mean = sum(idf.values()) / max(1, len(idf))
+        return {token: value for token, value in idf.items() if round(value - mean, 9) >= 0}
+
+    def leak(self, question: str, chunk: str) -> float | None:
+        """Return the share of a chunk's rare vocabulary that a question repeats, weighted by idf.
+
+        0 if it repeats none (retrieval by meaning alone); None if the chunk has no rare word.
+        """
+        rare = self.rare(chunk)
+        total = sum(rare.values())
+        if not total:
+            return None
+        question_tokens = set(self.source.tokens(question))
+        return round(sum(idf for token, idf in rare.items() if token in question_tokens) / total, 4)
+
+
+class Survey:
+    """Statistics from one pass over a collection: words, chunks, and repeated text.
+
+    Args:
+        source: Cuts text into tokens, as the keyword index does.
+    """
+
+    def __init__(self, source: TokenSource) -> None:
+        self.vocabulary = Vocabulary(source)
+        self.chunks: dict[str, tuple[Span, ...]] = {}
+        self._texts: Counter[str] = Counter()
+        self._sentences: Counter[str] = Counter()
+
+    def add(self, document_id: str, text: str, chunks: Sequence[Span]) -> None:
+        """Add a chunked document."""
+        self.chunks[document_id] = tuple(chunks)
+        for span in chunks:
+            piece = text[span.start : span.end]
+            self.vocabulary.add(piece)
+            self._texts[_text_key(piece)] += 1
+        for sentence in sentences_of(text):
+            self._sentences[_text_key(text[sentence.start : sentence.end])] += 1
+
+    def repeated(self, sentence: str) -> bool:
+        """True if a sentence occurs more than once in the collection."""
+        return self._sentences[_text_key(sentence)] > 1
+
+    def usable(self, document_id: str, text: str) -> tuple[Span, ...]:
+        """Return the chunks of a document that are neither boilerplate nor duplicates.
+
+        In boilerplate, half of the sentences, by length, also occur elsewhere.
+        """
+        sentences = sentences_of(text)
+        return tuple(
+            span
+            for span in self.chunks[document_id]
+            if self._texts[_text_key(text[span.start : span.end])] == 1
+            and not self.boilerplate(text, span, sentences)
+        )
+
+    def boilerplate(self, text: str, span: Span, sentences: Sequence[Span]) -> bool:
+        """True if half of a text, by length, consists of sentences that also occur elsewhere."""
+        inside = [
+            sentence
+            for sentence in sentences
+            if span.start <= sentence.start and sentence.end <= span.end
+        ]
+        repeated_length = sum(
+            sentence.length
+            for sentence in inside
+            if self.repeated(text[sentence.start : sentence.end])
+        )
+        return 2 * repeated_length >= max(1, sum(sentence.length for sentence in inside))
+
+    def chunk_of(self, document_id: str, start: int, end: int) -> Span | None:
+        """Return the chunk with the largest part of a span, the first of equals; None if there is
+        none.
+        """
+        span = Span(start, end)
+        best = max(self.chunks.get(document_id, ()), key=span.overlap, default=None)
+        return best if best is not None and span.overlap(best) else None
+
+
+@lru_cache(maxsize=32)
+def sentences_of(text: str) -> tuple[Span, ...]:
+    """Return the spans of the sentences of a text; the last few texts are cached."""
+    return tuple(sentence_spans(text))
+
+
+def find_fences(text: str) -> tuple[Span, ...]:
+    """Return the spans of fenced code blocks; an unclosed one extends to the end."""
+    blocks = []
+    begin: int | None = None
+    mark = ""
+    for fence in _FENCE.finditer(text):
+        if begin is None:
+            begin, mark = fence.start(), fence[1]
+        elif fence[1] == mark:
+            blocks.append(Span(begin, fence.end()))
+            begin = None
+    if begin is not None:
+        blocks.append(Span(begin, len(text)))
+    return tuple(blocks)
+
+
+def _text_key(text: str) -> str:
+    return text_hash(case_folded(text))
+
+
+FEW_DOCUMENTS = 5
+"""Below this number of documents, splits are parts of a document's text."""
+
+_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """A generated testset and its statistics.
+
+    Attributes:
+        rows: Rows in document order; one per question and persona.
+        made: Questions by kind (and level, if a model wrote them): ``cloze``, ``model fact``.
+        rejected: Reason -> number of candidates.
+        leaks: Leak of each question that has one, ascending.
+        notes: Notes for the user.
+    """
+
+    rows: tuple[Row, ...]
+    made: Mapping[str, int]
+    rejected: Mapping[str, int]
+    leaks: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def questions(self) -> int:
+        """Number of questions; each has a row per persona."""
+        return sum(self.made.values())
+
+    def leak_quartiles(self) -> tuple[float, ...]:
+        """Minimum, quartiles and maximum of the leaks; empty without leaks."""
+        if not self.leaks:
+            return ()
+        last = len(self.leaks) - 1
+        return tuple(self.leaks[round(last * part / 4)] for part in range(5))
+
+
+def synthesis_of(
+    candidates: Sequence[Candidate],
+    wanted: int,
+    survey: Survey,
+    texts: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> Synthesis:
+    """Make the testset of the first accepted candidates.
+
+    Rows hold metadata ``kind``, ``generated``, ``level`` (from a model), ``leak`` and ``split``:
+    about two of five rows, of whole documents, are for confirmation; with fewer than five documents
+    these are parts of their text, with a note.
+
+    Args:
+        candidates: In order of preference, including rejected ones.
+        wanted: Most questions.
+        survey: Of the collection.
+        texts: Text of each document with evidence of a candidate.
+        notes: To begin with.
+    """
+    accepted = [candidate for candidate in candidates if not candidate.reason]
+    chosen = accepted[:wanted]
+    rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
+    chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
+    splits = plan_splits(chosen)
+    leaks = [_leak_of(candidate, survey, texts) for candidate in chosen]
+    rows = [
+        row
+        for candidate, leak, split in zip(chosen, leaks, splits, strict=True)
+        for row in _candidate_rows(candidate, leak, split)
+    ]
+    all_notes = [
+        *notes,
+        *_shortage_note(len(chosen), wanted, rejected, survey),
+    ]
+    if chosen and len({candidate.span.document_id for candidate in chosen}) < FEW_DOCUMENTS:
+        all_notes.append(
+            f"fewer than {FEW_DOCUMENTS} documents: the splits are parts of their text, so "
+            "adjacent questions are in different splits"
+        )
+    made = Counter(" ".join(filter(None, (c.kind, c.level))) for c in chosen)
+    sorted_leaks = sorted(leak for leak in leaks if leak is not None)
+    counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
+    return Synthesis(
+        tuple(rows),
+        dict(sorted(made.items())),
+        counts,
+        tuple(sorted_leaks),
+        tuple(all_notes),
+    )
+
+
+def _shortage_note(
+    questions: int, wanted: int, rejected: Mapping[str, int], survey: Survey
+) -> Iterator[str]:
+    """Explain in one note why questions are missing; nothing if there are enough."""
+    if questions >= wanted:
+        return
+    reasons = [f"{count_noun(len(survey.chunks), 'document')} gave no more valid ones"]
+    if rejected:
+        reason = max(rejected, key=lambda name: rejected[name])
+        reasons.append(f"the most common reason for rejection was {reason!r} ({rejected[reason]})")
+    yield f"{questions} of {wanted} questions: {'; '.join(reasons)}"
+
+
+def plan_splits(chosen: Sequence[Candidate]) -> list[str]:
+    """Assign ``tune`` or ``confirm`` to each question, by whole documents in hash order.
+
+    With fewer than five documents, each is cut into five parts with equal numbers of questions, two
+    of them for confirmation. Questions must be sorted by document and position.
+    """
+    by_document = Counter(candidate.span.document_id for candidate in chosen)
+    if len(by_document) >= FEW_DOCUMENTS:
+        confirm: set[str] = set()
+        rows = 0
+        for name in sorted(by_document, key=lambda name: text_hash(f"split\x00{name}")):
+            with_document = rows + by_document[name]
+            if abs(with_document - CONFIRM_SHARE * len(chosen)) > abs(
+                rows - CONFIRM_SHARE * len(chosen)
+            ):
+                continue
+            rows, confirm = with_document, confirm | {name}
+        return [
+            "confirm" if candidate.span.document_id in confirm else "tune" for candidate in chosen
+        ]
+    splits = []
+    so_far: Counter[str] = Counter()
+    for candidate in chosen:
+        name = candidate.span.document_id
+        run = so_far[name] * _RUNS // by_document[name]
+        so_far[name] += 1
+        order = sorted(range(_RUNS), key=lambda n: text_hash(f"split\x00{name}\x00{n}"))
+        splits.append("confirm" if run in order[: round(_RUNS * CONFIRM_SHARE)] else "tune")
+    return splits
+
+
+def _leak_of(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> float | None:
+    span = candidate.span
+    chunk = survey.chunk_of(span.document_id, span.start, span.end)
+    if chunk is None:
+        return None
+    piece = texts[span.document_id][chunk.start : chunk.end]
+    return survey.vocabulary.leak(candidate.question, piece)
+
+
+def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:
+    span = candidate.span
+    place = f"{candidate.kind}\x00{span.document_id}\x00{span.start}\x00{candidate.question}"
+    name = f"{candidate.kind}-{text_hash(place)[:10]}"
+    metadata: dict[str, MetaValue] = {"kind": candidate.kind, "generated": True, "split": split}
+    if candidate.level:
+        metadata["level"] = candidate.level
+    if leak is not None:
+        metadata["leak"] = leak
+    answers = candidate.answers or {"": candidate.answer}
+    return [
+        Row(
+            id=f"{name}/{persona}" if persona else name,
+            user_input=candidate.question,
+            reference=answer,
+            reference_contexts=(span.text,),
+            reference_spans=(span,),
+            persona_name=persona,
+            metadata=metadata,
+        )
+        for persona, answer in answers.items()
+    ]

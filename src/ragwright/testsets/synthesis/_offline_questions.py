@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from ...core import Document, GoldSpan, Section, Span, text_hash
 from ...models import words
-from ._candidates import Candidate, context_fault
-from ._survey import Survey, Vocabulary, find_fences, sentences_of
+from ._candidates import Candidate, Survey, Vocabulary, context_fault, find_fences, sentences_of
 
 GAP = "____"
 """The gap in a cloze."""
