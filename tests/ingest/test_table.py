@@ -11,9 +11,11 @@ from pyarrow import parquet
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, Document
-from ragwright.ingest import Failure, TableOptions, TableReader, catch_failures, files_of
+from ragwright.ingest import Failure, SourceOptions, TableReader, catch_failures, files_of
 
-COLUMNS = TableOptions("body", "key", "head", ("year",))
+COLUMNS = SourceOptions(
+    text_column="body", id_column="key", title_column="head", metadata_columns=("year",)
+)
 
 
 def rows(count: int, first: int = 0) -> Any:
@@ -63,7 +65,8 @@ def test_faults_are_named(tmp_path: Path) -> None:
     [broken] = read(reader, "broken.parquet")
     [gone] = read(reader, "gone.parquet")
     [remote] = read(reader, "s3://bucket/t.parquet")
-    [column] = read(TableReader(TableOptions("bodi", "key"), tmp_path), "t.parquet")
+    wrong = SourceOptions(text_column="bodi", id_column="key")
+    [column] = read(TableReader(wrong, tmp_path), "t.parquet")
     said = [str(one.error) for one in (broken, gone, remote, column) if isinstance(one, Failure)]
     for text, words in zip(
         said,

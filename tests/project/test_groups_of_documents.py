@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ragwright import Workbench
-from ragwright.core import ConfigError, reader_filter
+from ragwright.core import ConfigError, Document, reader_filter
+from ragwright.ingest import Failure, FetchBytes, Reader, clean_metadata
 
 
-class PlainItem:
-    """A document as a loader returns it."""
-
-    def __init__(self, text: str, **metadata: object) -> None:
-        self.page_content = text
-        self.metadata = metadata
+def canteen(name: str, text: str, **metadata: object) -> Document:
+    return Document(id=f"canteen:{name}", source=name, text=text, metadata=clean_metadata(metadata))
 
 
-def load() -> list[PlainItem]:
-    """A loader whose documents carry groups, readable ones and others."""
+def load() -> list[Document]:
+    """Documents that carry groups, readable ones and others."""
     return [
-        PlainItem("The canteen opens at noon.", source="a", groups=["hr"]),
-        PlainItem("The canteen closes at two.", source="b", groups="hr, board"),
-        PlainItem("The canteen sells soup.", source="c", groups={"hr": True}),
-        PlainItem("The canteen sells bread.", source="d", groups=7),
-        PlainItem("The canteen is open to all.", source="e"),
-        PlainItem("The canteen sells tea.", source="f", groups='["hr", "board"]'),
-        PlainItem("The canteen sells fish.", source="g", gruops=["hr"]),
+        canteen("a", "The canteen opens at noon.", groups=["hr"]),
+        canteen("b", "The canteen closes at two.", groups="hr, board"),
+        canteen("c", "The canteen sells soup.", groups={"hr": True}),
+        canteen("d", "The canteen sells bread.", groups=7),
+        canteen("e", "The canteen is open to all."),
+        canteen("f", "The canteen sells tea.", groups='["hr", "board"]'),
+        canteen("g", "The canteen sells fish.", gruops=["hr"]),
     ]
+
+
+class CanteenReader(Reader):
+    """Reads what ``load`` returns."""
+
+    def accepts(self, source: str) -> bool:
+        return True
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        yield from load()
 
 
 def written(folder: Path, settings: str, **files: str) -> Path:
@@ -133,9 +141,9 @@ def test_rules_that_protect_nothing_are_refused(tmp_path: Path, settings: str) -
         pass
 
 
-def test_metadata_of_loaders_carry_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_of_readers_carry_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readable ones are kept; documents with others fail and the rest is read."""
-    settings = f"sources: [{{source: canteen, loader: '{__name__}:load'}}]\n"
+    settings = f"sources: [{{source: canteen, reader: '{__name__}:CanteenReader'}}]\n"
     monkeypatch.syspath_prepend(Path(__file__).parent)
     folder = written(tmp_path, settings)
     with Workbench.open(folder) as bench:
@@ -155,12 +163,12 @@ def test_a_stored_document_whose_groups_cannot_be_read_is_closed(
 ) -> None:
     """Owners alone find it until it is mended; what names no groups stays as it was."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    loaded = [PlainItem("The canteen sells fish.", source="fish")]
+    loaded = [canteen("fish", "The canteen sells fish.")]
     monkeypatch.setitem(globals(), "load", lambda: loaded)
     plan, rated = "The canteen sells bread.", "The canteen sells tea."
     folder = written(
         tmp_path,
-        f"sources: [docs, {{source: canteen, loader: '{__name__}:load'}}]\n{store}",
+        f"sources: [docs, {{source: canteen, reader: '{__name__}:CanteenReader'}}]\n{store}",
         plan=plan,
         rated=rated,
     )
@@ -177,14 +185,14 @@ def test_a_stored_document_whose_groups_cannot_be_read_is_closed(
     fish = "canteen:fish"
     everything = {"docs/plan.md", "docs/rated.md", fish}
     assert found()[0] == everything
-    loaded[0] = PlainItem("The canteen sells fish.", source="fish", gruops=["board"])
+    loaded[0] = canteen("fish", "The canteen sells fish.", gruops=["board"])
     for front in ("gruops: [board]", "groups: [board", "groups: {a: b}"):
         written(folder, (folder / "ragwright.yaml").read_text(), plan=f"---\n{front}\n---\n{plan}")
         written(
             folder, (folder / "ragwright.yaml").read_text(), rated=f"---\nn: .inf\n---\n{rated}"
         )
         assert found()[0] == {"docs/rated.md"}, front
-    loaded[0] = PlainItem("The canteen sells fish.", source="fish", groups=["board"])
+    loaded[0] = canteen("fish", "The canteen sells fish.", groups=["board"])
     written(folder, (folder / "ragwright.yaml").read_text(), plan=plan, rated=rated)
     assert found() == ({"docs/plan.md", "docs/rated.md"}, 2), "mended ones are as they say"
 

@@ -17,11 +17,10 @@ from ._options import (
     FetchOptions,
     HeadOptions,
     IngestOptions,
-    LoaderOptions,
     SourceOptions,
-    TableOptions,
     check_parser_name,
 )
+from ._remote import RemoteReader
 from ._seams import (
     Chunker,
     Failure,
@@ -35,11 +34,11 @@ from ._seams import (
     failure_lines,
 )
 from ._sources import catch_failures, default_readers, files_of, load_reader, pick_reader
+from ._table import TableReader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .ocr import ScanProgress, engine_name
 from .parsers import Parser, parser_version
-from .services import LoaderReader, RemoteReader, TableReader
 
 __all__ = [
     "OURS",
@@ -60,8 +59,6 @@ __all__ = [
     "HeadOptions",
     "HeadedChunker",
     "IngestOptions",
-    "LoaderOptions",
-    "LoaderReader",
     "Parser",
     "Reader",
     "RemoteFile",
@@ -71,7 +68,6 @@ __all__ = [
     "SourceFile",
     "SourceOptions",
     "SuffixReader",
-    "TableOptions",
     "TableReader",
     "WebReader",
     "WikipediaReader",

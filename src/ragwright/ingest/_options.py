@@ -49,7 +49,7 @@ def check_parser_name(name: str, key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How local files are found and read."""
+    """How a source is found and read; with ``text_column`` the rows of a table are documents."""
 
     include: tuple[str, ...] = option(
         (),
@@ -139,14 +139,34 @@ class SourceOptions:
         when="index",
         ge=10_000,
     )
+    arguments: Mapping[str, Any] = option(
+        dict,
+        "Arguments of the file system of an address; secrets as {env: NAME}.",
+        when="index",
+    )
+    reader: str = option("", "Custom reader of the source: module:object.", when="index")
+    text_column: str = option(
+        "", "Column of the texts: the source is a Parquet or Delta table.", when="index"
+    )
+    id_column: str = option(
+        "", "Column of the ids of documents; needed with `text_column`.", when="index"
+    )
+    title_column: str = option("", "Column of the titles.", when="index")
+    metadata_columns: tuple[str, ...] = option((), "Columns kept as metadata.", when="index")
 
     def __post_init__(self) -> None:
-        """Check the parser, and that every document can be filtered by the source's fields.
+        """Check the parser, the columns, and that filters can use the source's fields.
 
         Raises:
-            ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
+            ConfigError: Unknown parser, a column is missing, or filters cannot use a value of
+                ``metadata``.
         """
         check_parser_name(self.parser, "parser")
+        if bool(self.text_column) != bool(self.id_column):
+            raise ConfigError(
+                "a table needs both text_column and id_column",
+                hint="name the column whose value is different in each row as id_column",
+            )
         for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
             if named != ():
                 group_names(named)
@@ -182,54 +202,6 @@ class IngestOptions(EngineOptions):
             ConfigError: No installed package has it.
         """
         check_parser_name(self.parser, "ingest.parser")
-
-
-@dataclass(frozen=True, slots=True)
-class LoaderOptions:
-    """A loader of another package, and arguments of loaders and file systems.
-
-    In ``arguments``, ``{env: NAME}`` is the value of an environment variable, for secrets.
-    """
-
-    loader: str = option(
-        "",
-        "LangChain loader, LlamaIndex reader or function: package.module:Class.",
-        when="index",
-    )
-    arguments: Mapping[str, Any] = option(
-        dict,
-        "Arguments of the loader, or of the file system of an address; secrets as {env: NAME}.",
-        when="index",
-    )
-    load_arguments: Mapping[str, Any] = option(
-        dict, "Arguments of the loader's load method.", when="index"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TableOptions:
-    """Columns of a source that is a table; with ``text_column`` its rows are documents."""
-
-    text_column: str = option(
-        "", "Column of the texts: the source is a Parquet or Delta table.", when="index"
-    )
-    id_column: str = option(
-        "", "Column of the ids of documents; needed with `text_column`.", when="index"
-    )
-    title_column: str = option("", "Column of the titles.", when="index")
-    metadata_columns: tuple[str, ...] = option((), "Columns kept as metadata.", when="index")
-
-    def __post_init__(self) -> None:
-        """Check that text and id are given together.
-
-        Raises:
-            ConfigError: One is missing.
-        """
-        if bool(self.text_column) != bool(self.id_column):
-            raise ConfigError(
-                "a table needs both text_column and id_column",
-                hint="name the column whose value is different in each row as id_column",
-            )
 
 
 @dataclass(frozen=True, slots=True)

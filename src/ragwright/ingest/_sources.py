@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..core import (
     PluginError,
@@ -18,11 +18,11 @@ from ..core import (
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
+from ._remote import RemoteReader
 from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .ocr import ScanProgress
 from .parsers import check_parser
-from .services import RemoteReader
 
 T = TypeVar("T")
 
@@ -40,7 +40,6 @@ def default_readers(
     options: SourceOptions | None = None,
     base: Path | None = None,
     home: Path | None = None,
-    arguments: Mapping[str, Any] | None = None,
     scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
     """The readers in the order in which they are tried: of installed packages, then built-in.
@@ -49,7 +48,6 @@ def default_readers(
         options: What to read and within which limits.
         base: Folder that relative paths start from; the working directory by default.
         home: Folder that ids of documents are relative to; ``base`` by default.
-        arguments: Of the file system of an address (``s3://…``).
         scans: Counts the pages that OCR reads.
 
     Raises:
@@ -70,7 +68,7 @@ def default_readers(
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),
-        RemoteReader(options, base, arguments, home, scans),
+        RemoteReader(options, base, home, scans),
         FileReader(options, base, home, scans, by_suffix),
     )
 

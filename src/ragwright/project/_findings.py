@@ -93,7 +93,7 @@ def _source_checks(project: Project) -> Iterator[Check]:
     for entry in entries:
         path = project.folder.root / entry.source
         remote = ":" in entry.source.partition("/")[0]
-        if remote or entry.loader.loader or path.exists():
+        if remote or path.exists():
             yield Check("sources", "ok", entry.source)
         elif not any(c in entry.source for c in "*?["):
             yield Check(

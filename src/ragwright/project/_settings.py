@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -30,9 +30,7 @@ from ..ingest import (
     FetchOptions,
     GroupOptions,
     IngestOptions,
-    LoaderOptions,
     SourceOptions,
-    TableOptions,
 )
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
@@ -80,13 +78,10 @@ class BudgetOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source: an address, how to read it, and its reader, loader or columns."""
+    """One source: an address, and how to read it."""
 
     source: str
-    reader: str = ""
     options: SourceOptions = field(default_factory=SourceOptions)
-    loader: LoaderOptions = field(default_factory=LoaderOptions)
-    table: TableOptions = field(default_factory=TableOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +369,6 @@ def project_keys() -> Iterator[tuple[str, str, Any, str]]:
             yield from describe_options(kind, (name,))
     yield from describe_options(ModelSettings, ("models", "NAME"))
     yield from describe_options(SourceOptions, ("sources", "[]"))
-    yield from describe_options(LoaderOptions, ("sources", "[]"))
-    yield from describe_options(TableOptions, ("sources", "[]"))
     for name, names in named_options.items():
         yield from describe_options(names.options, (name, "NAME"))
 
@@ -408,30 +401,14 @@ def _read_sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
 
 
 def _read_source_entry(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
-    """A source written as a mapping; one with a loader is named after it where it has no name."""
-    has_name = isinstance(item, dict) and isinstance(item.get("source", item.get("loader")), str)
-    if not has_name:
+    if not (isinstance(item, dict) and isinstance(item.get("source"), str)):
         raise ConfigError(
-            "a source is an address, or a mapping with the key `source` or `loader`",
+            "a source is an address, or a mapping with the key `source`",
             where=placed.where(*path),
             hint="write for example:  - source: docs/   and below it  include: ['*.md']",
         )
-    of_source = {f.name for f in dataclasses.fields(SourceOptions)}
-    of_loader = {f.name for f in dataclasses.fields(LoaderOptions)}
-    of_table = {f.name for f in dataclasses.fields(TableOptions)}
-    known = {"source", "reader", *of_source, *of_loader, *of_table}
-    for key in item:
-        if key not in known:
-            raise unknown_key(key, known, placed, (*path, key))
-    options = build_options(SourceOptions, _with_keys(item, of_source), placed, path)
-    loader = build_options(LoaderOptions, _with_keys(item, of_loader), placed, path)
-    source = item.get("source") or loader.loader.rpartition(":")[2]
-    table = build_options(TableOptions, _with_keys(item, of_table), placed, path)
-    return SourceEntry(source, str(item.get("reader") or ""), options, loader, table)
-
-
-def _with_keys(item: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key in keys}
+    options = {key: value for key, value in item.items() if key != "source"}
+    return SourceEntry(item["source"], build_options(SourceOptions, options, placed, path))
 
 
 def _read_model_settings(value: Any, placed: Placed) -> dict[str, ModelSettings]:

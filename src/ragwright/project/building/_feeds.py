@@ -23,7 +23,6 @@ from ...ingest import (
     FetchBytes,
     Fetched,
     GroupOptions,
-    LoaderReader,
     Reader,
     RemoteReader,
     ScanProgress,
@@ -78,17 +77,14 @@ class Recipe:
             scans: Counts the pages that OCR reads.
 
         Raises:
-            PluginError: A custom reader or a loader cannot be loaded.
+            PluginError: A custom reader cannot be loaded.
         """
         entry = self.entry
-        if entry.reader:
-            return (load_reader(entry.reader),)
-        if entry.loader.loader:
-            return (LoaderReader(entry.loader, entry.options, self.home),)
-        if entry.table.text_column:
-            return (TableReader(entry.table, self.base, self.home),)
-        arguments = entry.loader.arguments
-        return default_readers(entry.options, self.base, self.home, arguments, scans)
+        if entry.options.reader:
+            return (load_reader(entry.options.reader),)
+        if entry.options.text_column:
+            return (TableReader(entry.options, self.base, self.home),)
+        return default_readers(entry.options, self.base, self.home, scans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +120,7 @@ class Feed:
 def reading(entries: Sequence[SourceEntry], base: Path, groups: GroupOptions) -> str:
     """Key of the reading settings: other settings or another version read every file again."""
     options = [
-        list_changed_options(entry.options)
-        | list_changed_options(entry.table)
-        | {"reader": entry.reader, **_ocr_engine(entry), **_parser_used(entry)}
+        list_changed_options(entry.options) | _ocr_engine(entry) | _parser_used(entry)
         for entry in entries
     ]
     readers = {name: reader.version for name, reader in find_additions("readers").items()}

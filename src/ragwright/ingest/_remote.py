@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...core import (
+from ..core import (
     ConfigError,
     Document,
     RagwrightError,
@@ -18,50 +17,23 @@ from ...core import (
     UnsupportedSourceError,
     require,
 )
-from .._files import documents, relative_id
-from .._options import SourceOptions
-from .._seams import Failure, Reader, RemoteFile, SourceFile
-from .._walk import matches, no_source
-from ..ocr import ScanProgress
+from ._files import documents, relative_id
+from ._options import SourceOptions
+from ._seams import Failure, Reader, RemoteFile, SourceFile
+from ._walk import matches, no_source
+from .ocr import ScanProgress
 
 _HIDDEN = "…"
 _SHORTEST = 4
 """Fewest characters of a secret that is looked for in a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Arguments with their secrets filled in.
+def _fill_in(value: Any, where: str, secrets: list[str]) -> Any:
+    """Replace each ``{env: NAME}`` by the value of that environment variable, a secret.
 
-    Attributes:
-        values: What is passed on.
-        secrets: Values that came from the environment.
+    Raises:
+        ConfigError: A variable is not set.
     """
-
-    values: Mapping[str, Any]
-    secrets: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, declared: Mapping[str, Any], where: str) -> Arguments:
-        """Replace each ``{env: NAME}`` in arguments by the value of that environment variable.
-
-        Raises:
-            ConfigError: A variable is not set.
-        """
-        secrets: list[str] = []
-        values = {name: _filled(value, where, secrets) for name, value in declared.items()}
-        return cls(values, tuple(secrets))
-
-    def masked(self, error: BaseException | str) -> str:
-        """Remove the secrets from a message; an exception's type is added."""
-        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        for secret in self.secrets:
-            if len(secret) >= _SHORTEST:
-                text = text.replace(secret, _HIDDEN)
-        return " ".join(text.split())
-
-
-def _filled(value: Any, where: str, secrets: list[str]) -> Any:
     if isinstance(value, Mapping):
         if set(value) == {"env"} and isinstance(name := value["env"], str):
             if not os.environ.get(name):
@@ -72,9 +44,9 @@ def _filled(value: Any, where: str, secrets: list[str]) -> Any:
                 )
             secrets.append(os.environ[name])
             return secrets[-1]
-        return {key: _filled(inner, where, secrets) for key, inner in value.items()}
+        return {key: _fill_in(inner, where, secrets) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_filled(inner, where, secrets) for inner in value]
+        return [_fill_in(inner, where, secrets) for inner in value]
     return value
 
 
@@ -114,13 +86,12 @@ _REFUSED = re.compile(
 class RemoteReader(Reader):
     """Reads files at an address of fsspec: ``s3://bucket/folder``, ``zip://::manuals.zip``.
 
-    Only files whose version (etag, checksum or time of change) is new are fetched.
+    Only files whose version (etag, checksum or time of change) is new are fetched. Without
+    ``arguments``, credentials are those that the store's own tools use.
 
     Args:
         options: What to read and within which limits.
         base: Folder that the path of an archive starts from.
-        arguments: Passed to the file system; ``{env: NAME}`` is read from the environment.
-            Without any, credentials are those that the store's own tools use.
         home: Folder that the path of an archive is relative to in ids; ``base`` by default.
         scans: Counts the pages that OCR reads.
     """
@@ -131,16 +102,15 @@ class RemoteReader(Reader):
         self,
         options: SourceOptions | None = None,
         base: Path | None = None,
-        arguments: Mapping[str, Any] | None = None,
         home: Path | None = None,
         scans: ScanProgress | None = None,
     ) -> None:
         self.options = options or SourceOptions()
         self.base = base or Path.cwd()
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
-        self._given = arguments or {}
         self._scans = scans
-        self._begun: tuple[str, Any, Arguments] | None = None
+        self._begun: tuple[str, Any] | None = None
+        self._secrets: list[str] = []
 
     def accepts(self, source: str) -> bool:
         """Return True for an address of a known scheme."""
@@ -149,19 +119,17 @@ class RemoteReader(Reader):
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files at the address, by name, each with its version; fetches nothing."""
-        arguments = Arguments.of(self._given, source)
         try:
-            system, path = self._system(source, arguments)
+            system, path = self._open(source)
             entries = _listed(system, path)
         except RagwrightError as error:
-            shown = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
-            yield Failure(shown, error)
+            place = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
+            yield Failure(place, error)
             return
         except Exception as error:
-            yield Failure(source, _unreachable(source, arguments.masked(error)))
+            yield Failure(source, self._unreachable(source, error))
             return
         rest = source.partition("::")[2]
-        self._begun = (source, system, arguments)
         total = 0
         for name, info in sorted(entries.items()):
             relative = _below(name, path)
@@ -199,14 +167,13 @@ class RemoteReader(Reader):
     def begin(self, source: str) -> None:
         """Open the address once, to read files that another process listed."""
         if self._begun is None or self._begun[0] != source:
-            arguments = Arguments.of(self._given, source)
-            self._begun = (source, self._system(source, arguments)[0], arguments)
+            self._open(source)
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one of the :meth:`files`."""
         assert isinstance(path, RemoteFile)
         assert self._begun is not None
-        source, system, arguments = self._begun
+        source, system = self._begun
         rest = source.partition("::")[2]
         inner = path.id.removeprefix(f"{self._archive(rest)}#")
         name = inner if rest else str(system._strip_protocol(path.id))
@@ -227,7 +194,7 @@ class RemoteReader(Reader):
         except RagwrightError as error:
             yield Failure(path.id, error)
         except Exception as error:
-            yield Failure(path.id, _unreachable(path.id, arguments.masked(error)))
+            yield Failure(path.id, self._unreachable(path.id, error))
 
     def _left_out(self, relative: str) -> bool:
         path = PurePosixPath(relative)
@@ -246,7 +213,7 @@ class RemoteReader(Reader):
             return address
         return relative_id(Path(os.path.abspath(self.base / address)), self._home)  # noqa: PTH100
 
-    def _system(self, source: str, arguments: Arguments) -> tuple[Any, str]:
+    def _open(self, source: str) -> tuple[Any, str]:
         """Open the file system of an address; returns also the path on it."""
         scheme = source.partition("://")[0]
         if _holds_password(source):
@@ -256,20 +223,39 @@ class RemoteReader(Reader):
                 hint="write it under `arguments`, as {env: NAME}",
             )
         core = require("fsspec.core", EXTRAS[scheme], f"reading {scheme}:// addresses")
+        arguments = _fill_in(self.options.arguments, source, self._secrets)
         inner, chained, outer = source.partition("::")
         address = source
         if chained and not _ADDRESS.match(outer):
             address = f"{inner}::file://{(self.base / outer).as_posix()}"
         try:
             # a cached instance would show the files of an earlier listing
-            system, path = core.url_to_fs(address, skip_instance_cache=True, **arguments.values)
+            system, path = core.url_to_fs(address, skip_instance_cache=True, **arguments)
         except ImportError as error:
             raise SourceError(
                 f"reading {scheme}:// addresses needs a package: {error}",
                 where=source,
                 hint=f"pip install 'ragwright[{EXTRAS[scheme]}]'",
             ) from error
+        self._begun = (source, system)
         return system, str(path)
+
+    def _unreachable(self, where: str, error: Exception) -> SourceError:
+        """Return the error of a file system, without secrets."""
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        for secret in self._secrets:
+            if len(secret) >= _SHORTEST:
+                reason = reason.replace(secret, _HIDDEN)
+        hint = "check the address and the network"
+        if _REFUSED.search(reason):
+            hint = "check the credentials in the environment, or under `arguments`"
+        elif where.startswith("zip://") and "::" not in where:
+            hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
+        return SourceError(
+            f"cannot be read: {reason}",
+            where=where,
+            hint=f"{hint}; nothing of this source is removed",
+        )
 
 
 def _holds_password(source: str) -> bool:
@@ -300,14 +286,3 @@ def _version(info: Mapping[str, Any], size: int) -> str:
     """Return a text that changes with a file's content; empty if the system has none."""
     known = (name for name in _VERSIONS if info.get(name) not in (None, ""))
     return next((f"{name}={info[name]} {size}" for name in known), "")
-
-
-def _unreachable(where: str, reason: str) -> SourceError:
-    hint = "check the address and the network"
-    if _REFUSED.search(reason):
-        hint = "check the credentials in the environment, or under `arguments`"
-    elif where.startswith("zip://") and "::" not in where:
-        hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
-    return SourceError(
-        f"cannot be read: {reason}", where=where, hint=f"{hint}; nothing of this source is removed"
-    )

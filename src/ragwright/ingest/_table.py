@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ...core import (
+from ..core import (
     Document,
     MalformedSourceError,
     SourceError,
@@ -16,11 +16,11 @@ from ...core import (
     require,
     suggest_name,
 )
-from .._files import relative_id
-from .._language import guess_language
-from .._normalise import clean_metadata, normalise
-from .._options import TableOptions
-from .._seams import Failure, Reader, RemoteFile, SourceFile
+from ._files import relative_id
+from ._language import guess_language
+from ._normalise import clean_metadata, normalise
+from ._options import SourceOptions
+from ._seams import Failure, Reader, RemoteFile, SourceFile
 
 _PURPOSE = "reading tables"
 _ROWS = 256
@@ -42,7 +42,7 @@ class TableReader(Reader):
     name = "table"
 
     def __init__(
-        self, options: TableOptions, base: Path | None = None, home: Path | None = None
+        self, options: SourceOptions, base: Path | None = None, home: Path | None = None
     ) -> None:
         self.options = options
         self._base = base or Path.cwd()
