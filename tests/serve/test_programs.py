@@ -301,6 +301,22 @@ def children(process: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_slow_worker_lives_and_a_silent_one_is_replaced_after_a_minute(
+    workers: Workers,
+) -> None:
+    wait_until(lambda: searches(workers.address) >= 0 and len(children(workers.process.pid)) == 2)
+    slow, silent = children(workers.process.pid)
+    for worker in (slow, silent):
+        os.kill(worker, signal.SIGSTOP)
+    time.sleep(12)  # longer than uvicorn waits by default (5 s)
+    os.kill(slow, signal.SIGCONT)
+    line = f"worker {silent} did not reply to the server for 60 s and was killed"
+    wait_until(lambda: any(line in logged for logged in workers.lines))
+    wait_until(lambda: len(set(children(workers.process.pid)) - {silent}) == 2)
+    assert slow in children(workers.process.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_workers_end_with_the_process_that_started_them(
     workers: Workers,
 ) -> None:
