@@ -10,48 +10,52 @@ from ._analysis import (
     make_analyzer,
     words,
 )
-from ._check import ModelFinding, Speed, check_model, measure_model
 from ._embedding import (
+    ChatModel,
+    Embedder,
+    Matrix,
     Prefixes,
+    Reranker,
+    Tokenizer,
     VectorRule,
     embed_texts,
     family_prefixes,
 )
-from ._folder import transformer_folder
 from ._handlers import model_handlers
-from ._hf_tokenizer import HFTokenizer
-from ._hub import Hub, list_cached_models
+from ._hub import Hub, folder_hash, list_cached_models, transformer_folder
 from ._language import sentence_spans, stop_words
-from ._names import NO_MODEL, PROVIDERS, Directory, ModelName, ModelTarget, Provider
-from ._onnx import OnnxEmbedder
-from ._onnx_export import export_onnx
+from ._names import (
+    NO_MODEL,
+    PROVIDERS,
+    AnalyzerOptions,
+    Directory,
+    EmbedOptions,
+    ModelName,
+    ModelSettings,
+    ModelTarget,
+    Provider,
+    Similarity,
+    TimeLimits,
+)
+from ._onnx import HFTokenizer, OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
-from ._options import AnalyzerOptions, EmbedOptions, ModelSettings, Similarity, TimeLimits
-from ._registry import Models
+from ._registry import ModelFinding, Models, Speed, check_model, measure_model
+from ._replies import drop_thought, no_text_error
 from ._rerank import LexicalReranker, ServerReranker
-from ._seams import ChatModel, Embedder, Matrix, Reranker, Tokenizer
 from ._st import (
     CARD,
     CrossEncoderReranker,
     SentenceTransformerEmbedder,
     card_head,
-    folder_hash,
+    export_onnx,
     no_progress_bars,
     open_trainable,
     open_trainable_reranker,
     save_trained,
 )
-from ._thought import drop_thought, no_text_error
+from ._system_replies import SystemOptions, reply_of
+from ._systems import SystemHandler, Systems, UnderTest, open_system, read_system
 from ._transport import Connections
-from .systems import (
-    SystemHandler,
-    SystemOptions,
-    Systems,
-    UnderTest,
-    open_system,
-    read_system,
-    reply_of,
-)
 
 __all__ = [
     "CARD",

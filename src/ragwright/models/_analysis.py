@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Span, canonical_json, compile_late
+from ._embedding import Tokenizer
 from ._language import LANGUAGES, stop_words
-from ._options import AnalyzerOptions
-from ._seams import Tokenizer
+from ._names import AnalyzerOptions
 
 _ALGORITHMS = {
     "auto": "english",

@@ -23,13 +23,12 @@ from ..flow import (
     RerankReply,
     SendHandler,
 )
-from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
-from ._limits import Heard, watch_silence
+from ._embedding import ChatModel, RoughTokenizer, VectorRule, embed_texts, plan_windows
+from ._failures import Heard, watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
+from ._replies import ReplyReader, note_thought
 from ._rerank import LexicalReranker, ServerReranker
-from ._seams import ChatModel
-from ._thought import ReplyReader, note_thought
 from ._transport import Connections
 
 _CONCURRENCY = 16

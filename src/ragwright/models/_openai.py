@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from ..core import ModelRefusedError, Usage, count_noun
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
-from ._door import CleanStream, clean_text, token_usage
-from ._embedding import vector_fault
-from ._limits import Heard
+from ._embedding import ChatModel, Matrix, vector_fault
+from ._failures import Heard
 from ._names import ModelTarget
-from ._seams import ChatModel, Matrix
-from ._thought import ReplyReader, drop_thought, note_thought
+from ._replies import CleanStream, ReplyReader, clean_text, drop_thought, note_thought, token_usage
 from ._transport import Connections, OpenAIServer, server_identity, stream_events
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from typing import Any
 
 from ..core import ModelRefusedError, Usage, count_noun
 from ._analysis import Analyzer
-from ._door import token_usage
-from ._embedding import plan_windows
+from ._embedding import Reranker, Tokenizer, plan_windows
 from ._language import sentence_spans
 from ._names import ModelTarget
 from ._openai import order_entries
-from ._seams import Reranker, Tokenizer
+from ._replies import token_usage
 from ._transport import Connections, OpenAIServer, server_identity
 
 

@@ -26,10 +26,9 @@ from ..core import (
     ModelUnreachableError,
     canonical_json,
 )
-from ._door import LARGEST_REPLY, TooLargeError, limit_response, mask_key, read_json
-from ._failures import Complaint, batch_limit, failure
-from ._limits import Heard, Queue, watch_silence
+from ._failures import Complaint, Heard, Queue, batch_limit, failure, watch_silence
 from ._names import ModelTarget, is_on_this_machine
+from ._replies import LARGEST_REPLY, TooLargeError, limit_response, mask_key, read_json
 
 if TYPE_CHECKING:
     import httpx2
