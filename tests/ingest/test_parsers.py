@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import os
 import signal
 import sys
@@ -131,10 +131,14 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 def test_a_missing_package_is_named_with_the_line_that_installs_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda module, *more: None if module == name else find(module)
-    )
+    find = importlib.metadata.Distribution.from_name
+
+    def find_others(package: str) -> importlib.metadata.Distribution:
+        if package == name:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return find(package)
+
+    monkeypatch.setattr(importlib.metadata.Distribution, "from_name", find_others)
     with pytest.raises(MissingExtraError, match=f"`parser: {name}` needs the package") as caught:
         extract_bytes("a.pdf", FILE, SourceOptions(parser=name))
     assert str(caught.value.hint).startswith("pip install ")

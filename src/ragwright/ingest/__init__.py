@@ -9,8 +9,7 @@ from ._fetch import FetchHandler, Resolve, refusal, resolve
 from ._files import FileReader
 from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
+from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._options import (
     OURS,
     ChunkOptions,

@@ -17,8 +17,7 @@ from ..core import (
     MalformedSourceError,
     UnsupportedSourceError,
 )
-from ._language import guess_language
-from ._normalise import clean_metadata, normalise
+from ._normalise import clean_metadata, guess_language, normalise
 from ._seams import Failure, Reader, SourceFile
 
 _SAMPLE = 50

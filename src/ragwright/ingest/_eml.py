@@ -14,8 +14,7 @@ from ..core import EmptySourceError, MalformedSourceError, RagwrightError, Secti
 from ._encoding import decode
 from ._extract import Attachment, Extract
 from ._html import read_html
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
+from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._options import SourceOptions
 
 _ENVELOPE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=>?[!-9;-~]+:)")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core import (
     Document,
@@ -18,8 +18,7 @@ from ..core import (
     UnsupportedSourceError,
     count_noun,
 )
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
+from ._normalise import clean_metadata, guess_language, iso_date, normalise
 
 _MOST_PADDED = 5_000_000
 _MOST_SPANNED = 200_000
@@ -297,41 +296,34 @@ def table_cell(text: str) -> str:
     return line.replace("|", "\\|") if "|" in line else line
 
 
-class Grid:
-    """A table whose merged cells are repeated in every place they cover.
+Cell: TypeAlias = tuple[str | None, int, int]
+"""Text of a cell, and how many rows and columns it covers; None for the text above it."""
+
+
+def merge_cells(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
+    """Return the cells of a table; a merged one is repeated in every place that it covers.
 
     A few bytes can declare cells that cover millions of places. Places made by spans are counted
     per table; past 200,000 a cell is written once, where it begins.
     """
-
-    def __init__(self) -> None:
-        self._rows: list[dict[int, str]] = []
-        self._spread = 0
-
-    def free(self, row: int, column: int) -> int:
-        """Find the first column from ``column`` on that no earlier cell covers."""
-        if row < len(self._rows):
-            while column in self._rows[row]:
-                column += 1
-        return column
-
-    def put(self, row: int, column: int, text: str, *, down: int = 1, across: int = 1) -> None:
-        """Write a cell to all places it covers, from ``row`` and ``column`` (from 0) on."""
-        places = down * across
-        if self._spread + places > _MOST_SPANNED:
-            down = across = 1
-        elif places > 1:
-            self._spread += places
-        while len(self._rows) < row + down:
-            self._rows.append({})
-        for cells in self._rows[row : row + down]:
-            for place in range(column, column + across):
-                cells.setdefault(place, text)
-
-    def rows(self, height: int) -> list[list[str]]:
-        """Return the first ``height`` rows, with empty cells in gaps."""
-        rows = [
-            [cells.get(c, "") for c in range(max(cells, default=-1) + 1)]
-            for cells in self._rows[:height]
-        ]
-        return rows + [[] for _ in range(height - len(rows))]
+    table: list[list[str]] = []
+    covered: dict[int, dict[int, str]] = {}
+    spread = 0
+    for number, cells in enumerate(rows):
+        row: list[str] = []
+        above = covered.pop(number, {})
+        for text, down, across in cells:
+            while len(row) in above:
+                row.append(above[len(row)])
+            if text is None:
+                text = table[-1][len(row)] if table and len(row) < len(table[-1]) else ""
+            spread += down * across - 1
+            if spread > _MOST_SPANNED:
+                spread, down, across = spread - down * across + 1, 1, 1
+            places = range(len(row), len(row) + across)
+            for below in range(number + 1, number + down):
+                covered.setdefault(below, {}).update(dict.fromkeys(places, text))
+            row += [above.get(place, text) for place in places]
+        row += [above.get(place, "") for place in range(len(row), max(above, default=-1) + 1)]
+        table.append(row)
+    return table

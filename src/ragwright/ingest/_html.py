@@ -17,9 +17,9 @@ from ..core import (
     require,
 )
 from ._encoding import Decoded, decode
-from ._extract import Extract, Grid, TextBuilder, markdown_table
+from ._extract import Extract, TextBuilder, markdown_table, merge_cells
+from ._normalise import spell_raised
 from ._options import SourceOptions
-from ._raised import spell_raised
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
 _BY_DEFAULT = frozenset(
@@ -286,7 +286,7 @@ def _blocks_in(cell: Any) -> int:
 def _listings(root: Any) -> Iterator[tuple[Any, str]]:
     """Find tables that number the lines of code, each with its code in a fence."""
     for table in root.css("table"):
-        rows = [[cell for cell in tr.iter() if cell.tag in ("td", "th")] for tr in table.css("tr")]
+        rows = list(_rows(table.css("tr")))
         if not rows or any(len(row) != 2 for row in rows):
             continue
         numbers = " ".join(row[0].text(separator=" ") for row in rows).split()
@@ -315,17 +315,16 @@ def _unwrap_layout(root: Any) -> None:
 
 def _table(table: Any) -> str:
     """Write a table as Markdown, caption first; merged cells are repeated."""
-    grid = Grid()
-    rows = _own(table, "tr")
-    for row, tr in enumerate(rows):
-        column = 0
-        for cell in tr.iter():
-            if cell.tag in ("td", "th"):
-                column = grid.free(row, column)
-                down, across = _extent(cell, "rowspan"), _extent(cell, "colspan")
-                grid.put(row, column, cell_text(cell), down=down, across=across)
+    rows = merge_cells(
+        [(cell_text(cell), _extent(cell, "rowspan"), _extent(cell, "colspan")) for cell in cells]
+        for cells in _rows(_own(table, "tr"))
+    )
     captions = [cell_text(caption) for caption in _own(table, "caption")[:1]]
-    return "\n\n".join(filter(None, (*captions, markdown_table(grid.rows(len(rows))))))
+    return "\n\n".join(filter(None, (*captions, markdown_table(rows))))
+
+
+def _rows(lines: list[Any]) -> Iterator[list[Any]]:
+    return ([cell for cell in tr.iter() if cell.tag in ("td", "th")] for tr in lines)
 
 
 def _own(table: Any, selector: str) -> list[Any]:

@@ -22,8 +22,7 @@ from ..core import (
 )
 from ._encoding import decode
 from ._extract import Extract, markdown_headings, sections_of
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date, normalise
+from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._options import SourceOptions
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)

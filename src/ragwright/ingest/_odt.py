@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from ..core import EncryptedSourceError
 from ._archive import Archive, parse_xml
-from ._extract import IMAGES_LEFT_OUT, Extract, Grid, TextBuilder
+from ._extract import IMAGES_LEFT_OUT, Cell, Extract, TextBuilder, merge_cells
 from ._numbers import write_number
 from ._options import SourceOptions
 
@@ -144,22 +144,18 @@ class _OdtWalk:
 
     def grid(self, table: Element) -> list[list[str]]:
         """Return the cells of a table; merged ones are repeated in every place they cover."""
-        grid = Grid()
-        height = 0
-        for row, line in enumerate(_rows(table)):
-            height, column = row + 1, 0
-            for cell in line:
-                repeated = _count(cell, "number-columns-repeated")
-                if cell.tag == f"{_TABLE}table-cell":
-                    across = max(_count(cell, "number-columns-spanned"), repeated)
-                    down = _count(cell, "number-rows-spanned")
-                    text = self.cell(cell)
-                    if text:
-                        grid.put(row, column, text, down=down, across=across)
-                elif cell.tag != f"{_TABLE}covered-table-cell":
-                    continue
-                column += repeated
-        return grid.rows(height)
+        return merge_cells(map(self.cells, _rows(table)))
+
+    def cells(self, row: Element) -> list[Cell]:
+        """Return the cells of a row without the empty ones at its end; covered ones say nothing."""
+        names = ("number-columns-spanned", "number-columns-repeated")
+        cells: list[Cell] = [
+            (self.cell(c), _count(c, "number-rows-spanned"), max(_count(c, n) for n in names))
+            for c in row.iterfind(f"{_TABLE}table-cell")
+        ]
+        while cells and not cells[-1][0]:
+            cells.pop()
+        return cells
 
     def cell(self, cell: Element) -> str:
         """Return a cell's text; a number as its value, since its text depends on the language."""

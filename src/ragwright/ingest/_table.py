@@ -17,8 +17,7 @@ from ..core import (
     suggest_name,
 )
 from ._files import relative_id
-from ._language import guess_language
-from ._normalise import clean_metadata, normalise
+from ._normalise import clean_metadata, guess_language, normalise
 from ._options import SourceOptions
 from ._seams import Failure, Reader, RemoteFile, SourceFile
 

@@ -13,8 +13,7 @@ from typing import Any
 from ..core import MalformedSourceError, RagwrightError
 from ._encoding import decode
 from ._extract import Extract, table_cell
-from ._language import guess_language
-from ._normalise import clean_metadata, normalise
+from ._normalise import clean_metadata, guess_language, normalise
 from ._options import SourceOptions
 from ._sniff import suffix_of
 

@@ -13,9 +13,9 @@ from ._archive import check_xml
 from ._encoding import decode
 from ._extract import Extract, TextBuilder
 from ._html import parse_html, read_html
+from ._normalise import spell_raised
 from ._options import SourceOptions
 from ._plain import read_plain
-from ._raised import spell_raised
 
 Element = ElementTree.Element
 

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Extract, TextBuilder
+from .._extract import Cell, Extract, TextBuilder, merge_cells
 from .._html import read_html
 from .._options import SourceOptions
 from .._plain import read_plain
 from .._sniff import sniff
-from ._chart import DRAWN, add_drawn
-from ._package import Package, R
+from ._package import DRAWN, Package, R, add_drawn
 from ._text import ALTERNATIVE, BOX, CHOICE, FALLBACK, OfficeText, W, read_raise, read_whole_number
 
 _MOST_COLUMNS = 63  # as many as Word itself allows
@@ -154,21 +153,17 @@ class _DocxWalk:
 
     def grid(self, table: Any) -> list[list[str]]:
         """Return the cells of a table; merged ones are repeated, rows that start late padded."""
-        rows: list[list[str]] = []
-        for row in _children(table, f"{W}tr"):
-            cells = [""] * min(read_whole_number(_val(row, "trPr/gridBefore"), 0), _MOST_COLUMNS)
-            for cell in _children(row, f"{W}tc"):
-                across = max(
-                    1, min(read_whole_number(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS)
-                )
-                merge = cell.find(f"{W}tcPr/{W}vMerge")
-                if merge is not None and merge.get(f"{W}val") != "restart" and rows:
-                    text = rows[-1][len(cells)] if len(cells) < len(rows[-1]) else ""
-                else:
-                    text = self.cell(cell)
-                cells += [text] * across
-            rows.append(cells)
-        return rows
+        return merge_cells(map(self.cells, _children(table, f"{W}tr")))
+
+    def cells(self, row: Any) -> Iterator[Cell]:
+        """Yield the cells of a row; a continued one has no text of its own."""
+        before = read_whole_number(_val(row, "trPr/gridBefore"), 0)
+        yield from [("", 1, 1)] * min(before, _MOST_COLUMNS)
+        for cell in _children(row, f"{W}tc"):
+            across = min(read_whole_number(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS)
+            merge = cell.find(f"{W}tcPr/{W}vMerge")
+            continued = merge is not None and merge.get(f"{W}val") != "restart"
+            yield None if continued else self.cell(cell), 1, max(1, across)
 
     def cell(self, cell: Any) -> str:
         parts = []

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Extract, Grid, TextBuilder
+from .._extract import Extract, TextBuilder, merge_cells
+from .._normalise import Raised, join_raised
 from .._options import SourceOptions
-from .._raised import Raised, join_raised
-from ._chart import DRAWN, add_drawn
-from ._math import MATH, latex
-from ._package import A, Package, R
-from ._text import ALTERNATIVE, CHOICE, FALLBACK, read_whole_number
+from ._package import DRAWN, A, Package, R, add_drawn
+from ._text import ALTERNATIVE, CHOICE, FALLBACK, MATH, latex, read_whole_number
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _GROUPS = frozenset({f"{_P}grpSp", ALTERNATIVE, CHOICE})
@@ -141,12 +139,15 @@ def _text(element: Any) -> str:
 
 
 def _cells(table: Any) -> list[list[str]]:
-    grid = Grid()
-    rows = table.findall(f"{A}tr")
-    for at, row in enumerate(rows):
-        for column, cell in enumerate(row.iterfind(f"{A}tc")):
-            down, across = (
-                read_whole_number(cell.get(name), 1) for name in ("rowSpan", "gridSpan")
+    return merge_cells(
+        [
+            (
+                _text(cell),
+                read_whole_number(cell.get("rowSpan"), 1),
+                read_whole_number(cell.get("gridSpan"), 1),
             )
-            grid.put(at, column, _text(cell), down=down, across=across)
-    return grid.rows(len(rows))
+            for cell in row.iterfind(f"{A}tc")
+            if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}
+        ]
+        for row in table.iterfind(f"{A}tr")
+    )

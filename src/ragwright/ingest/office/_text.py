@@ -1,4 +1,4 @@
-"""Text of a Word paragraph: raised and lowered runs, equations, symbols, tick boxes, readings."""
+"""Text of Word paragraphs: raised runs, symbols, tick boxes, readings, equations as LaTeX."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._extract import TextBuilder
-from .._raised import Raised, join_raised
-from ._math import MATH, latex
+from .._normalise import Raised, join_raised
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 ALTERNATIVE, CHOICE, FALLBACK = (
@@ -151,3 +150,81 @@ def _form_field(field: Any) -> str:
     result = choices.find(f"{W}result")
     at = (result.get(f"{W}val") or "0") if result is not None else "0"
     return entries[int(at)] if at.isdecimal() and int(at) < len(entries) else ""
+
+
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MATH = f"{_M}oMath"
+_SIGNS = {
+    "∑": "\\sum", "∏": "\\prod", "∐": "\\coprod", "∫": "\\int", "∬": "\\iint", "∭": "\\iiint",
+    "∮": "\\oint", "⋃": "\\bigcup", "⋂": "\\bigcap", "": "\\int",
+}  # fmt: skip
+_ACCENTS = {
+    "\u0302": "\\hat", "\u0303": "\\tilde", "\u0304": "\\bar", "\u0305": "\\overline",
+    "\u0307": "\\dot", "\u0308": "\\ddot", "\u20d7": "\\vec", "": "\\hat",
+}  # fmt: skip
+_NAMED = frozenset({"sin", "cos", "tan", "log", "ln", "exp", "lim", "max", "min"})
+_KINDS = frozenset({"f", "sPre", "sSup", "sSub", "sSubSup", "rad", "nary", "d", "func", "limLow",
+                    "limUpp", "acc", "bar", "m", "eqArr"})  # fmt: skip
+_DEEPEST = 50
+
+
+def latex(equation: Any) -> str:
+    """Return an ``m:oMath`` or ``m:oMathPara`` as LaTeX between dollar signs; empty if empty."""
+    text = " ".join(_children(equation, 0).split())
+    return f"${text}$" if text else ""
+
+
+def _children(element: Any, depth: int) -> str:
+    if depth > _DEEPEST:
+        return "".join(element.itertext())
+    return "".join(_part(child, depth + 1) for child in element if isinstance(child.tag, str))
+
+
+def _part(element: Any, depth: int) -> str:
+    """Return one part of an equation, as its kind is written."""
+
+    def inner(part: str) -> list[str]:
+        return [_children(child, depth) for child in element.iterfind(f"{_M}{part}")] or [""]
+
+    def value(key: str, default: str) -> str:
+        child = element.find(f"{_M}{name}Pr/{_M}{key}")
+        return default if child is None else str(child.get(f"{_M}val") or "")
+
+    name = element.tag.rpartition("}")[2]
+    if name == "t" or name.endswith("Pr"):
+        return str(element.text or "") if name == "t" else ""
+    if name not in _KINDS:
+        return _children(element, depth)
+    names = ("deg", "num", "den", "lim", "fName", "e")
+    degree, above, below, limit, function, base = (inner(part)[0] for part in names)
+    cells = inner("e")
+    scripts = "".join(
+        f"{sign}{_braced(text, len(text) == 1)}"
+        for sign, part in (("_", "sub"), ("^", "sup"))
+        if (text := inner(part)[0] or limit * (name == {"_": "limLow", "^": "limUpp"}[sign]))
+    )
+    sign = value("chr", "\u0305" if name == "bar" else "")
+    accent = f"{_ACCENTS.get(sign, _ACCENTS[''])}{{{base}}}"
+    script = f"{_braced(base, base.isalnum() or len(base) == 1)}{scripts}"
+    rows = [[_children(c, depth) for c in row] for row in element.iterfind(f"{_M}mr")]
+    lines = [" & ".join(row) for row in rows] or cells
+    return {
+        "f": f"\\frac{{{above}}}{{{below}}}",
+        "sPre": f"{{}}{scripts}{base}",
+        **dict.fromkeys(("sSup", "sSub", "sSubSup"), script),
+        "rad": f"\\sqrt{f'[{degree}]' if degree else ''}{{{base}}}",
+        "nary": f"{_SIGNS.get(sign, sign)}{scripts} {base}",
+        "d": f"{value('begChr', '(')}{value('sepChr', '|').join(cells)}{value('endChr', ')')}",
+        "func": f"{_named(function)}{base}",
+        **dict.fromkeys(("limLow", "limUpp"), f"{_named(base)}{scripts}"),
+        **dict.fromkeys(("acc", "bar"), accent),
+        **dict.fromkeys(("m", "eqArr"), "\\begin{matrix}" + " \\\\ ".join(lines) + "\\end{matrix}"),
+    }[name]
+
+
+def _braced(text: str, bare: bool) -> str:
+    return text if bare else f"{{{text}}}"
+
+
+def _named(function: str) -> str:
+    return f"\\{function} " if function in _NAMED else function

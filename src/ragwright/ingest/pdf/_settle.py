@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from .._extract import markdown_table
+from .._normalise import SUPERSCRIPTS
 from .._pdf_layout import Block, groups_apart
-from .._raised import SUPERSCRIPTS
 
 _MARGIN = 0.12
 """Share of the page's height, at the top and at the bottom, in which running lines stand."""

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from ...core import well_formed
+from .._normalise import Raised, join_raised
 from .._pdf_layout import WIDE, Box, Line, Word
-from .._raised import Raised, join_raised
 
 _SMALL = re.compile("(?<=\\S)[0-9+\u2212\u2013-]+")
 """Characters that may be raised or lowered, after another one."""
