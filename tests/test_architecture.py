@@ -110,7 +110,7 @@ def test_a_project_is_worked_as_the_page_says(tmp_path: Path) -> None:
     assert taken("A chunk", noted)
     with Workbench.open(folder) as bench, calls_noted() as noted:
         bench.ask("How often must the brake fluid be changed?")
-    assert taken("A question", noted, ("app", "command"))
+    assert taken("A question", noted, ("app", "ask_command"))
     with Workbench.open(folder) as bench, calls_noted() as noted:
         bench.evaluate(str(folder / "main.jsonl"), "nDCG@5,TokenF1", Evaluating(answers=True))
     assert taken("A row", noted)

@@ -237,7 +237,7 @@ def required(tree: ast.Module) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else None
             called = node.func.id if isinstance(node.func, ast.Name) else called
-            if called in ("require", "import_module", "__import__"):
+            if called in ("require", "LateModule", "import_module", "__import__"):
                 yield str(node.args[0].value), node.lineno
 
 

@@ -15,7 +15,7 @@ import pytest
 from command_line import ragwright
 from waiting import wait_until
 
-from ragwright.app.serving import line_problem
+from ragwright.app import line_problem
 from ragwright.core import ConfigError, JobError
 from ragwright.jobs import JobCall, JobRunner, Jobs
 from ragwright.project import ProjectFolder

@@ -1,6 +1,6 @@
-"""The command line: one file per command, loaded when it is called.
+"""The command line: each command is loaded when it is called.
 
-The commands of parts and of installed packages are found by entry points. `ragwright --help` needs
+Commands are found by entry points, ours and those of installed packages. `ragwright --help` needs
 only sentences; a test checks that they are those of the commands.
 """
 
@@ -14,21 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from ..core import Addition, PluginError, addition, find_additions
-
-_BASE = {
-    "init": "Write a new project into a folder.",
-    "ingest": "Read the sources into the index.",
-    "retrieve": "Show the passages that match a query best.",
-    "ask": "Answer a question, with citations.",
-    "measures": "List the measures and what each one needs.",
-    "cache": "Show or clear the stored replies.",
-    "forget": "Delete a document, tenant or person everywhere.",
-    "models": "List the models, with memory and speed.",
-    "doctor": "Show what is configured and what is missing.",
-    "demo": "Build a demo project and ask three questions.",
-}
-"""Commands that belong to no part, and their first sentences."""
+from ..core import Addition, PluginError, addition, find_additions, suggest_name
 
 _GROUPS = {
     "Build": "init ingest retrieve ask audit doctor demo",
@@ -49,10 +35,7 @@ _MEANT = ("--testset", "--run", "--client")
 
 def commands() -> Mapping[str, str]:
     """Every command and its summary, in the order of the help page; those of packages have none."""
-    sentences = {
-        **_BASE,
-        **{name: new.sentence for name, new in find_additions("commands").items()},
-    }
+    sentences = {name: new.sentence for name, new in find_additions("commands").items()}
     ours = [name for names in _GROUPS.values() for name in names.split() if name in sentences]
     return {name: sentences[name] for name in dict.fromkeys((*ours, *sentences))}
 
@@ -88,15 +71,10 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
 
 def _add(app: typer.Typer, name: str) -> bool:
     """Load a command; False if there is none of this name."""
-    if name in _BASE:
-        module = import_module(f"._{name}", __package__)
-        loaded: Any = getattr(module, "group", None) or module.command
-    elif (new := addition("commands", name)) is None:
+    new = addition("commands", name)
+    if new is None:
         return False
-    elif new.package == "ragwright":
-        loaded = new.load()
-    else:
-        loaded = _installed(new)
+    loaded = new.load() if new.package == "ragwright" else _installed(new)
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name)
     else:
@@ -173,3 +151,22 @@ def _without_command(context: typer.Context) -> None:
 
 def _unloaded() -> None:
     """Placeholder for a command that is listed but not called."""
+
+
+def line_problem(words: Sequence[str]) -> str:
+    """Return the fault of a command line (command, flags, values); empty if there is none."""
+    command: Any = typer.main.get_command(command_line(words[:1]))
+    rest = list(words)
+    called = "ragwright"
+    while (commands := getattr(command, "commands", None)) is not None:
+        name = rest.pop(0) if rest else ""
+        if name not in commands:
+            return f"{called} has no command {name!r} ({suggest_name(name, commands)})"
+        command, called = commands[name], f"{called} {name}"
+    if "--help" in rest:
+        return "it only prints its help"
+    try:
+        command.make_context(called, rest)
+    except Exception as error:
+        return str(getattr(error, "format_message", error.__str__)())
+    return ""

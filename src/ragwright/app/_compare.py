@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from typer import Argument, BadParameter, Option
 
+from ..core import ConfigError, count_noun, replace_text
 from ..experiment import (
     BASELINE,
     KnownRun,
@@ -20,8 +22,30 @@ from ..experiment import (
     open_baselines,
     open_results,
 )
-from ..project import Session
+from ..measure import MeasureSetup
+from ..passport import (
+    Passport,
+    PassportOptions,
+    calls_a_model,
+    forecast_passport,
+    free_passport,
+    make_judged_passport,
+    passport_json,
+    read_passport,
+    record_passport,
+)
+from ..project import ProjectFolder, Session, settings_without_file
+from ..promise import (
+    SCORES,
+    Promising,
+    certificate_in_force,
+    repeat_request,
+    suspending_changes,
+    withdraw_promise,
+)
 from ..report import (
+    Report,
+    Reporting,
     answer_changes,
     answer_changes_json,
     answer_changes_text,
@@ -29,14 +53,23 @@ from ..report import (
     baselines_table,
     comparison_json,
     comparison_table,
+    passport_html,
+    passport_table,
+    passport_verdict,
+    promise_json,
+    promise_status_json,
+    promise_status_text,
+    promise_text,
+    report_subject,
     tutorial_json,
     tutorial_table,
     unequal_depths,
 )
 from ..training import TutorialOptions
-from ._console import table
-from ._flags import RUN_HELP, Flags, takes
-from ._show import show_progress
+from ..workbench import Workbench
+from ._console import EXIT_FAILED, Console, table
+from ._flags import RUN_HELP, WORK, Flags, names_of, takes
+from ._show import say_price, show_forecast, show_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +129,7 @@ def show_table(flags: Flags, own: TableFlags) -> None:
 
 
 @takes("cluster project overrides as_json output max_cost seed")
-def command(
+def compare_command(
     flags: Flags,
     options: TableFlags,
     a: str = Argument("", help=f"{RUN_HELP} Without one, the runs are listed."),
@@ -207,3 +240,254 @@ def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:
         rows += [[run.id, run.name, run.started, run.testset] for run in baselines]
         tables.append(table(rows, whole=(0,)))
     return "\n\n".join(tables) or "no runs yet: run `ragwright eval` or `ragwright score`"
+
+
+_SHOWN_SIZE = 15.0
+_PAGE = Path("report.html")
+_SUFFIXES = (".html", ".htm", ".json", ".csv")
+
+
+@takes("project as_json quiet output seed")
+def report_command(
+    flags: Flags,
+    run: str = Argument(
+        "latest",
+        help="A run or a study: latest, a name, the beginning of an id; or a file of a passport.",
+    ),
+    other: str = Argument("", help="A second run to show beside it; an ablation beside its study."),
+    trials: list[str] | None = Option(
+        None, "--trial", metavar="T007", help="Keep the complete rows of this trial; repeatable."
+    ),
+    size: float = Option(_SHOWN_SIZE, min=2.0, help="Maximum size of the file in megabytes."),
+    pictures: Path | None = Option(
+        None, metavar="FOLDER", help="Also write each chart as PNG and SVG."
+    ),
+) -> None:
+    """Write an HTML report on runs or a study.
+
+    The verdict comes first, then every row.
+    """
+    names = [name for name in (run, other) if name]
+    kind = "" if flags.output is None else flags.output.suffix.lower()
+    if kind and kind not in _SUFFIXES:
+        raise ConfigError(
+            f"unknown ending {kind!r}",
+            where=f"-o {flags.output}",
+            hint=f"use {', '.join(_SUFFIXES)}; rows as a table: ragwright score {run} -o rows.xlsx",
+        )
+    console = flags.console
+    if run.endswith(".json") and Path(run).is_file():
+        _of_passport(flags, Path(run))
+        return
+    with flags.open() as bench:
+        options = Reporting(tuple(trials or ()), flags.seed)
+        subject = report_subject(bench.project.folder, bench.project.runs, names, options)
+        report = Report(subject, size)
+        if flags.output is None:
+            flags.note_export("report", pictures or _PAGE)
+        if pictures is not None:
+            count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
+            console.remark(f"{count} pictures written to {pictures}")
+        if flags.as_json or kind == ".json":
+            console.json(report.json())
+        elif kind == ".csv":
+            console.result(report.csv().rstrip("\n"))
+            console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
+        else:
+            _write(console, report, flags.output or _PAGE)
+
+
+def _of_passport(flags: Flags, path: Path) -> None:
+    """Write the page of a stored passport; print its verdict."""
+    passport, output = read_passport(path), flags.output or Path("passport.html")
+    if flags.as_json or output.suffix.lower() == ".json":
+        flags.console.json(passport_json(passport))
+        return
+    if output.suffix.lower() == ".csv":
+        raise ConfigError(
+            "a passport cannot be written as CSV", where=f"-o {output}", hint="use .html or .json"
+        )
+    text = passport_html(passport)
+    flags.console.make_folder_of(output)
+    replace_text(output, text)
+    flags.console.remark(passport_verdict(passport).text)
+    flags.console.remark(f"written to {output} ({len(text.encode()) / 1e6:.1f} MB)")
+
+
+def _write(console: Console, report: Report, path: Path) -> None:
+    """Write the file of a report; print its verdict."""
+    text = report.html()
+    console.make_folder_of(path)
+    replace_text(path, text)
+    console.remark(report.headline.text)
+    left_out = sum(report.packed.left_out.values())
+    if left_out:
+        console.remark(
+            f"{count_noun(left_out, 'row is', 'rows are')} included with their scores only"
+        )
+    console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")
+
+
+_ALONE = ("judge",)
+"""Settings that mean something without a project."""
+
+
+@takes(f"measures {WORK} output repeat")
+def passport_command(
+    flags: Flags,
+    people: str = Argument(
+        metavar="SET",
+        help="People's verdicts: mtrag:PATH, qags:PATH, qrels:PATH, review:SHEET,SHEET, "
+        "module:object:PATH, or a file of rows with --map.",
+    ),
+    judge: str = Option("", metavar="MODEL", help="Chat model that judges, for judged measures."),
+    verdicts: list[str] = Option(
+        [], help="File or run with recorded verdicts on the rows of the set; repeatable."
+    ),
+    columns: list[str] = Option(
+        [],
+        "--map",
+        metavar="COLUMN=ROLE",
+        help="For a file of rows: label.NAME(1..5), verdict.NAME, rater, task, system, id, "
+        "response, retrieved_contexts; repeatable.",
+    ),
+    record: bool = Option(True, help="In a project: keep the passport in passports/, for gates."),
+) -> None:
+    """Show how far a judge agrees with people.
+
+    A free measure or recorded verdicts can take the judge's place.
+    """
+    console = flags.console
+    options = PassportOptions(
+        tuple(columns), flags.measures, tuple(verdicts), flags.resume, flags.seed
+    )
+    folder = ProjectFolder(flags.project)
+    if judge or calls_a_model(options):
+        if not folder.opened:
+            raise ConfigError(
+                "a judge needs a project: its replies are kept there, and none is paid twice",
+                where=str(flags.project.resolve()),
+                hint="run: ragwright init, or name a project with --project FOLDER",
+            )
+        passport = _by_model(flags, people, judge, options)
+    elif flags.dry_run:
+        show_forecast(console, forecast_passport(None, people, options))
+        return
+    else:
+        passport = free_passport(people, options, setup=_free_setup(flags), root=flags.project)
+    if passport is None:
+        return
+    if flags.output is not None and flags.output.suffix.lower() in (".html", ".htm"):
+        console.result(passport_html(passport).rstrip("\n"))
+        console.remark(passport_verdict(passport).text)
+    elif flags.writes_json:
+        console.json(passport_json(passport))
+    else:
+        console.result(passport_table(passport, console.columns()))
+    if record and folder.opened:
+        path = record_passport(flags.project, passport)
+        console.remark(f"stored in {path}: put it under version control; gates read it")
+
+
+def _free_setup(flags: Flags) -> MeasureSetup:
+    """Language and cues of free measures: those of the project, if there is one."""
+    if ProjectFolder(flags.project).opened:
+        with flags.open() as bench:
+            return bench.project.settings.judge
+    return settings_without_file(flags.settings, _ALONE).judge
+
+
+def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -> Passport | None:
+    """Judge within a project: its models, its stored replies, its runs; None for a dry run."""
+    session = flags.session
+    if judge:
+        session = replace(session, overrides=(*session.overrides, f"judge.model={judge}"))
+    with flags.open(session) as bench:
+        if flags.dry_run:
+            show_forecast(flags.console, forecast_passport(bench.project, people, options))
+            return None
+        with show_progress(flags.console, bench):
+            return make_judged_passport(
+                bench.project, people, options, on_forecast=partial(say_price, flags.console)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseActions:
+    """What to do with the promise in force, instead of making one."""
+
+    again: bool = Option(False, "--again", help="Certify the promise in force again.")
+    status: bool = Option(False, "--status", help="Show the promise in force.")
+    withdraw: bool = Option(False, "--withdraw", help="Answer without a promise from now on.")
+
+
+@takes("project as_json quiet output jobs max_cost served dry_run")
+def promise_command(
+    flags: Flags,
+    actions: PromiseActions,
+    testset: str = Option("", "--testset", "-t", help="Test set with a tune and a confirm split."),
+    risk: float = Option(0.05, help="Most of the answered questions that may be wrong, 0 to 1."),
+    confidence: float = Option(0.95, help="Least chance that the certificate is right, 0 to 1."),
+    measure: str = Option(
+        "", help="When an answer is right: TokenF1>=0.5; by default by the gold answers."
+    ),
+    scores: str = Option(
+        ",".join(SCORES), help="Scores to choose from; also judged measures such as Faithfulness."
+    ),
+) -> int:
+    """Certify a limit on the share of wrong answers.
+
+    The limit is proved on held-out questions; answers that may break it are withheld.
+    """
+    with flags.open() as bench:
+        if actions.withdraw:
+            return _withdraw(flags, bench)
+        if actions.status:
+            return _show_status(flags, bench)
+        if actions.again:
+            return _certify(flags, bench, repeat_request(bench.project))
+        if not testset:
+            raise ConfigError(
+                "no test set to certify on",
+                where="ragwright promise",
+                hint="give --testset FILE, or --again, --status or --withdraw",
+            )
+        options = Promising(testset, risk, confidence, measure, names_of(scores))
+        return _certify(flags, bench, options)
+
+
+def _certify(flags: Flags, bench: Workbench, options: Promising) -> int:
+    console = flags.console
+    if flags.dry_run:
+        show_forecast(console, bench.forecast_promise(options, console.remark))
+        return 0
+    with show_progress(console, bench):
+        promised = bench.promise(options, told=console.remark)
+    if promised.again:
+        console.remark("nothing changed since: the stored result is shown, nothing is opened")
+    console.show(lambda: promise_json(promised), lambda: promise_text(promised, console.columns()))
+    return 0 if promised.certificate is not None else EXIT_FAILED
+
+
+def _withdraw(flags: Flags, bench: Workbench) -> int:
+    done = withdraw_promise(bench.project.folder)
+    text = "withdrawn: answers are given without a promise; certificates are kept in promises/"
+    flags.console.show(
+        lambda: {"withdrawn": done}, lambda: text if done else "there is no promise to withdraw"
+    )
+    return 0
+
+
+def _show_status(flags: Flags, bench: Workbench) -> int:
+    """Show the promise in force; exit code 100 if it is suspended."""
+    project = bench.project
+    certificate = certificate_in_force(project.folder)
+    if certificate is None:
+        flags.console.show(lambda: {"certificate": None}, lambda: "there is no promise in force")
+        return 0
+    changes = suspending_changes(project, certificate)
+    flags.console.show(
+        lambda: promise_status_json(certificate, changes),
+        lambda: promise_status_text(certificate, changes),
+    )
+    return EXIT_FAILED if changes else 0

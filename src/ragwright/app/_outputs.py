@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,15 +23,31 @@ from ..drafting import (
     turns_of,
 )
 from ..experiment import Evaluating
+from ..jobs import NoticeSent
+from ..measure import AnytimeMean
+from ..monitoring import (
+    DriftReport,
+    MeasureDrift,
+    MeasureReport,
+    MeasureServedOptions,
+    measure_options,
+)
 from ..testsets import write_rows
 from ..workbench import Workbench
-from ._console import Console, table, visible, width
+from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width
 from ._flags import MEASURING, Flags, takes, tenant_name
-from ._outcome import FewRows, is_trusted, say_price, show_evaluation
-from ._outputs_drift import drift_command, measure_command
-from ._show import cost_text, show_forecast, show_progress, turn_lines
+from ._show import (
+    FewRows,
+    cost_text,
+    is_trusted,
+    say_price,
+    show_evaluation,
+    show_forecast,
+    show_progress,
+    turn_lines,
+)
 
-group = typer.Typer(
+outputs_group = typer.Typer(
     help="Show, export and measure stored texts.\n\nThese are the texts that `draft` wrote and "
     "the answers that were served.",
     no_args_is_help=True,
@@ -97,7 +114,7 @@ class QueryFlags(SampleFlags):
         return self.query(self.kind or kind, self.batch, self.every_scope)
 
 
-@group.command("list")
+@outputs_group.command("list")
 @takes("project as_json")
 def outputs_list(
     flags: Flags,
@@ -123,7 +140,7 @@ def outputs_list(
         _remark_hidden(console, hidden)
 
 
-@group.command("show")
+@outputs_group.command("show")
 @takes("project as_json")
 def outputs_show(
     flags: Flags,
@@ -145,7 +162,7 @@ def outputs_show(
     flags.console.show(lambda: asdict(shown), lambda: "\n".join(lines).rstrip())
 
 
-@group.command("export")
+@outputs_group.command("export")
 @takes("project quiet")
 def outputs_export(
     flags: Flags,
@@ -169,7 +186,7 @@ def outputs_export(
     _remark_hidden(console, hidden)
 
 
-@group.command("feedback")
+@outputs_group.command("feedback")
 @takes("project as_json")
 def outputs_feedback(
     flags: Flags,
@@ -219,7 +236,7 @@ def outputs_feedback(
     )
 
 
-@group.command("evaluate")
+@outputs_group.command("evaluate")
 @takes(f"measures {MEASURING} with_rows")
 def outputs_evaluate(
     flags: Flags,
@@ -262,9 +279,6 @@ def outputs_evaluate(
 
 
 _LABELS = {"accepted", "feedback_score"}
-
-group.command("measure")(measure_command)
-group.command("drift")(drift_command)
 
 
 def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
@@ -346,3 +360,137 @@ def _output_lines(output: Output) -> list[str]:
 
 def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+_MOST_MOVES = 20
+
+
+@takes("project overrides quiet as_json")
+@outputs_group.command("measure")
+def measure_command(
+    flags: Flags,
+    retry_errors: bool = Option(
+        False, "--retry-errors", help="Also score answers again whose scoring failed."
+    ),
+    limit: int | None = Option(None, min=1, help="Maximum number of answers to score."),
+    background: bool = Option(
+        False,
+        "--background",
+        help="Yield to served answers: one request at a time, none while an answer is written.",
+    ),
+) -> int:
+    """Score a share of the served answers.
+
+    `serve.measure` sets the share; `serve` does this by itself.
+    """
+    console = flags.console
+    if background and hasattr(os, "nice"):
+        os.nice(10)
+    with flags.open(replace(flags.session, background=background)) as bench:
+        with show_progress(console, bench):
+            done = bench.measure_served(MeasureServedOptions(retry_errors, limit))
+        sent = bench.send_alerts()
+        budget = measure_options(bench.project.settings).daily_budget
+    notices = {"daily_budget": budget, "notices": [asdict(notice) for notice in sent]}
+    console.show(
+        lambda: {**asdict(done), **notices}, lambda: "\n".join(_done_lines(done, budget, sent))
+    )
+    return EXIT_ERROR if done.stopped and done.reason and not done.scored else 0
+
+
+def _done_lines(
+    done: MeasureReport, budget: float | None, sent: tuple[NoticeSent, ...]
+) -> list[str]:
+    if done.busy:
+        return ["another process measures served answers at the moment"]
+    limit = "" if budget is None else f" of {budget:g}"
+    lines = [
+        f"{count_noun(done.drawn, 'answer')} drawn; {count_noun(done.scored, 'score')}, "
+        f"{done.unscored} without a value, "
+        f"{done.failed} failed; {count_noun(done.waiting, 'answer waits', 'answers wait')}",
+        f"cost {done.cost:.6f}; today {done.spent_today:.6f}{limit}",
+    ]
+    if done.stopped:
+        lines.append(f"stopped: {done.stopped}")
+    elif done.reason:
+        lines.append(f"last error: {done.reason}")
+    return lines + [f"notice to {n.address}: {'sent' if n.sent else n.reason}" for n in sent]
+
+
+@takes("project overrides as_json")
+@outputs_group.command("drift")
+def drift_command(
+    flags: Flags,
+    scope: str | None = Option(
+        None,
+        help="Only outputs of this tenant; by default those without a tenant.",
+        callback=tenant_name,
+    ),
+    every_scope: bool = Option(
+        False, "--every-scope", help="Outputs of all tenants, and those without one."
+    ),
+) -> int:
+    """Show how scores of served answers moved.
+
+    Exit code: 0 not worse, 100 worse, 101 not trustworthy.
+    """
+    if scope and every_scope:
+        raise ConfigError("--every-scope covers more than one tenant", where="--scope")
+    with flags.open() as bench:
+        report = bench.drift(None if every_scope else scope or "")
+        share = measure_options(bench.project.settings).share
+    console = flags.console
+    console.show(lambda: _document(report), lambda: "\n".join(_lines(report)))
+    if not share and not flags.as_json:
+        console.remark("serve.measure.share is 0: no served answer is measured now")
+    if not report.trusted:
+        return EXIT_UNTRUSTED
+    return EXIT_FAILED if report.worse else 0
+
+
+def _document(report: DriftReport) -> dict[str, Any]:
+    state = "worse" if report.worse else "passed"
+    measures = [
+        {"text": str(drift), "change": drift.change, "coverage": drift.coverage, **asdict(drift)}
+        for drift in report.measures
+    ]
+    return {
+        "state": state if report.trusted else "untrusted",
+        **asdict(report),
+        "measures": measures,
+    }
+
+
+def _lines(report: DriftReport) -> list[str]:
+    lines = [str(drift) for drift in report.measures]
+    rows = [["measure", "reference", "interval", "newest", "interval", "n", "coverage"]]
+    rows += [_row(drift) for drift in report.measures]
+    lines += ["", table(rows, right=(1, 3, 5, 6))]
+    for drift in report.measures:
+        if silent := drift.states.get("abstained", 0):
+            lines.append(
+                f"{drift.measure}: {count_noun(silent, 'answer')} abstained, outside n and coverage"
+            )
+    moves = list(dict.fromkeys(move for drift in report.measures for move in drift.moves))
+    if moves:
+        shown = sorted(moves, key=lambda move: move.day)[-_MOST_MOVES:]
+        rows = [["day", "changed", "before", "after"]]
+        lines += ["", table(rows + [[m.day, m.part, m.before, m.after] for m in shown])]
+        if len(moves) > len(shown):
+            lines.append(f"the newest {len(shown)} of {len(moves)} changes; --json has all")
+    if not report.trusted:
+        lines += ["", "not trustworthy: too few of the drawn answers have a score"]
+    return [*lines, *(f"note: {note}" for note in report.notes)]
+
+
+def _row(drift: MeasureDrift) -> list[str]:
+    coverage = "" if drift.coverage is None else f"{drift.coverage:.1%}"
+    sides = (*_watched(drift.reference), *_watched(drift.current))
+    return [drift.measure, *sides, str(drift.current.n), coverage]
+
+
+def _watched(watched: AnytimeMean) -> tuple[str, str]:
+    if watched.mean is None or watched.low is None or watched.high is None:
+        return "", ""
+    interval = f"{watched.low:.4f} .. {watched.high:.4f}"
+    return f"{watched.mean:.4f}", "moved within it" if watched.moved else interval

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from ..core import count_noun
-from ..drafting import RefreshOptions
+from ..core import Hit, count_noun
+from ..drafting import DraftBatch, Drafting, DraftRequest, RecordsReport, RefreshOptions
 from ..project import IngestProgress
-from ..records import RefreshProgress, TableName
-from ._console import EXIT_ERROR, ProgressStep
-from ._flags import Flags, takes
-from ._show import ingest_step
-from ._show_check import check_text
-from ._show_tables import history_text, refresh_step, refresh_text, rows_text
+from ..records import CheckReport, Manifest, PatternFacts, RefreshProgress, TableName
+from ..report import batch_json
+from ._console import EXIT_ERROR, ProgressStep, table, width
+from ._flags import Flags, takes, tenant_name
+from ._show import cost_text, ingest_step, show_forecast, show_progress, turn_lines
 
-group = typer.Typer(
+records_group = typer.Typer(
     help="Turn rows into tables and documents.\n\nThe tables are bronze, silver and gold.",
     no_args_is_help=True,
 )
@@ -50,7 +52,7 @@ class SourceFlags:
         )
 
 
-@group.command("refresh")
+@records_group.command("refresh")
 @takes("project overrides as_json quiet output jobs max_cost served dry_run")
 def refresh(
     flags: Flags,
@@ -91,7 +93,7 @@ def refresh(
     return EXIT_ERROR if failed else 0
 
 
-@group.command("check")
+@records_group.command("check")
 @takes("project overrides seed as_json quiet output")
 def check(
     flags: Flags,
@@ -110,7 +112,7 @@ def check(
     return EXIT_ERROR if report.faults else 0
 
 
-@group.command("show")
+@records_group.command("show")
 @takes("project as_json")
 def show(
     flags: Flags,
@@ -125,7 +127,7 @@ def show(
     flags.console.show(lambda: {"table": table, "rows": rows}, lambda: rows_text(rows))
 
 
-@group.command("history")
+@records_group.command("history")
 @takes("project as_json")
 def history(flags: Flags) -> None:
     """List the versions of the tables that are kept."""
@@ -138,7 +140,7 @@ def history(flags: Flags) -> None:
     )
 
 
-@group.command("export")
+@records_group.command("export")
 @takes("project as_json quiet")
 def export(
     flags: Flags,
@@ -158,3 +160,396 @@ def export(
         console.json({"table": table, "file": str(output), "rows": count})
     else:
         console.remark(f"{count_noun(count, 'row')} written to {output}")
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFlags:
+    """The options of `draft` alone."""
+
+    client: str | None = Option(None, help="Client who sends the texts.")
+    ask: str | None = Option(None, help="What the client asks for.")
+    topics: list[str] | None = Option(None, "--topic", help="Topic of the texts; repeatable.")
+    tones: list[str] | None = Option(None, "--tone", help="Tone of the texts; repeatable.")
+    length: str = Option("short", help="Group of lengths: short, medium, long.")
+    count: int = Option(5, "-n", "--count", min=1, help="Number of texts from each model.")
+    bio: bool = Option(False, "--bio", help="Show models the client's biography.")
+    headlines: list[str] | None = Option(
+        None, "--headline", help="News that a text may refer to; repeatable."
+    )
+    models: list[str] | None = Option(
+        None, "--model", "-m", help="Model that writes the texts; repeatable."
+    )
+    examples: int | None = Option(None, min=1, help="Number of examples in a prompt.")
+    pool: int | None = Option(None, min=1, help="Number of records from which examples are taken.")
+    scope: str | None = Option(
+        None, help="Tenant whose replies and outputs these are.", callback=tenant_name
+    )
+    show_prompt: bool = Option(
+        False, "--show-prompt", help="Show the prompts without calling a model."
+    )
+    save: bool = Option(True, help="Keep prompts and texts as outputs.")
+
+    @property
+    def request(self) -> DraftRequest:
+        """The request for texts.
+
+        Raises:
+            BadParameter: A name is empty: a variable of a script that is not set, perhaps.
+        """
+        values = {
+            "--client": [self.client],
+            "--ask": [self.ask],
+            "--topic": self.topics or (),
+            "--tone": self.tones or (),
+            "--headline": self.headlines or (),
+        }
+        for flag, texts in values.items():
+            if any(text is not None and not text.strip() for text in texts):
+                raise BadParameter("it is empty; leave it out to allow any", param_hint=flag)
+        return DraftRequest(
+            self.client or "",
+            self.ask or "",
+            tuple(self.topics or ()),
+            tuple(self.tones or ()),
+            self.length,
+            self.count,
+            tuple(self.headlines or ()),
+            self.bio,
+        )
+
+
+@takes("project overrides filters served as_json quiet output no_cache jobs max_cost seed dry_run")
+def draft_command(flags: Flags, own: DraftFlags) -> int:
+    """Write texts from records in a client's style.
+
+    Lengths are checked, and near copies are marked.
+    """
+    console = flags.console
+    options = Drafting(
+        tuple(own.models or ()),
+        own.show_prompt,
+        save=own.save,
+        scope=own.scope or "",
+        examples=own.examples,
+        pool=own.pool,
+    )
+    with flags.open() as bench:
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_draft(own.request, options))
+            return 0
+        with show_progress(console, bench):
+            batch = bench.draft(own.request, options)
+    console.show(
+        lambda: batch_json(batch),
+        lambda: prompts_text(batch) if own.show_prompt else batch_text(batch),
+    )
+    return 0 if batch.texts or own.show_prompt else EXIT_ERROR
+
+
+def batch_text(batch: DraftBatch) -> str:
+    """A batch as text: texts by model with their marks, hits, cost."""
+    blocks = []
+    for model in batch.models:
+        lines = [f"[{model}]"]
+        for number, text in enumerate(batch.texts, 1):
+            if text.model != model:
+                continue
+            marks = f"   <- {'; '.join(text.marks)}" if text.marks else ""
+            lines.append(f"{number}. ({text.characters} characters){marks}")
+            lines.append(textwrap.indent(text.text, "   "))
+        if len(lines) == 1:
+            lines.append("no texts")
+        blocks.append("\n".join(lines))
+    blocks += [
+        _examples_text(batch.hits),
+        *(f"note: {note}" for note in batch.notes),
+        _ending(batch),
+    ]
+    return "\n\n".join(blocks)
+
+
+def prompts_text(batch: DraftBatch) -> str:
+    """The prompts exactly as they would be sent."""
+    blocks = []
+    for number, prompt in enumerate(batch.prompts, 1):
+        who = prompt.model or "no model configured"
+        head = f"--- prompt {number} of {len(batch.prompts)}: {who}, {prompt.format}"
+        if prompt.text:
+            blocks.append(f"{head}\n{prompt.text}")
+        else:
+            blocks.append("\n".join([head, *turn_lines(prompt.messages)]))
+    blocks += [_examples_text(batch.hits), *(f"note: {note}" for note in batch.notes)]
+    return "\n\n".join(blocks)
+
+
+def _examples_text(hits: Sequence[Hit]) -> str:
+    """Number of records by the filters they meet."""
+    rungs: dict[str, int] = {}
+    for hit in hits:
+        if hit.rung is not None:
+            met = ", ".join(map(str, hit.rung.met)) or "no filter"
+            rung = f"{hit.rung.weight:g}: {met}"
+            rungs[rung] = rungs.get(rung, 0) + 1
+    lines = [
+        f"examples from {count_noun(len(hits), 'record')}, by the total weight of the filters "
+        "they meet:"
+    ]
+    lines += [f"  {count:3d} x {rung}" for rung, count in rungs.items()]
+    short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
+    return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)
+
+
+def _ending(batch: DraftBatch) -> str:
+    stored = "not stored" if batch.number is None else f"batch {batch.number}"
+    usage = batch.usage
+    known = ", from stored replies" if batch.cached else ""
+    return (
+        f"{stored}: {count_noun(len(batch.texts), 'text')}, {count_noun(usage.calls, 'call')}, "
+        f"{usage.prompt_tokens} prompt tokens, {usage.completion_tokens} completion tokens, "
+        f"{cost_text(usage)}{known}"
+    )
+
+
+_PATTERN = 44
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters of terminals, which texts of a source may contain."""
+
+
+def check_text(report: CheckReport) -> str:
+    """A check as text."""
+    blocks = [_head(report), *_faults(report)]
+    if report.rows:
+        blocks += [
+            *_patterns(report),
+            *_rules(report),
+            *_left_out(report),
+            *_records(report),
+            *_examples(report),
+        ]
+    return _CONTROLS.sub(_escaped, "\n\n".join(blocks))
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return control[0].encode("unicode_escape").decode("ascii")
+
+
+def _head(report: CheckReport) -> str:
+    count = len(report.faults)
+    verdict = count_noun(count, "fault") if count else "no faults"
+    if report.notes:
+        verdict += f", {count_noun(len(report.notes), 'note')}"
+    if not report.source:
+        return verdict
+    if not report.scanned:
+        return f"{verdict}; {report.source} gave no rows"
+    if report.stopped:
+        return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
+    read = count_noun(report.scanned, "row") + ("" if report.whole else ", there are more")
+    usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
+    tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
+    return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
+
+
+def _faults(report: CheckReport) -> Iterator[str]:
+    kinds = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
+    for kind, fault in kinds:
+        lines = [f"{kind}: {fault.what}"]
+        if fault.where:
+            lines.append(f"  where: {fault.where}")
+        if fault.hint:
+            lines.append(f"  do: {fault.hint}")
+        yield "\n".join(lines)
+
+
+def _patterns(report: CheckReport) -> Iterator[str]:
+    for use, title in (("cleaning", "step"), ("tag", "tag")):
+        shown = [pattern for pattern in report.patterns if pattern.use == use]
+        if not shown:
+            continue
+        body = [
+            [
+                pattern.name,
+                _cut(pattern.pattern.replace("\n", "\\n"), _PATTERN),
+                f"{pattern.rows:,}",
+                _share(pattern.rows, report.rows),
+                _remark(pattern),
+            ]
+            for pattern in shown
+        ]
+        yield table([[title, "pattern", "rows", "share", "remark"], *body], right=(2, 3))
+
+
+def _remark(pattern: PatternFacts) -> str:
+    if pattern.rows:
+        return ""
+    return f"never matches ({pattern.where})" if pattern.where else "changes nothing"
+
+
+def _rules(report: CheckReport) -> Iterator[str]:
+    if not report.rules:
+        return
+    body = [
+        [
+            rule.kind,
+            rule.name,
+            f"{rule.rows:,}",
+            "" if rule.rows else f"never {_acts(rule.kind)} ({rule.where})",
+        ]
+        for rule in report.rules
+    ]
+    yield table([["rule", "sets / name", "rows", "remark"], *body], right=(2,))
+
+
+def _acts(kind: str) -> str:
+    return "hits" if kind == "contradiction" else "sets anything"
+
+
+def _left_out(report: CheckReport) -> Iterator[str]:
+    rows = [[f"{name} is empty", f"{count:,}", ""] for name, count in report.lacking.items()]
+    rows += [
+        [why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60)]
+        for why, count in report.left_out.items()
+    ]
+    if rows:
+        yield table([["left out because", "rows", "such as"], *rows], right=(1,))
+
+
+def _records(report: CheckReport) -> Iterator[str]:
+    gold = report.gold
+    of = count_noun(report.rows, "row")
+    lines = [f"records: {gold:,} of {of}", f"length: {_shares(report.lengths)}"]
+    others = {name: count for name, count in report.fields.items() if name != "length"}
+    lines.append(f"with a value: {_shares(others, gold)}")
+    if report.unknown_clients:
+        names = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
+        lines.append(f"clients that rollups.yaml does not list: {names}")
+    if report.unused_fields:
+        lines.append(f"not used by the text format: {', '.join(report.unused_fields)}")
+    if report.empty_variables:
+        names = ", ".join(report.empty_variables)
+        lines.append(f"variables of the text format that no record has: {names}")
+    wrap = {"width": width(), "subsequent_indent": "  "}
+    yield "\n".join(textwrap.fill(line, **wrap) for line in lines)  # type: ignore[arg-type]
+
+
+def _examples(report: CheckReport) -> Iterator[str]:
+    for example in report.examples:
+        tags = ", ".join(example.tags) or "none"
+        lines = [
+            f"row {_cut(example.key, 40)}, changed by {', '.join(example.steps)}",
+            _indented("before", repr(example.before)),
+            _indented("after ", repr(example.after)),
+            f"  tags    {tags}",
+        ]
+        yield "\n".join(lines)
+    for document in report.assembled:
+        yield f"assembled:\n{textwrap.indent(_cut(document, 400), '  | ')}"
+
+
+def _indented(name: str, text: str) -> str:
+    return textwrap.fill(
+        _cut(text, 400), width(), initial_indent=f"  {name}  ", subsequent_indent=" " * 10
+    )
+
+
+def _shares(counts: Mapping[str, int], of: int | None = None) -> str:
+    total = sum(counts.values()) if of is None else of
+    return ", ".join(f"{name} {count:,} ({_share(count, total)})" for name, count in counts.items())
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.1%}" if of else "-"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_CELL = 100
+"""Longest cell of a row that is shown."""
+
+
+def refresh_step(progress: RefreshProgress) -> ProgressStep | str:
+    """Progress of a stage of a refresh, by its rows."""
+    if not progress.done and not progress.total:
+        return progress.stage
+    return ProgressStep(
+        progress.done,
+        progress.total or None,
+        "rows",
+        before=f"{progress.stage}: ",
+    )
+
+
+def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:
+    """The result of a refresh as text."""
+    done = report.tables
+    head = ["table", "inserted", "updated", "unchanged", "removed"]
+    body = [
+        [
+            name,
+            f"{c.inserted:,}",
+            f"{c.updated:,}",
+            f"{c.unchanged:,}",
+            _removed(done.removed, name),
+        ]
+        for name, c in done.counts.items()
+    ]
+    lines = [table([head, *body], right=(1, 2, 3, 4))]
+    if done.left_out:
+        why = ", ".join(f"{reason} {count:,}" for reason, count in done.left_out.items())
+        lines.append(f"left out: {why}   (ragwright records show left_out)")
+    if report.index is not None:
+        index = report.index
+        lines.append(
+            f"index: {index.embedded:,} embedded, {index.written:,} written, "
+            f"{index.unchanged:,} unchanged, {index.removed:,} removed"
+        )
+        lines += [f"failed: {f.source}: {f.error.what}" for f in index.failures]
+    lines += [f"note: {note}" for note in done.notes]
+    if dry_run:
+        lines.append("dry run: nothing was stored")
+    else:
+        lines.append(f"version {done.version} in {folder}, {seconds:.1f} s")
+    return "\n".join(lines)
+
+
+def _removed(removed: Mapping[str, int], name: str) -> str:
+    return f"{removed[name]:,}" if name in removed else ""
+
+
+def history_text(versions: Sequence[Manifest]) -> str:
+    """Versions of the tables, the newest last."""
+    if not versions:
+        return "no versions yet: ragwright records refresh"
+    names = list(versions[-1].rows)
+    body = [
+        [str(v.version), _moment(v.created), *(f"{v.rows.get(n, 0):,}" for n in names), v.note]
+        for v in versions
+    ]
+    right = (0, *range(2, 2 + len(names)))
+    return table([["version", "created", *names, "note"], *body], right=right)
+
+
+def _moment(iso: str) -> str:
+    """A time in UTC to the second, as text."""
+    return iso[:19].replace("T", " ")
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows below each other, one line per column; long texts are cut."""
+    if not rows:
+        return "no such rows"
+    width = max(len(name) for row in rows for name in row)
+    blocks = [
+        "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in row.items()) for row in rows
+    ]
+    return "\n\n".join(blocks)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= _CELL else f"{shown[: _CELL - 1]}…"

@@ -3,7 +3,6 @@
 from ._check import CheckOptions, check_records, open_source
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._engine import StepWork
-from ._options import RecordsOptions
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
 from ._seams import (
     HASH,
@@ -18,6 +17,7 @@ from ._seams import (
     UpsertCounts,
 )
 from ._spec import (
+    RecordsOptions,
     RecordsSpec,
     find_unused_format_faults,
     load_draft_spec,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, RagwrightError, count_noun, hide_secret, holds_secret, require
+from ..core import ConfigError, RagwrightError, count_noun, hide_secret, holds_secret
 from . import checking, declared, sources, stages
 from ._seams import (
     DUPLICATE,
@@ -25,6 +25,8 @@ from ._seams import (
     TEXT_HASH,
     ArrowTable,
     RowSource,
+    compute,
+    pa,
 )
 from ._spec import (
     RecordsSpec,
@@ -182,7 +184,6 @@ class _Trial:
     # -- cleaning and tags -----------------------------------------------------------------
 
     def _silver(self, batch: ArrowTable, examples: int) -> None:
-        pa = require("pyarrow", "records", "checking records")
         spec = self._spec
         step = stages.SilverStep(spec.cleaning, declared.Tags(), spec.source.text)
         steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
@@ -198,7 +199,6 @@ class _Trial:
 
     def _passed(self, rows: ArrowTable) -> ArrowTable:
         """Rows that are kept; the others are counted by reason."""
-        compute = require("pyarrow.compute", "records", "checking records")
         refused = compute.is_valid(rows.column(REASON))
         out = rows.filter(refused)
         for key, why in zip(
@@ -214,7 +214,6 @@ class _Trial:
     # -- rules, rollups, format ------------------------------------------------------------
 
     def _gold(self, silver: ArrowTable, tags: declared.Tags, carried: Mask) -> None:
-        pa = require("pyarrow", "records", "checking records")
         spec = self._spec
         rules = checking.usable_rules(spec.rules, tags, self._columns)
         rollups = spec.rollups

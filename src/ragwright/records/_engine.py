@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from ..core import require
 from ..engines import Work
 from . import tables
-from ._seams import HASH, KEY, REASON, ArrowTable, Step, StepTask, TaskResult
+from ._seams import HASH, KEY, REASON, ArrowTable, Step, StepTask, TaskResult, compute, pa, parquet
 
 
 def run_task(step: Step, task: StepTask) -> TaskResult:
     """Read the rows of a task, call the step, write the rows that differ from the known ones."""
-    pa = require("pyarrow", "records", "reading records")
-    compute = require("pyarrow.compute", "records", "reading records")
-    parquet = require("pyarrow.parquet", "records", "reading records")
     batch = parquet.read_table(task.source, use_threads=False)
     if task.live is not None:
         batch = batch.filter(pa.array(task.live))
@@ -33,7 +29,6 @@ def run_task(step: Step, task: StepTask) -> TaskResult:
 
 def _held(results: ArrowTable, known: ArrowTable) -> ArrowTable:
     """Rows that the target already has, by key and hash."""
-    compute = require("pyarrow.compute", "records", "reading records")
     keys, hashes = known.column(KEY).combine_chunks(), known.column(HASH).combine_chunks()
     place = compute.index_in(results.column(KEY).cast(keys.type), value_set=keys)
     same = compute.equal(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import count_noun, hide_secret, require, value_hash
+from ..core import count_noun, hide_secret, value_hash
 from ..engines import Engine
 from . import stages
 from ._engine import StepWork
@@ -32,6 +32,8 @@ from ._seams import (
     TableName,
     TaskResult,
     UpsertCounts,
+    compute,
+    pa,
 )
 from ._spec import RecordsSpec
 from .tables import (
@@ -230,7 +232,6 @@ class _Refresh:
 
     def _write_bronze(self, waiting: list[ArrowTable], *, whole: bool) -> list[ArrowTable]:
         """Write full parts (``whole``: the rest too); other rows wait."""
-        pa = require("pyarrow", "records", "reading records")
         if not waiting:
             return []
         joined = pa.concat_tables(waiting, promote_options="permissive")
@@ -349,7 +350,6 @@ class _Refresh:
             self._progress.done += outcome.facts.num_rows
 
     def _take(self, table: TableName, outcome: TaskResult) -> None:
-        compute = require("pyarrow.compute", "records", "reading records")
         if outcome.target is not None:
             self._count(table, self._writing.adopt(table, outcome.target))
         facts = outcome.facts
@@ -374,7 +374,6 @@ class _Refresh:
 
     def _leave_out(self, refused: ArrowTable, stage: str) -> None:
         """Record rows that are left out, with ``left_out`` as the reason."""
-        pa = require("pyarrow", "records", "reading records")
         if not refused.num_rows:
             return
         reasons = refused.column(REASON).to_pylist()
@@ -474,4 +473,4 @@ def _within(live: Mask, wanted: Mask) -> Mask:
 
 
 def _mask(rows: Mask) -> ArrowTable:
-    return require("pyarrow", "records", "reading records").array(rows)
+    return pa.array(rows)

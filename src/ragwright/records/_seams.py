@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from ..core import require
+from ..core import RecordsError, require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,6 @@ class TaskResult:
 
 
 def _stream(table: ArrowTable) -> bytes:
-    ipc = require("pyarrow.ipc", "records", "reading records")
     sink = io.BytesIO()
     options = ipc.IpcWriteOptions(compression="lz4")
     with ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -162,7 +161,6 @@ def _stream(table: ArrowTable) -> bytes:
 
 
 def _table(stream: bytes) -> ArrowTable:
-    ipc = require("pyarrow.ipc", "records", "reading records")
     return ipc.open_stream(stream).read_all()
 
 
@@ -228,3 +226,62 @@ class RowSource(ABC):
             RecordsError: The source is missing, or of another kind; with place and reason.
             DatabaseError: The database fails, also half-way.
         """
+
+
+def join_chunks(column: ArrowTable) -> ArrowTable:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
+    return combined
+
+
+def cast_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
+    """A column as one array of large strings.
+
+    Args:
+        column: Of texts, numbers, dates or bytes that are UTF-8.
+        name: What it is called, for messages.
+        place: Where it is named, for messages.
+
+    Raises:
+        RecordsError: It holds lists, records, or bytes that are not text.
+    """
+    try:
+        return compute.cast(join_chunks(column), pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise RecordsError(
+            f"the column {name!r} is not text but {column.type}",
+            where=place,
+            hint="use another column, or convert it to text in the source",
+        ) from error
+
+
+class LateModule:
+    """A module that is imported when one of its names is first used.
+
+    That use raises MissingExtraError if the package is not installed.
+    """
+
+    def __init__(self, name: str, purpose: str = "reading records") -> None:
+        self._name = name
+        self._purpose = purpose
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(require(self._name, "records", self._purpose), attribute)
+
+
+pa: Any = LateModule("pyarrow")
+compute: Any = LateModule("pyarrow.compute")
+csv_files: Any = LateModule("pyarrow.csv")
+ipc: Any = LateModule("pyarrow.ipc")
+json_files: Any = LateModule("pyarrow.json")
+parquet: Any = LateModule("pyarrow.parquet")
+deltalake: Any = LateModule("deltalake", "tables of records")
+delta_errors: Any = LateModule("deltalake.exceptions", "tables of records")
+transaction: Any = LateModule("deltalake.transaction", "tables of records")
+daft: Any = LateModule("daft", "cleaning and tagging records")
+daft_batches: Any = LateModule("daft.recordbatch", "cleaning and tagging records")
+daft_functions: Any = LateModule("daft.functions", "cleaning and tagging records")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ..core import RagwrightError, RecordsError, suggest_name
+from ..core import RagwrightError, RecordsError, option, suggest_name
+from ..engines import EngineOptions
 from . import declared
 from ._seams import FIELDS, TEXT
 
@@ -262,3 +263,14 @@ def load_shipped_format() -> declared.TextFormat:
     faults: list[RagwrightError] = []
     values = declared.read_declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
     return declared.read_text_format(values, _SHIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsOptions(EngineOptions):
+    """Settings of the tables of records; their content is declared in the folder."""
+
+    folder: str = option("records", "Folder with source.yaml, cleaning.yaml, tags.yaml, …")
+    format: str = option("message", "Text format of the documents.", when="index")
+    part_rows: int = option(16_384, "Rows of one Parquet file, and of one batch.", ge=16)
+    keep_versions: int = option(20, "Number of table versions that are kept.", ge=1)
+    wait: float = option(600.0, "Seconds to wait for another refresh to end.", ge=0)

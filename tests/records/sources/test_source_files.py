@@ -98,7 +98,7 @@ def test_a_field_of_several_kinds_holds_their_texts(
 def test_kinds_that_meet_late_make_one_type_for_all_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragwright.records.sources._text.BLOCK", 64)
+    monkeypatch.setattr("ragwright.records.sources._batches.BLOCK", 64)
     lines = [json.dumps({"id": at, "x": at, "text": "t" * 9}) for at in range(50)]
     lines[40] = '{"id": 40, "x": "forty", "y": 1}'
     source = written(tmp_path, "a.jsonl", "\n".join(lines))

@@ -1,16 +1,21 @@
 """`records check`: tests of rows, patterns and rules, and the report."""
 
-from ._patterns import TriedPatterns, try_steps, try_tags
-from ._report import CheckReport, ExampleRow, Fault, PatternFacts
-from ._rows import Sample, find_empty, sample_rows
-from ._rules import (
+from ._report import (
+    CheckReport,
+    ExampleRow,
+    Fault,
+    PatternFacts,
+    TriedPatterns,
     contradiction_facts,
     is_about_rule,
     is_mark,
     mark_rules,
     refinement_facts,
+    try_steps,
+    try_tags,
     usable_rules,
 )
+from ._rows import Sample, find_empty, sample_rows
 
 __all__ = [
     "CheckReport",

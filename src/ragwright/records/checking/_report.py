@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Literal, TypeAlias, TypeVar
 
-from ...core import RagwrightError
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import ConfigError, PatternError, RagwrightError, RecordsError, count_noun, read_yaml
+from .._patterns import Replace
+from .._seams import KEY, TEXT, ArrowTable, compute, pa
+from ..declared import Cleaning, CleaningStep, MaxRepeat, Refinement, Rules, Tags
+from ..stages import clean_texts, find_tags, limit_repeats
 
 PatternUse: TypeAlias = Literal["cleaning", "tag"]
 
@@ -126,3 +135,199 @@ class CheckReport:
     def as_dict(self) -> dict[str, object]:
         """The document that ``ragwright records check --json`` prints."""
         return asdict(self)
+
+
+_FIRED = "refinement "
+"""Marker fields for one check that show where a refinement applies."""
+
+
+def usable_rules(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
+    """The rules without those whose tags or columns are faulty."""
+    known = set(tags.names)
+    against = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
+    refine = tuple(
+        rule
+        for rule in rules.refinements
+        if all(c.pattern is None or c.field in (TEXT, *columns) for c in rule.conditions)
+    )
+    return replace(rules, contradictions=against, refinements=refine)
+
+
+def mark_rules(rules: Rules) -> Rules:
+    """The rules, each also setting a marker field that shows where it applies."""
+    marked = [
+        replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
+        for at, rule in enumerate(rules.refinements)
+    ]
+    return replace(rules, refinements=tuple(marked))
+
+
+def is_mark(name: str) -> bool:
+    """True if :func:`mark_rules` sets the field."""
+    return name.startswith(_FIRED)
+
+
+def refinement_facts(rules: Rules, records: ArrowTable) -> list[RuleFacts]:
+    """Rows for which each rule sets a field that no rule before it has set."""
+    before: dict[str, NDArray[np.bool_]] = {}
+    facts = []
+    for rule in rules.refinements:
+        *values, (mark, _) = rule.values
+        holds = np.asarray(compute.is_valid(records.column(mark)), np.bool_)
+        acts = np.zeros(len(holds), np.bool_)
+        for name, _ in values:
+            done = before.get(name, np.zeros(len(holds), np.bool_))
+            acts |= holds & ~done
+            before[name] = done | holds
+        settings = ", ".join(f"{name} = {', '.join(texts)}" for name, texts in values)
+        facts.append(RuleFacts("refinement", settings, rule.place, int(acts.sum())))
+    return facts
+
+
+def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> list[RuleFacts]:
+    """Rows that each contradiction applies to, and where it is declared."""
+    shown = f"{folder.name}/rules.yaml"
+    try:
+        placed = read_yaml(folder / "rules.yaml", shown)
+        items = placed.value["contradictions"] or []
+        places = {
+            item.get("name"): placed.where("contradictions", str(at))
+            for at, item in enumerate(items)
+            if isinstance(item, dict)
+        }
+    except (ConfigError, KeyError, TypeError):
+        places = {}
+    return [
+        RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
+        for rule, count in zip(rules.contradictions, counts, strict=True)
+    ]
+
+
+def is_about_rule(rule: Refinement, where: str | None) -> bool:
+    """True if an error is about a place in this rule."""
+    places = {c.place for c in rule.conditions}
+    places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
+    return where is not None and any(place and place in where for place in places)
+
+
+W = TypeVar("W")
+
+_NUMBER = 20
+"""Digits of a number that are shown before those that change."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPatterns(Generic[W]):
+    """Result of testing patterns.
+
+    Attributes:
+        working: The declarations without those that fail.
+        facts: One for each that works.
+        acted: Mask of the rows that each matches or changes; bool, shape (rows, facts).
+        notes: Notes for the user.
+    """
+
+    working: W
+    facts: tuple[PatternFacts, ...]
+    acted: NDArray[np.bool_]
+    notes: tuple[Fault, ...] = ()
+
+
+def try_steps(
+    cleaning: Cleaning, batch: ArrowTable, text: str, faults: list[Fault]
+) -> TriedPatterns[Cleaning]:
+    """Test every step of a cleaning on the result of the steps before it."""
+    column = batch.column(text).combine_chunks()
+    whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    texts = compute.cast(whole, pa.large_string())
+    keys = batch.column(KEY)
+    working, facts, acted, notes = [], [], [], []
+    for step in cleaning.steps:
+        try:
+            after = clean_texts(texts, keys, replace(cleaning, steps=(step,)))
+        except PatternError as error:
+            faults.append(Fault.of(error))
+            continue
+        changed = compute.fill_null(compute.not_equal(texts, after), False)
+        working.append(step)
+        acted.append(np.asarray(changed, np.bool_))
+        facts.append(_step_facts(step, int(acted[-1].sum())))
+        notes.append(_lost_digits(step, keys, texts))
+        texts = after
+    return TriedPatterns(
+        replace(cleaning, steps=tuple(working)),
+        tuple(facts),
+        _side_by_side(acted, len(texts)),
+        tuple(note for note in notes if note is not None),
+    )
+
+
+def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns[Tags]:
+    """Test every tag on clean texts."""
+    working, facts, acted = [], [], []
+    for tag in tags.tags:
+        if tag.column and tag.column not in rows.column_names:
+            continue  # a fault already
+        try:
+            carried = np.asarray(find_tags([tag], rows, tags.pattern_seconds)[:, 0], np.bool_)
+        except (PatternError, RecordsError) as error:
+            faults.append(Fault.of(error))
+            continue
+        working.append(tag)
+        acted.append(carried)
+        pattern, count = tag.pattern, int(carried.sum())
+        facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count))
+    working_tags = replace(tags, tags=tuple(working))
+    return TriedPatterns(working_tags, tuple(facts), _side_by_side(acted, rows.num_rows))
+
+
+def _step_facts(step: CleaningStep, rows: int) -> PatternFacts:
+    if isinstance(step, Replace):
+        pattern = step.pattern
+        return PatternFacts("cleaning", step.list_name, pattern.find, pattern.where, rows)
+    name, shown, where = (
+        ("max_repeat", f"max_repeat: {step.times}", step.where)
+        if isinstance(step, MaxRepeat)
+        else (step.name, step.name, "")
+    )
+    if isinstance(step, MaxRepeat) and not step.digits:
+        shown += " except digits"
+    return PatternFacts("cleaning", name, shown, where, rows)
+
+
+def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fault | None:
+    """Numbers that ``max_repeat`` made others of, with the first row of them."""
+    if not isinstance(step, MaxRepeat) or not step.digits:
+        return None
+    longer = re.compile(rf"(\d)\1{{{step.times},}}")
+    candidates = enumerate(text or "" for text in texts.to_pylist())
+    hits = [(at, text, hit) for at, text in candidates if (hit := longer.search(text))]
+    if not hits:
+        return None
+    at, text, hit = hits[0]
+    number = _number_around(text, *hit.span())
+    count = count_noun(len(hits), "row")
+    return Fault(
+        f"max_repeat changes digits in {count}: {number!r} becomes "
+        f"{limit_repeats(number, step.times)!r} on the row {keys[at].as_py()!r}",
+        step.where,
+        f"write max_repeat: {{times: {step.times}, except: digits}}",
+    )
+
+
+def _number_around(text: str, start: int, end: int) -> str:
+    """The digits around a place, and the sign before them; of a long one the beginning."""
+    first = max(0, start - _NUMBER)
+    while start > first and text[start - 1].isdigit():
+        start -= 1
+    if start and not text[start - 1].isspace():
+        start -= 1
+    last = min(len(text), start + 2 * _NUMBER)
+    end = min(end, last)
+    while end < last and text[end].isdigit():
+        end += 1
+    return text[start:end]
+
+
+def _side_by_side(columns: list[NDArray[np.bool_]], rows: int) -> NDArray[np.bool_]:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.bool_)

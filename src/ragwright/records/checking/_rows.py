@@ -14,10 +14,9 @@ from ...core import (
     RagwrightError,
     RecordsError,
     count_noun,
-    require,
     suggest_name,
 )
-from .._seams import KEY, KEYLESS, ArrowTable, RowSource
+from .._seams import KEY, KEYLESS, ArrowTable, RowSource, pa
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place_in, runs_of
 from ..stages import check_text, rename_columns, row_hashes
@@ -138,7 +137,6 @@ def _required(
     batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]
 ) -> tuple[ArrowTable, NDArray[np.int64]]:
     """Rows that have a value for every required column, and their positions in the batch."""
-    pa = require("pyarrow", "records", "reading records")
     at = np.arange(batch.num_rows)
     for name in spec.require:
         if name in batch.column_names:
@@ -160,7 +158,6 @@ class _Draw:
 
     def take(self, batch: ArrowTable) -> None:
         """Add the rows of a batch."""
-        pa = require("pyarrow", "records", "reading records")
         numbers = self._random.random(batch.num_rows)
         held = [batch] if self._kept is None else [self._kept, batch]
         self._kept = pa.concat_tables(held, promote_options="permissive")
@@ -198,7 +195,6 @@ class _SeenKeys:
             runs: Where the rows of the batch stood that they are of.
             places: Row of that batch that each is.
         """
-        pa = require("pyarrow", "records", "reading records")
         self._runs.append(runs)
         hashes = row_hashes(batch, batch.column_names).to_pylist()
         texts = key_texts(batch.column(self._spec.key)).to_pylist()

@@ -1,12 +1,38 @@
 """Reads each declared file, with the place of every fault."""
 
-from ._cleaning import Cleaning, CleaningStep, MaxRepeat, NamedStep, read_cleaning
-from ._file import DeclaredFile, make_records_error, read_declared, read_declared_text
-from ._rollups import Rollups, read_biographies, read_rollups, spelling_key
-from ._rules import Condition, LengthGroup, Refinement, Rules, read_rules
-from ._source_spec import SourceSpec, read_source_spec
-from ._tags import Tag, Tags, read_tags
-from ._text_format import FormatPiece, TextFormat, parse_text_format, read_text_format
+from ._file import (
+    Cleaning,
+    CleaningStep,
+    DeclaredFile,
+    MaxRepeat,
+    NamedStep,
+    Tag,
+    Tags,
+    make_records_error,
+    read_cleaning,
+    read_declared,
+    read_declared_text,
+    read_tags,
+)
+from ._rules import (
+    Condition,
+    LengthGroup,
+    Refinement,
+    Rules,
+    SourceSpec,
+    read_rules,
+    read_source_spec,
+)
+from ._text_format import (
+    FormatPiece,
+    Rollups,
+    TextFormat,
+    parse_text_format,
+    read_biographies,
+    read_rollups,
+    read_text_format,
+    spelling_key,
+)
 
 __all__ = [
     "Cleaning",

@@ -1,10 +1,9 @@
 """Sources of rows: files and databases, in batches with the place of each row."""
 
 from ._alchemy import AlchemyServer, Server, SqlSource
-from ._batches import Runs, cut_batches, piece, place, place_in, runs_of
+from ._batches import Runs, cut_batches, key_texts, piece, place, place_in, runs_of
 from ._csv import well_quoted
 from ._files import FileSource
-from ._values import key_texts
 
 __all__ = [
     "AlchemyServer",

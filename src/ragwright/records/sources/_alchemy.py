@@ -19,12 +19,25 @@ from ...core import (
     require,
     suggest_name,
 )
-from .._seams import ArrowTable
+from .._seams import ArrowTable, LateModule, pa
 from ..declared import SourceSpec
-from ._batches import RowBatch, piece
-from ._file import source_name
-from ._values import EXACT, column_of, endless, kind_of, text_of, type_of
-from ._watermark import Watermark, WatermarkedSource, watermark_value
+from ._batches import (
+    EXACT,
+    RowBatch,
+    Watermark,
+    WatermarkedSource,
+    column_of,
+    endless,
+    kind_of,
+    piece,
+    source_name,
+    text_of,
+    type_of,
+    watermark_value,
+)
+
+alchemy: Any = LateModule("sqlalchemy", "reading a database")
+alchemy_errors: Any = LateModule("sqlalchemy.exc", "reading a database")
 
 
 class ReadOnlyConnection(ABC):
@@ -199,24 +212,22 @@ class AlchemyServer(Server):
 
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
-        self._alchemy = require("sqlalchemy", "records", "reading a database")
         self._address = fill_address(spec.source, spec.place("source"))
         self._engine = self._new_engine(root)
 
     def _new_engine(self, root: Path) -> Any:
-        errors = require("sqlalchemy.exc", "records", "reading a database")
         address = self._address
         if address.startswith("postgres:"):
             address = "postgresql:" + address.removeprefix("postgres:")
         try:
-            url = self._alchemy.engine.make_url(address)
-        except (errors.ArgumentError, ValueError) as error:
+            url = alchemy.engine.make_url(address)
+        except (alchemy_errors.ArgumentError, ValueError) as error:
             raise ConfigError(
                 "SQLAlchemy cannot read the address of the database",
                 where=self._spec.place("source"),
                 hint="for example postgresql+psycopg://user:${PGPASSWORD}@host/db, sqlite:///path",
             ) from error
-        more: dict[str, Any] = {"poolclass": self._alchemy.pool.NullPool, "hide_parameters": True}
+        more: dict[str, Any] = {"poolclass": alchemy.pool.NullPool, "hide_parameters": True}
         dialect = url.get_backend_name()
         if dialect == "sqlite":
             url = url.set(database=str(sqlite_file(url.database or "", root, self._spec)))
@@ -227,8 +238,8 @@ class AlchemyServer(Server):
             )
             more["connect_args"] = {k: v for k, v in defaults.items() if k not in url.query}
         try:
-            return self._alchemy.create_engine(url, **more)
-        except errors.NoSuchModuleError as error:
+            return alchemy.create_engine(url, **more)
+        except alchemy_errors.NoSuchModuleError as error:
             raise ConfigError(
                 f"SQLAlchemy does not support the database {url.drivername!r}",
                 where=self._spec.place("source"),
@@ -246,7 +257,6 @@ class AlchemyServer(Server):
     @contextmanager
     def opened(self) -> Iterator[ReadOnlyConnection]:
         """Open a read-only transaction; it is always rolled back, and its connection closed."""
-        errors = require("sqlalchemy.exc", "records", "reading a database")
         fault = "cannot be opened"
         try:
             with self._engine.connect() as connection:
@@ -265,11 +275,11 @@ class AlchemyServer(Server):
                 where=self._spec.place("source"),
                 hint="set it: add client_encoding=latin1 to the address",
             ) from error
-        except errors.SQLAlchemyError as error:
+        except alchemy_errors.SQLAlchemyError as error:
             driver_error = getattr(error, "orig", None) or error
             todo = (
                 "run it again when the database is available"
-                if isinstance(error, errors.OperationalError)
+                if isinstance(error, alchemy_errors.OperationalError)
                 else "test the query in a client of the database"
             )
             raise database_error(self._spec, fault, driver_error, self._address, todo) from error
@@ -290,7 +300,6 @@ class _AlchemyReading(ReadOnlyConnection):
         return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
 
     def _run(self, statement: str, parameter: Any = None) -> Any:
-        alchemy = require("sqlalchemy", "records", "reading a database")
         # A colon in the user's query is not a parameter.
         marker, escaped = self.marker, statement.replace(":", r"\:")
         text = alchemy.text(escaped.replace(marker.replace(":", r"\:"), marker))
@@ -313,7 +322,6 @@ class _AlchemyReading(ReadOnlyConnection):
 
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
         """Yield rows; types are PostgreSQL's or SQLite's, else the first rows decide."""
-        pa = require("pyarrow", "records", "reading records")
         types = self._sqlite_types(query) if self._sqlite else None
         with self._naming(statement, parameter), self._run(statement, parameter) as result:
             names = list(result.keys())
@@ -331,14 +339,13 @@ class _AlchemyReading(ReadOnlyConnection):
         Raises:
             RecordsError: It is in place of the error of reading.
         """
-        errors = require("sqlalchemy.exc", "records", "reading a database")
         try:
             yield
-        except errors.DataError as error:
+        except alchemy_errors.DataError as error:
             # With a code it is the server's word, and the transaction takes no more statements.
             own = getattr(error.orig, "sqlstate", None) is None
             if own and self._connection.dialect.driver == "psycopg":
-                with suppress(errors.SQLAlchemyError):
+                with suppress(alchemy_errors.SQLAlchemyError):
                     self._find_endless(statement, parameter)
             raise
 
@@ -359,7 +366,6 @@ class _AlchemyReading(ReadOnlyConnection):
                         raise endless(names[at], row[at], number)
 
     def _column(self, name: str, values: Sequence[Any], kind: Any) -> ArrowTable:
-        pa = require("pyarrow", "records", "reading records")
         try:
             return column_of(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, islice
@@ -10,11 +12,25 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...core import RecordsError, count_noun, require
-from ._batches import RowBatch, piece
-from ._file import Columns, RowFile
-from ._text import PLAIN, encoding_of, line_blocks, unreadable, utf8_chunks
+from ...core import RecordsError, count_noun
+from .._seams import ArrowTable, compute, csv_files, json_files, pa
+from ._batches import (
+    EXACT,
+    PLAIN,
+    Columns,
+    RowBatch,
+    RowFile,
+    column_of,
+    encoding_of,
+    kind_of,
+    line_blocks,
+    piece,
+    type_of,
+    unreadable,
+    utf8_chunks,
+)
 
 _DELIMITERS = ",\t;|"
 
@@ -55,7 +71,6 @@ class DelimitedFile(RowFile):
 
     def columns(self) -> Columns:
         """Return the columns; all are text."""
-        pa = require("pyarrow", "records", "reading records")
         return {name: pa.string() for name in self._header}
 
     @cached_property
@@ -124,7 +139,6 @@ class DelimitedFile(RowFile):
 
     def pieces(self) -> Iterator[RowBatch]:
         """Read rows by Arrow; by Python after a row that is longer than Arrow's blocks."""
-        pa = require("pyarrow", "records", "reading records")
         row = 1
         try:
             for batch in self._by_arrow():
@@ -139,19 +153,17 @@ class DelimitedFile(RowFile):
             raise unreadable(self.path, error) from error
 
     def _by_arrow(self) -> Iterator[Any]:
-        pa = require("pyarrow", "records", "reading records")
-        reader = require("pyarrow.csv", "records", "reading records")
         _, raw = next(self._records(quoted=self._quoted), (0, []))
         encoding = "utf8" if self._encoding in PLAIN else self._encoding
-        batches = reader.open_csv(
+        batches = csv_files.open_csv(
             self.path,
-            read_options=reader.ReadOptions(block_size=_BLOCK, encoding=encoding),
-            parse_options=reader.ParseOptions(
+            read_options=csv_files.ReadOptions(block_size=_BLOCK, encoding=encoding),
+            parse_options=csv_files.ParseOptions(
                 delimiter=self._delimiter,
                 quote_char='"' if self._quoted else False,
                 newlines_in_values=self._quoted,
             ),
-            convert_options=reader.ConvertOptions(
+            convert_options=csv_files.ConvertOptions(
                 column_types=dict.fromkeys(raw, pa.string()), null_values=[]
             ),
         )
@@ -168,7 +180,6 @@ class DelimitedFile(RowFile):
             first += len(taken)
 
     def _table(self, rows: list[list[str]]) -> Any:
-        pa = require("pyarrow", "records", "reading records")
         columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
         return pa.table(dict(zip(self._header, columns, strict=True)))
 
@@ -253,3 +264,222 @@ def well_quoted(chunks: Iterable[bytes], delimiter: str) -> bool:
         inside ^= len(at) & 1
         held = data[-2:].tobytes()
     return not inside
+
+
+_KEPT = 96 * 2**20
+"""Bytes of a file whose rows are kept from the first reading to the second."""
+
+_BLANK = re.compile(rb"\n[ \t\r\n]")
+"""The beginning of a line that is blank, or may be."""
+
+
+class JsonlFile(RowFile):
+    """One JSON object a line; it is read twice, once for its columns and once for its rows.
+
+    A field that is not there is null. Types are those of the whole file
+    (:mod:`._values`); no text is taken for a date.
+
+    Args:
+        path: The file.
+        name: What it is called in messages.
+        encoding: Its encoding; that of its byte order mark, else UTF-8, where empty.
+        keep: Hold the rows of a small file in memory between the two readings.
+    """
+
+    def __init__(self, path: Path, name: str, encoding: str = "", *, keep: bool = False) -> None:
+        super().__init__(path, name)
+        self._named = encoding
+        self._kept: list[RowBatch] | None = [] if keep else None
+
+    def columns(self) -> Columns:
+        """Return columns in the order of their first occurrence."""
+        return self._columns
+
+    @cached_property
+    def _encoding(self) -> str:
+        return encoding_of(self.path, self._named)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        kinds: dict[str, set[str]] = {}
+        size = 0
+        for block, line in line_blocks(self.path, self._encoding):
+            read = self._by_arrow(block, line)
+            by_arrow = None if read is None else _kinds_by_arrow(read.rows)
+            size += len(block)
+            if read is None or by_arrow is None or size > _KEPT:
+                self._kept = None
+            elif self._kept is not None:
+                self._kept.append(read)
+            for name, column_kinds in (by_arrow or self._kinds_by_python(block, line)).items():
+                kinds.setdefault(name, set()).update(column_kinds)
+        if size and not kinds and any(self._parsed_blocks()):
+            raise RecordsError("the objects have no fields", where=self.name)
+        return {name: type_of(column_kinds) for name, column_kinds in kinds.items()}
+
+    def _parsed_blocks(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for block, line in line_blocks(self.path, self._encoding):
+            yield from self._parsed(block, line)
+
+    def _kinds_by_python(self, block: bytes, line: int) -> dict[str, set[str]]:
+        kinds: dict[str, set[str]] = {}
+        for _, row in self._parsed(block, line):
+            for name, value in row.items():
+                kinds.setdefault(name, set()).add(kind_of(value))
+        return kinds
+
+    def pieces(self) -> Iterator[RowBatch]:
+        """Read a block of lines at a time."""
+        schema = pa.schema(list(self._columns.items()))
+        kept, self._kept = self._kept, None
+        if kept and all(_fits(piece.rows.schema, schema) for piece in kept):
+            yield from (_filled(piece, schema) for piece in kept)
+            return
+        for block, line in line_blocks(self.path, self._encoding):
+            read = self._by_arrow(block, line, schema)
+            yield self._rows_by_python(block, line, schema) if read is None else read
+
+    def _by_arrow(self, block: bytes, line: int, schema: Any = None) -> RowBatch | None:
+        """Read a block of lines; None if Arrow refuses, or there is not one row per line."""
+        rows = _read(block, schema)
+        lines = None if rows is None else _lines(block, line, rows.num_rows)
+        if rows is None or lines is None:
+            return None
+        return RowBatch(rows if schema is None else rows.select(schema.names), self.name, lines)
+
+    def _rows_by_python(self, block: bytes, line: int, schema: Any) -> RowBatch:
+        rows = list(self._parsed(block, line))
+        strange = {name for _, row in rows for name in row} - set(schema.names)
+        if strange:
+            raise RecordsError("the file changed while it was read", where=self.name)
+        columns = []
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            try:
+                columns.append(column_of([row.get(name) for _, row in rows], kind))
+            except UnicodeEncodeError as error:
+                raise self._half_pair(rows, name) from error
+        numbers = np.array([at for at, _ in rows], np.int64)
+        return RowBatch(pa.table(columns, schema=schema), self.name, numbers)
+
+    def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
+        broken = next(at for at, row in rows if _half(row.get(name)))
+        return RecordsError(
+            f"the field {name!r} contains half of a character (a lone surrogate)",
+            where=f"{self.path}:{broken}",
+            hint="write the complete character, or remove it",
+        )
+
+    def _parsed(self, block: bytes, line: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield line number and object of every line that is not blank.
+
+        Raises:
+            RecordsError: A line is no JSON object; it is named.
+        """
+        for at, text in enumerate(block.decode("utf-8").split("\n"), line):
+            if not text.strip():
+                continue
+            try:
+                row = _DECODER.decode(text)
+            except (ValueError, RecursionError) as error:
+                raise RecordsError(
+                    f"not JSON: {error}",
+                    where=f"{self.path}:{at}",
+                    hint="write one JSON object per line",
+                ) from error
+            if not isinstance(row, dict):
+                raise RecordsError(
+                    "the line is not a JSON object",
+                    where=f"{self.path}:{at}",
+                    hint='write one JSON object per line: {"id": 1, "text": "…"}',
+                )
+            yield at, row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice!r} occurs twice")
+    return fields
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def _kinds_by_arrow(rows: ArrowTable) -> dict[str, set[str]] | None:
+    """Return kinds of values by column; None if Arrow cannot tell."""
+    kinds: dict[str, set[str]] = {}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        kind = column.type
+        if pa.types.is_nested(kind):
+            kinds[name] = {"other"}
+        elif pa.types.is_null(kind):
+            kinds[name] = set()
+        elif pa.types.is_boolean(kind):
+            kinds[name] = {"bool"}
+        elif pa.types.is_integer(kind):
+            kinds[name] = {"long" if _large(column) else "int"}
+        elif pa.types.is_floating(kind):
+            if _large(column):  # perhaps a whole number that lost digits
+                return None
+            kinds[name] = {"float"}
+        else:
+            kinds[name] = {"text"}
+    return kinds
+
+
+def _fits(present: Any, wanted: Any) -> bool:
+    """Return True if columns as Arrow inferred them convert to the wanted ones without loss."""
+    for name, kind in zip(present.names, present.types, strict=True):
+        target = wanted.field(name).type
+        whole = pa.types.is_integer(kind) and pa.types.is_floating(target)
+        if kind != target and not whole and not pa.types.is_null(kind):
+            return False
+    return True
+
+
+def _filled(piece: RowBatch, schema: Any) -> RowBatch:
+    """Return rows with exactly the columns of a schema."""
+    rows, present = piece.rows, set(piece.rows.schema.names)
+    columns = [
+        rows.column(name).cast(kind) if name in present else pa.nulls(rows.num_rows, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return RowBatch(pa.table(columns, schema=schema), piece.file, piece.numbers)
+
+
+def _large(column: ArrowTable) -> bool:
+    bounds = compute.min_max(column).as_py()
+    return bounds["max"] is not None and not -EXACT < bounds["min"] <= bounds["max"] < EXACT
+
+
+def _read(block: bytes, schema: Any = None) -> ArrowTable | None:
+    parsing = json_files.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "error"
+    )
+    for size in (1 << 20, len(block) + 1):
+        try:
+            options = json_files.ReadOptions(block_size=size)
+            return json_files.read_json(pa.BufferReader(block), options, parsing)
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error):
+                return None
+    return None
+
+
+def _lines(block: bytes, line: int, rows: int) -> NDArray[np.int64] | None:
+    """Return the lines of rows, without blank ones; None if there is not one row per line."""
+    blank = block[:1].isspace() or _BLANK.search(block)
+    if not blank and block.count(b"\n") + (not block.endswith(b"\n")) == rows:
+        return np.arange(line, line + rows, dtype=np.int64)
+    lines = [at for at, text in enumerate(block.split(b"\n"), line) if text.strip()]
+    return np.array(lines, np.int64) if len(lines) == rows else None
+
+
+def _half(value: Any) -> bool:
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False

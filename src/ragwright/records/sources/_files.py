@@ -9,16 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...core import RecordsError, require
+from ...core import RecordsError
+from .._seams import pa, parquet
 from ..declared import SourceSpec
-from ._batches import RowBatch
-from ._csv import DelimitedFile
-from ._file import Columns, RowFile, source_name
-from ._jsonl import JsonlFile
-from ._parquet import ParquetFile
-from ._text import encoding_of, unreadable
-from ._values import unify_types
-from ._watermark import Watermark, WatermarkedSource
+from ._batches import (
+    Columns,
+    RowBatch,
+    RowFile,
+    Watermark,
+    WatermarkedSource,
+    encoding_of,
+    piece,
+    source_name,
+    unify_types,
+    unreadable,
+)
+from ._csv import DelimitedFile, JsonlFile
 
 _KINDS = {
     ".csv": "delimited",
@@ -69,15 +75,14 @@ class FileSource(WatermarkedSource):
         column = source_name(self._spec, self._spec.watermark)
         _ = self._columns  # all files are looked at before the first row goes on
         for file in self._files:
-            for piece in file.pieces():
-                cast = self._cast(piece)
+            for rows in file.pieces():
+                cast = self._cast(rows)
                 if column in cast.rows.schema.names:
                     wanted = self._watermark.wanted(cast.rows.column(column))
                     cast = cast if wanted.all() else cast.filter(wanted)
                 yield cast
 
     def _cast(self, piece: RowBatch) -> RowBatch:
-        pa = require("pyarrow", "records", "reading records")
         columns = []
         for name, kind in self._columns.items():
             if name not in piece.rows.schema.names:
@@ -182,3 +187,52 @@ def _sniffed(path: Path, encoding: str) -> str:
         raise unreadable(path, error) from error
     json_text = path.suffix.lower() == ".json" or start.lstrip().startswith("{")
     return "jsonl" if json_text else "delimited"
+
+
+_ROWS = 8_192
+
+
+class ParquetFile(RowFile):
+    """One Parquet file, read a few thousand rows at a time."""
+
+    def columns(self) -> Columns:
+        """Return columns and types of the file's schema."""
+        return {name: _decoded_type(kind) for name, kind in self._stored.items()}
+
+    @cached_property
+    def _stored(self) -> Columns:
+        with self._opened() as file:
+            schema = file.schema_arrow
+            return dict(zip(schema.names, schema.types, strict=True))
+
+    def pieces(self) -> Iterator[RowBatch]:
+        """Read rows in the file's order."""
+        schema = pa.schema(list(self.columns().items()))
+        row = 1
+        with self._opened() as file:
+            batches = file.iter_batches(batch_size=_ROWS, use_threads=True)
+            while True:
+                try:
+                    batch = next(batches, None)
+                    if batch is not None:
+                        batch.validate(full=True)  # texts may hold bytes that are no UTF-8
+                except (pa.ArrowException, OSError) as error:
+                    raise RecordsError(
+                        f"the file is damaged: {error}", where=f"{self.name}, row {row}"
+                    ) from error
+                if batch is None:
+                    return
+                yield piece(pa.Table.from_batches([batch]).cast(schema), self.name, row)
+                row += batch.num_rows
+
+    def _opened(self) -> Any:
+        try:
+            return parquet.ParquetFile(self.path, pre_buffer=False, memory_map=False)
+        except pa.ArrowException as error:
+            raise RecordsError(f"not a Parquet file: {error}", where=self.name) from error
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+
+def _decoded_type(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -1,10 +1,23 @@
 """The stages of a refresh: bronze, silver and gold rows, and rows that are left out."""
 
-from ._bronze import BronzeRows, check_text, rename_columns
-from ._duplicates import duplicates, kind_of_reason, read_left_out_keys
-from ._gold import GoldStep
-from ._hashes import row_hashes
-from ._silver import RetagStep, SilverStep, clean_texts, find_tags, limit_repeats, tag_lists
+from ._hashes import (
+    BronzeRows,
+    check_text,
+    duplicates,
+    kind_of_reason,
+    read_left_out_keys,
+    rename_columns,
+    row_hashes,
+)
+from ._silver import (
+    GoldStep,
+    RetagStep,
+    SilverStep,
+    clean_texts,
+    find_tags,
+    limit_repeats,
+    tag_lists,
+)
 
 __all__ = [
     "BronzeRows",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,11 +13,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, require, suggest_name
-from .._columns import cast_texts, join_chunks
+from ...core import RecordsError, suggest_name
 from .._patterns import Replace, match_rows, replace_matches
-from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
-from ..declared import Cleaning, MaxRepeat, NamedStep, Tag, Tags
+from .._seams import (
+    HASH,
+    KEY,
+    REASON,
+    TAG_KINDS,
+    TAGS,
+    TEXT,
+    TEXT_HASH,
+    ArrowTable,
+    Step,
+    cast_texts,
+    compute,
+    join_chunks,
+    pa,
+)
+from ..declared import (
+    Cleaning,
+    Condition,
+    MaxRepeat,
+    NamedStep,
+    Rollups,
+    Rules,
+    Tag,
+    Tags,
+    TextFormat,
+)
 from ._hashes import row_hashes
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
@@ -46,7 +69,6 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
     Raises:
         PatternError: A pattern took too long on a row; the row is named.
     """
-    pa = require("pyarrow", "records", "cleaning records")
     values = drop_nul(texts).to_pylist()
     for step in cleaning.steps:
         if isinstance(step, Replace):
@@ -59,7 +81,6 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
 
 def drop_nul(texts: ArrowTable) -> ArrowTable:
     """Texts without the character U+0000."""
-    compute = require("pyarrow.compute", "records", "cleaning records")
     return compute.replace_substring(texts, "\x00", "")
 
 
@@ -98,7 +119,6 @@ class SilverStep(Step):
             RecordsError: The batch lacks the text column.
             PatternError: A pattern took too long on a row; the row is named.
         """
-        pa = require("pyarrow", "records", "cleaning records")
         keys = batch.column(KEY)
         texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
         reasons = _reasons(texts, self.cleaning.max_characters)
@@ -138,7 +158,6 @@ class RetagStep(Step):
         Raises:
             PatternError: A pattern took too long on a row; the row is named.
         """
-        pa = require("pyarrow", "records", "tagging records")
         held = tag_matrix(batch.column(TAGS), self.tags.names)
         at = [i for i, tag in enumerate(self.tags.tags) if tag.name in self.changed]
         again = [self.tags.tags[i] for i in at]
@@ -155,7 +174,6 @@ def tag_lists(carried: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
         carried: Shape (rows, names).
         names: One per column.
     """
-    pa = require("pyarrow", "records", "tagging records")
     ends = np.cumsum(carried.sum(axis=1), dtype=np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
     which = pa.array(np.nonzero(carried)[1].astype(np.int32))
@@ -165,8 +183,6 @@ def tag_lists(carried: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
 
 def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return the mask of the names of each row, shape (rows, names); other names are ignored."""
-    pa = require("pyarrow", "records", "tagging records")
-    compute = require("pyarrow.compute", "records", "tagging records")
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.combine_chunks()
     carried = np.zeros((len(lists), len(names)), np.bool_)
@@ -183,7 +199,6 @@ def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
 
 def join_lists(lists: ArrowTable) -> ArrowTable:
     """Lists of texts as one text each, for hashing."""
-    compute = require("pyarrow.compute", "records", "hashing records")
     return compute.binary_join(lists, _JOINT)
 
 
@@ -226,8 +241,7 @@ def find_tags(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[
 
 def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]:
     """Texts of a column, the key of each, and of the items of lists the rows."""
-    types = require("pyarrow", "records", "tagging records").types
-    compute = require("pyarrow.compute", "records", "tagging records")
+    types = pa.types
     keys = rows.column(KEY)
     if not column:
         return join_chunks(rows.column(TEXT)), keys, None
@@ -266,7 +280,6 @@ def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
 
 def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
     """Return the reason why each text goes no further, None where it does."""
-    compute = require("pyarrow.compute", "records", "cleaning records")
     reasons: list[str | None] = []
     for length in compute.utf8_length(texts).to_pylist():
         if length is None:
@@ -278,3 +291,133 @@ def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
         else:
             reasons.append(None)
     return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class GoldStep(Step):
+    """Makes records of tagged rows, and the text of each.
+
+    Args:
+        keep: Columns of silver that records carry.
+    """
+
+    tags: Tags
+    rollups: Rollups
+    rules: Rules
+    format: TextFormat
+    keep: tuple[str, ...] = ()
+    name = "gold"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are kept, that names the client, and that conditions look at."""
+        conditions = (c for rule in self.rules.refinements for c in rule.conditions)
+        looked_at = (c.field for c in conditions if c.pattern is not None)
+        named = (*self.keep, self.rollups.column, *looked_at)
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    def __call__(self, batch: ArrowTable) -> ArrowTable:
+        """Gold rows; rows whose tags contradict each other have a reason.
+
+        Raises:
+            RecordsError: A column that the declarations name is not there.
+            PatternError: A pattern took too long on a row; the row is named.
+        """
+        carried = tag_matrix(batch.column(TAGS), self.tags.names)
+        fields: dict[str, Any] = {"client": self._clients(batch)}
+        for kind in TAG_KINDS:
+            fields[kind] = self._displays(carried, kind)
+        lengths = np.asarray(compute.utf8_length(batch.column(TEXT)))
+        fields["length"] = pa.array(self.rules.lengths_of(lengths), pa.string())
+        self._refine(batch, fields)
+        fields[TEXT] = join_chunks(batch.column(TEXT))
+        for name in self.keep:
+            if name not in fields:
+                fields[name] = join_chunks(_column(batch, name, "source.yaml: keep"))
+        records = pa.table(fields)
+        document, at = self.format.fill_batch(records)
+        records = records.append_column("document", document).append_column("message_at", at)
+        plain = records
+        for kind in TAG_KINDS:
+            plain = plain.set_column(
+                plain.column_names.index(kind), kind, join_lists(records[kind])
+            )
+        records = records.append_column(HASH, row_hashes(plain, plain.column_names))
+        records = records.append_column(REASON, self._against(carried))
+        return records.add_column(0, KEY, batch.column(KEY))
+
+    def _clients(self, batch: ArrowTable) -> ArrowTable:
+        column = self.rollups.column or "client"
+        if not self.rollups.column and column not in batch.column_names:
+            return pa.nulls(batch.num_rows, pa.string())
+        place = self.rollups.column_place
+        coded = cast_texts(_column(batch, column, place), column, place).dictionary_encode()
+        names = [self.rollups.canonical(name) for name in coded.dictionary.to_pylist()]
+        return pa.array(names, pa.string()).take(coded.indices)
+
+    def _displays(self, carried: NDArray[np.bool_], kind: Any) -> ArrowTable:
+        names = self.tags.displays(kind)
+        shown_tags = np.zeros((len(carried), len(names)), np.bool_)
+        for at, tag in enumerate(self.tags.tags):
+            if tag.kind == kind:
+                shown_tags[:, names.index(tag.display)] |= carried[:, at]
+        return tag_lists(shown_tags, names)
+
+    def _against(self, carried: NDArray[np.bool_]) -> ArrowTable:
+        names = self.tags.names
+        which = np.zeros(len(carried), np.int64)
+        for at, rule in reversed(list(enumerate(self.rules.contradictions, 1))):
+            which[carried[:, [names.index(tag) for tag in rule.tags]].all(axis=1)] = at
+        reasons = [f"contradiction: {rule.name}" for rule in self.rules.contradictions]
+        return pa.array([None, *reasons], pa.string()).take(pa.array(which))
+
+    def _refine(self, batch: ArrowTable, fields: dict[str, Any]) -> None:
+        """Set fields by the rules, in order; conditions see what rules before have set."""
+        for name in self.rules.fields:
+            fields[name] = pa.nulls(batch.num_rows, pa.string())
+        done: dict[str, NDArray[np.bool_]] = {}
+        for rule in self.rules.refinements:
+            holds: NDArray[np.bool_] = np.ones(batch.num_rows, np.bool_)
+            for condition in rule.conditions:
+                holds &= self._holds(batch, fields, condition)
+            for name, values in rule.values:
+                before = done.setdefault(name, np.zeros(batch.num_rows, np.bool_))
+                now = holds & ~before
+                before |= holds
+                if not now.any():
+                    continue
+                if name in TAG_KINDS:
+                    new_list = pa.array([list(values)], pa.list_(pa.string()))
+                    both = pa.concat_arrays([fields[name], new_list])
+                    rows = np.where(now, len(now), np.arange(len(now)))
+                    fields[name] = both.take(pa.array(rows))
+                else:
+                    value = values[0] if values else None
+                    fields[name] = compute.if_else(
+                        pa.array(now), pa.scalar(value, pa.string()), fields[name]
+                    )
+
+    def _holds(
+        self, batch: ArrowTable, fields: Mapping[str, Any], condition: Condition
+    ) -> NDArray[np.bool_]:
+        if condition.pattern is None:
+            if condition.field in TAG_KINDS:
+                carried = tag_matrix(fields[condition.field], condition.values)
+                return np.asarray(carried.any(axis=1), np.bool_)
+            wanted = pa.array(list(condition.values), pa.string())
+            return np.asarray(compute.is_in(fields[condition.field], wanted), np.bool_)
+        column = _column(batch, condition.field, condition.place)
+        texts = compute.fill_null(cast_texts(column, condition.field, condition.place), "")
+        seconds = self.rules.pattern_seconds
+        hits = match_rows(texts, batch.column(KEY), [condition.pattern], seconds)
+        return np.asarray(hits[:, 0], np.bool_)
+
+
+def _column(batch: ArrowTable, name: str, place: str) -> ArrowTable:
+    if name not in batch.column_names:
+        raise RecordsError(
+            f"the rows have no column {name!r}",
+            where=place,
+            hint=suggest_name(name, batch.column_names),
+        )
+    return batch.column(name)

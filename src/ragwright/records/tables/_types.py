@@ -6,15 +6,28 @@ microseconds: integers widen, times and durations become text in ISO 8601, as in
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterable
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from ...core import require
-from .._seams import ArrowTable
+from ...core import (
+    SchemaVersionError,
+    SnapshotGoneError,
+    StoreError,
+    StoreFullError,
+    canonical_json,
+)
+from ...ledger import file_error
+from .._seams import TABLES, ArrowTable, TableName, compute, pa
 
-_PURPOSE = "reading records"
 _DECIMAL_DIGITS = 38
 """Most digits of a decimal number in Delta."""
 
@@ -24,10 +37,9 @@ _LARGEST = 2**63 - 1
 
 def delta_rows(rows: ArrowTable) -> ArrowTable:
     """Rows with types that Delta has; columns that are null throughout stay ``null``."""
-    pa = require("pyarrow", "records", _PURPOSE)
-    kinds = [_stored(field.type) for field in rows.schema]
-    for at, field in enumerate(rows.schema):
-        if pa.types.is_uint64(field.type) and _largest(rows.column(at)) <= _LARGEST:
+    kinds = [_stored(column.type) for column in rows.schema]
+    for at, column in enumerate(rows.schema):
+        if pa.types.is_uint64(column.type) and _largest(rows.column(at)) <= _LARGEST:
             kinds[at] = pa.int64()
     schema = pa.schema(list(zip(rows.schema.names, kinds, strict=True)))
     return rows if rows.schema.equals(schema) else fit_rows(readable(rows, digits=False), schema)
@@ -35,19 +47,21 @@ def delta_rows(rows: ArrowTable) -> ArrowTable:
 
 def _stored(kind: ArrowTable) -> ArrowTable:
     """The type in our files for values of an Arrow type."""
-    return kind if require("pyarrow", "records", _PURPOSE).types.is_null(kind) else _kind(kind)
+    return kind if pa.types.is_null(kind) else _kind(kind)
 
 
 def _largest(values: ArrowTable) -> int:
-    compute = require("pyarrow.compute", "records", _PURPOSE)
     return int(compute.max(values).as_py() or 0)
 
 
 def delta_schema(schema: ArrowTable) -> ArrowTable:
     """The columns that a Delta table has: those that are not null throughout, with its types."""
-    pa = require("pyarrow", "records", _PURPOSE)
     return pa.schema(
-        [(field.name, _kind(field.type)) for field in schema if not pa.types.is_null(field.type)]
+        [
+            (column.name, _kind(column.type))
+            for column in schema
+            if not pa.types.is_null(column.type)
+        ]
     )
 
 
@@ -58,7 +72,6 @@ def join_schemas(schemas: Iterable[ArrowTable]) -> ArrowTable:
     (integers into wider ones and into fractions, which round beyond 2**53; what is all null into
     anything); others become text.
     """
-    pa = require("pyarrow", "records", _PURPOSE)
     kinds: dict[str, ArrowTable] = {}
     for schema in schemas:
         for column in schema:
@@ -72,24 +85,22 @@ def join_schemas(schemas: Iterable[ArrowTable]) -> ArrowTable:
 
 def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
     """Rows with exactly the columns of a schema; those that they lack are null."""
-    pa = require("pyarrow", "records", _PURPOSE)
     columns = []
-    for field in schema:
-        if field.name not in rows.column_names:
-            columns.append(pa.nulls(rows.num_rows, field.type))
+    for column in schema:
+        if column.name not in rows.column_names:
+            columns.append(pa.nulls(rows.num_rows, column.type))
             continue
-        values = rows.column(field.name)
-        if not values.type.equals(field.type):
-            if _is_text(field.type) and not _is_text(values.type):
+        values = rows.column(column.name)
+        if not values.type.equals(column.type):
+            if _is_text(column.type) and not _is_text(values.type):
                 values = cast_text(values)
-            values = values.cast(field.type, safe=False)
+            values = values.cast(column.type, safe=False)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _common_type(first: ArrowTable, second: ArrowTable) -> ArrowTable | None:
     """The type that holds values of both; None where only text does."""
-    pa = require("pyarrow", "records", _PURPOSE)
     first, second = (k.value_type if pa.types.is_dictionary(k) else k for k in (first, second))
     pair = (first, second)
     if all(map(pa.types.is_timestamp, pair)) and first.tz == second.tz:
@@ -107,18 +118,16 @@ def _common_type(first: ArrowTable, second: ArrowTable) -> ArrowTable | None:
 
 
 def _is_bytes(kind: ArrowTable) -> bool:
-    pa = require("pyarrow", "records", _PURPOSE)
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _is_text(kind: ArrowTable) -> bool:
-    types = require("pyarrow", "records", _PURPOSE).types
+    types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _kind(kind: ArrowTable) -> ArrowTable:
     """The type in Delta for values of an Arrow type; text where it has none."""
-    pa = require("pyarrow", "records", _PURPOSE)
     types = pa.types
     widened = {
         pa.uint8(): pa.int16(),
@@ -147,7 +156,6 @@ def _kind(kind: ArrowTable) -> ArrowTable:
 
 def _nested(kind: ArrowTable) -> ArrowTable:
     """Lists and records with the types of Delta in them; text where Arrow converts none of it."""
-    pa = require("pyarrow", "records", _PURPOSE)
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = pa.list_(_kind(kind.value_type))
@@ -166,7 +174,6 @@ def _nested(kind: ArrowTable) -> ArrowTable:
 
 def cast_text(values: ArrowTable) -> ArrowTable:
     """Values as text; lists and records as JSON."""
-    pa = require("pyarrow", "records", _PURPOSE)
     kind = values.type
     if pa.types.is_nested(kind):
         texts = [
@@ -187,7 +194,6 @@ def cast_text(values: ArrowTable) -> ArrowTable:
 
 def readable(rows: ArrowTable, *, digits: bool = True) -> ArrowTable:
     """Rows whose durations are texts, and with ``digits`` bytes too, the same in every export."""
-    pa = require("pyarrow", "records", _PURPOSE)
     types = pa.types
     for at, column in enumerate(rows.schema):
         kind = column.type
@@ -205,7 +211,7 @@ def readable(rows: ArrowTable, *, digits: bool = True) -> ArrowTable:
 
 
 def _is_binary(kind: Any) -> bool:
-    types = require("pyarrow", "records", _PURPOSE).types
+    types = pa.types
     return bool(
         types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
     )
@@ -235,3 +241,228 @@ def iso_text(value: Any) -> str:
     if isinstance(value, timedelta):
         return str(_duration(value // timedelta(microseconds=1), "us"))
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+SCHEMA_VERSION = 2
+
+MANIFESTS = "manifests"
+_ASIDE = ".aside"
+
+_NAME = re.compile(r"(\d{8,})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table in one version.
+
+    Attributes:
+        delta: Version of its Delta table; -1 before the first commit.
+        rows: Its rows.
+        schema: Name -> Arrow type of its columns, in order. Columns that are null in every row
+            have the type ``null``, and are not in the Delta table.
+    """
+
+    delta: int = -1
+    rows: int = 0
+    schema: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of all tables.
+
+    Attributes:
+        version: Its number; 0 stands for no tables yet.
+        created: When it was made, ISO 8601 in UTC.
+        note: Note for users.
+        lineage: What it was made from: fingerprints and facts of the refresh.
+        tables: Every table, also those without rows.
+    """
+
+    version: int = 0
+    created: str = ""
+    note: str = ""
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[TableName, TableState] = field(
+        default_factory=lambda: {table: TableState() for table in TABLES}
+    )
+
+    @property
+    def rows(self) -> dict[TableName, int]:
+        """Number of rows of every table."""
+        return {table: state.rows for table, state in self.tables.items()}
+
+
+def versions(folder: Path) -> list[int]:
+    """Numbers of the versions there are, ascending."""
+    try:
+        names = os.listdir(folder / MANIFESTS)  # noqa: PTH208 - names are all that is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+
+def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifest:
+    """One version; ``aside``: one that was set aside.
+
+    Raises:
+        SnapshotGoneError: It is not kept, or never was.
+        SchemaVersionError: Another version of ragwright wrote it.
+        StoreError: Its file is damaged.
+    """
+    path = _path(folder, version, aside=aside)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise make_gone_error(folder, version) from None
+    with _damage_named(path, version):
+        content: dict[str, Any] = json.loads(text)
+        schema = int(content["schema_version"])
+    if schema != SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"the tables have schema version {schema}; this ragwright reads {SCHEMA_VERSION}",
+            where=str(path),
+            hint=f"move {folder} away, then run: ragwright records refresh",
+        )
+    with _damage_named(path, version):
+        tables = {
+            table: TableState(int(state["delta"]), int(state["rows"]), dict(state["schema"]))
+            for table, state in content["tables"].items()
+        }
+        return Manifest(
+            int(content["version"]),
+            content["created"],
+            content["note"],
+            content["lineage"],
+            {table: tables.get(table, TableState()) for table in TABLES},
+        )
+
+
+@contextmanager
+def _damage_named(path: Path, version: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise StoreError(
+            f"the manifest of version {version} is damaged: {error!r}",
+            where=str(path),
+            hint="restore it from a backup, or delete it to return to the version before it",
+        ) from error
+
+
+def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
+    """Equal as long as the file of a version is unchanged.
+
+    Raises:
+        SnapshotGoneError: It is not kept, or never was.
+    """
+    try:
+        stat = _path(folder, version).stat()
+    except FileNotFoundError:
+        raise make_gone_error(folder, version) from None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def make_gone_error(folder: Path, version: int) -> SnapshotGoneError:
+    """The error for a missing version."""
+    there = versions(folder)
+    kept = f"available versions: {there[0]} to {there[-1]}" if there else "no version is stored yet"
+    return SnapshotGoneError(
+        f"version {version} of the tables of records does not exist",
+        where=str(folder),
+        hint=kept,
+    )
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a version and give it its name: from then on it is the newest."""
+    path = _path(folder, manifest.version)
+    draft = path.with_suffix(".draft")
+    with open(draft, "xb", opener=owner_only) as file:
+        file.write(_text(manifest).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    with suppress(OSError):  # it is committed: only the power failing now could undo it
+        sync_folder(path.parent)
+
+
+def set_aside(folder: Path, version: int) -> None:
+    """Make a version one that is no longer kept; its files are still to be deleted."""
+    with suppress(FileNotFoundError):
+        _path(folder, version).rename(_path(folder, version, aside=True))
+
+
+def set_aside_versions(folder: Path) -> list[int]:
+    """Versions that are no longer kept, and whose files are still to be deleted."""
+    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob(f"*{_ASIDE}"))
+
+
+def delete_manifest(folder: Path, version: int, *, aside: bool = False) -> None:
+    """Delete the manifest of a version."""
+    _path(folder, version, aside=aside).unlink(missing_ok=True)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def owner_only(path: str, flags: int) -> int:
+    """Opener of files that only their owner reads."""
+    return os.open(path, flags, 0o600)
+
+
+def now() -> str:
+    """The time, ISO 8601 in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+
+
+@contextmanager
+def errors_named(folder: Path) -> Iterator[None]:
+    """Turn a refusal of the file system into an error with its reason and place.
+
+    Raises:
+        StoreFullError: No space is left.
+        StoreError: The folder, or something in it, cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        explained = file_error(error, folder)
+        if isinstance(explained, StoreFullError):
+            raise explained from error
+        place = Path(str(error.filename or ""))
+        # Errors while reading rows from the source are not handled here.
+        if error.errno in _REFUSED and (
+            place in folder.parents or folder in (place, *place.parents)
+        ):
+            raise StoreError(
+                f"the tables of records cannot be written: {error.strerror}",
+                where=str(place),
+                hint="give this user the right to write in the folder",
+            ) from error
+        raise
+
+
+def _path(folder: Path, version: int, *, aside: bool = False) -> Path:
+    return folder / MANIFESTS / f"{version:08d}{_ASIDE if aside else '.json'}"
+
+
+def _text(manifest: Manifest) -> str:
+    whole = {
+        "schema_version": SCHEMA_VERSION,
+        "version": manifest.version,
+        "created": manifest.created,
+        "note": manifest.note,
+        "lineage": json.loads(canonical_json(manifest.lineage)),
+        "tables": {table: asdict(state) for table, state in manifest.tables.items()},
+    }
+    return json.dumps(whole, ensure_ascii=False, indent=1)

@@ -15,14 +15,31 @@ from typing import Any
 
 import numpy as np
 
-from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json, require
-from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts
-from ._files import Flags, LivePart, keys_of, read_file, write_part
-from ._known import KeyIndex
-from ._log import bring, has_schema, place_of
-from ._manifest import Manifest, TableState, now, sync_folder, write_manifest
-from ._types import delta_rows, fit_rows, join_schemas
-from ._versions import Versions, read_parts
+from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json
+from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts, pa
+from ._files import (
+    Flags,
+    KeyIndex,
+    LivePart,
+    Versions,
+    bring,
+    has_schema,
+    keys_of,
+    place_of,
+    read_file,
+    read_parts,
+    write_part,
+)
+from ._types import (
+    Manifest,
+    TableState,
+    delta_rows,
+    fit_rows,
+    join_schemas,
+    now,
+    sync_folder,
+    write_manifest,
+)
 
 TARGET_ROWS = 16_384
 """Rows of a file that joins small ones, at most."""
@@ -260,7 +277,6 @@ class TableWriter:
 
     def _schema(self, table: TableName) -> ArrowTable:
         """The Arrow schema of the parts of an open table that have a row alive."""
-        pa = require("pyarrow", "records", "writing records")
         empty = pa.schema([(KEY, pa.string()), (HASH, pa.string())])
         parts = [part for part, _ in self._table(table).standing()]
         # Many parts have one schema; comparing each is slower than joining the different ones.
@@ -301,7 +317,6 @@ class TableWriter:
         path: Path,
     ) -> _Part:
         """The rows alive of some neighbours as one new file."""
-        pa = require("pyarrow", "records", "writing records")
         names = {name for part, _ in group for name in part.schema.names}
         there = pa.schema([column for column in schema if column.name in names])
         rows = pa.concat_tables(
@@ -375,3 +390,58 @@ def _copy(path: Path, target: Path) -> None:
     draft.chmod(0o600)
     sync_folder(draft)
     draft.replace(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Differences between two versions of a table.
+
+    Attributes:
+        rows: Rows of the newer one that the older one lacks, or has with another hash; once.
+        gone: Keys of the older one that the newer one lacks.
+    """
+
+    rows: Iterator[ArrowTable]
+    gone: tuple[str, ...]
+
+
+def find_changed_parts(
+    before: Sequence[LivePart], now: Sequence[LivePart]
+) -> tuple[list[LivePart], tuple[str, ...]]:
+    """The parts of now with only those rows alive that differ, and the keys that are gone."""
+    left = _beyond(before, now)
+    came = _beyond(now, before)
+    lost = _index(left)
+    there = _index(came)
+    gone: list[str] = []
+    for part in left:
+        rows = keys_of(part.path)
+        missing, _ = there.compare(rows.keys, rows.hashes)
+        gone += rows.keys.filter(_mask(missing)).to_pylist()
+    return [_differing(part, lost) for part in came], tuple(sorted(gone))
+
+
+def _beyond(parts: Sequence[LivePart], others: Sequence[LivePart]) -> list[LivePart]:
+    """Parts that the others lack."""
+    paths = {part.path for part in others}
+    return [part for part in parts if part.path not in paths]
+
+
+def _index(parts: Sequence[LivePart]) -> KeyIndex:
+    """The rows of some files."""
+    index = KeyIndex()
+    for part in parts:
+        rows = keys_of(part.path)
+        index.add(rows.keys, rows.hashes, np.ones(part.rows, np.bool_))
+    return index
+
+
+def _differing(part: LivePart, lost: KeyIndex) -> LivePart:
+    """A part, alive the rows alone that the other version had not."""
+    rows = keys_of(part.path)
+    new, changed = lost.compare(rows.keys, rows.hashes)
+    return replace(part, live=new | changed)
+
+
+def _mask(rows: Any) -> ArrowTable:
+    return pa.array(rows)

@@ -1,7 +1,10 @@
-"""`ragwright keys`."""
+"""`ragwright serve`."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,15 +12,83 @@ from typing import Any
 import typer
 from typer import Argument, Option
 
-from ...core import ConfigError, suggest_name
-from ...operations import owner_event, record
-from ...project import ProjectFolder, load_settings
-from ...serve import ROLES, Role, ServeKey, ServeKeys
-from ...workbench import Workbench
-from .._console import table
-from .._flags import Flags, takes
+from .. import serve  # its server needs an extra, which the command checks first
+from ..core import ConfigError, require, suggest_name
+from ..operations import owner_event, record
+from ..project import ProjectFolder, load_settings
+from ..serve import ROLES, Role, ServeKey, ServeKeys
+from ..workbench import Workbench
+from ._console import Console, table
+from ._flags import Flags, takes
 
-group = typer.Typer(
+
+@takes("project overrides reload")
+def serve_command(
+    flags: Flags,
+    host: str = Option("", help="Address to listen on; by default serve.host."),
+    port: int | None = Option(
+        None, min=0, max=65535, help="Port; by default serve.port; 0 takes any free port."
+    ),
+    workers: int = Option(1, min=1, help="Number of processes that answer."),
+) -> None:
+    """Serve the project over HTTP.
+
+    It offers OpenAI-compatible chat, retrieval, MCP, sources and pages.
+    """
+    require_serving()
+    # Searches run side by side already: further threads of numpy spin while they wait for work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    serving = serve.ServedProject(flags.project, flags.settings, own=flags.reload)
+    announce = make_announcer(flags.console, str(flags.project))
+    serve.serve(serving, serve.ListenAddress(host, port, workers, announce))
+
+
+def require_serving() -> None:
+    """Check that the packages of the server are installed.
+
+    Raises:
+        MissingExtraError: One is missing; the message says how to install it.
+    """
+    for module in ("fastapi", "uvicorn", "mcp", "prometheus_client"):
+        require(module, "serve", "serving a project")
+
+
+def make_announcer(console: Console, project: str) -> Callable[[str, str], None]:
+    """A callback that prints the addresses of a served project, once its port is open."""
+
+    def started(address: str, form: str) -> None:
+        if console.quiet:
+            console.result(address)
+        if form == "json":
+            body = {"level": "info", "message": f"serving {project} on {address}"}
+            console.remark(json.dumps(body))
+            return
+        console.remark(f"serving {project} on {address}")
+        console.remark(f"  pages: {address} (in a browser)")
+        console.remark(f"  OpenAI-compatible programs: base URL {address}/v1")
+        console.remark(f"  agents (MCP): {address}/mcp/")
+
+    return started
+
+
+def serve_demo(console: Console, folder: Path, port: int | None) -> None:
+    """Serve a demo project until it is stopped; follow changes of its files."""
+    serving = serve.ServedProject(folder, own=True)
+    serve.serve(serving, serve.ListenAddress("", port, 1, make_announcer(console, str(folder))))
+
+
+@takes("project overrides reload")
+def mcp_command(flags: Flags) -> None:
+    """Serve the project to an agent (MCP).
+
+    The agent starts this command and can call search, fetch, ask and list_sources.
+    """
+    require("mcp", "serve", "serving tools to agents")
+    require("fastapi", "serve", "serving tools to agents")
+    serve.serve_stdio(serve.ServedProject(flags.project, flags.settings, own=flags.reload))
+
+
+keys_group = typer.Typer(
     help="Manage the keys of the server.\n\n`ragwright serve` asks callers for one of them.",
     no_args_is_help=True,
 )
@@ -25,7 +96,7 @@ group = typer.Typer(
 _NAME = Argument(help="Name of the key, for lists and logs.")
 
 
-@group.command("add")
+@keys_group.command("add")
 @takes("project as_json")
 def add(
     flags: Flags,
@@ -80,7 +151,7 @@ def add(
     _show_secret(flags, name, secret)
 
 
-@group.command("rotate")
+@keys_group.command("rotate")
 @takes("project as_json")
 def rotate(flags: Flags, name: str = _NAME) -> None:
     """Give a key a new secret and print it.
@@ -101,7 +172,7 @@ def _show_secret(flags: Flags, name: str, secret: str) -> None:
         )
 
 
-@group.command("list")
+@keys_group.command("list")
 @takes("project as_json")
 def show(flags: Flags) -> None:
     """List the keys and their rights.
@@ -122,7 +193,7 @@ def show(flags: Flags) -> None:
     )
 
 
-@group.command("change")
+@keys_group.command("change")
 @takes("project")
 def change(
     flags: Flags,
@@ -163,7 +234,7 @@ def change(
     flags.console.result(f"changed {name}")
 
 
-@group.command("revoke")
+@keys_group.command("revoke")
 @takes("project")
 def revoke(flags: Flags, name: str = _NAME) -> None:
     """Revoke a key.

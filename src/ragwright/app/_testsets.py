@@ -1,0 +1,494 @@
+"""`ragwright synth`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer import Argument, Option
+
+from ..core import ConfigError, Row, StoreError, TestsetError, count_noun, current_user
+from ..experiment import capability_curves, write_blind_sheet
+from ..flow import RunSummary
+from ..report import curves_json, curves_table
+from ..testsets import (
+    SuiteOptions,
+    Synthesis,
+    SynthesisOptions,
+    Testset,
+    TestsetReview,
+    feedback_note,
+    import_testset,
+    is_feedback,
+    read_rows,
+    review_status,
+    write_chat,
+    write_review_sheet,
+    write_rows,
+)
+from ._console import EXIT_ERROR, Console, visible, write
+from ._flags import WORK, Flags, names_of, takes, tenant_name
+from ._show import show_forecast, show_progress
+
+_CHAT = ".chat.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SynthFlags:
+    """The options of `synth` alone."""
+
+    output: Path = Option(
+        Path("testsets/synth.jsonl"),
+        "-o",
+        "--output",
+        help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
+    )
+    questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
+    source: Path | None = Option(
+        None, "--from", help="Take the rows of this file: locate their gold, label and split them."
+    )
+    kinds: str = Option(
+        "",
+        help="Comma-separated kinds: model, cloze (a sentence with a gap), heading; by default "
+        "model, without a model cloze and heading.",
+    )
+    per_chunk: int = Option(
+        3, min=1, help="Maximum number of questions that a model writes per chunk."
+    )
+    levels: str = Option(
+        "",
+        help="Comma-separated levels: fact,extraction,style,idea; all by default.",
+    )
+    personas: str = Option(
+        "", help="Personas that get their own gold answers, separated by commas."
+    )
+    model: str = Option("", help="Chat model that writes the questions; by default answer.model.")
+    force: bool = Option(False, "--force", help="Overwrite the output.")
+
+    def may_replace(self, flags: Flags) -> bool:
+        """True if an existing testset may be overwritten: never one under review."""
+        if self.force or flags.dry_run:
+            return True
+        resumed = flags.resume and not self.output.name.endswith(_CHAT)
+        return resumed and not any(map(review_status, read_rows(self.output)))
+
+    def options(self, flags: Flags) -> SynthesisOptions:
+        """Settings for making the testset."""
+        return SynthesisOptions(
+            questions=self.questions,
+            kinds=names_of(self.kinds),
+            model=self.model,
+            levels=names_of(self.levels),
+            personas=names_of(self.personas),
+            per_chunk=self.per_chunk,
+            seed=flags.seed,
+            resume=flags.resume,
+        )
+
+
+@takes(WORK)
+def synth_command(flags: Flags, own: SynthFlags) -> int:
+    """Make a test set from the indexed documents.
+
+    A model writes it, or fixed rules offline, or it is taken from given rows.
+    """
+    console, output = flags.console, own.output
+    if output.exists() and not own.may_replace(flags):
+        raise ConfigError(
+            "the testset exists already; nothing was changed",
+            where=str(output),
+            hint="choose another name, or --force to overwrite it, reviews included",
+        )
+    run: RunSummary | None = None
+    with flags.open() as bench:
+        if flags.dry_run and own.source is None:
+            show_forecast(console, bench.forecast_synth(own.options(flags)))
+            console.remark("rejected questions are replaced from further chunks, which adds calls")
+            return 0
+        with show_progress(console, bench):
+            if own.source is not None:
+                synthesis = import_testset(bench.project, own.source)
+            else:
+                synthesis, run = bench.synth(own.options(flags))
+    if synthesis.rows and not flags.dry_run:
+        console.make_folder_of(output)
+        if output.name.endswith(_CHAT):
+            count = write_chat(synthesis.rows, output)
+            console.remark(f"{count} rows with a gold answer, as chat")
+        else:
+            write_rows(synthesis.rows, output)
+    splits = dict.fromkeys(("tune", "confirm"), 0)
+    for row in synthesis.rows:
+        name = str(row.metadata.get("split", ""))
+        splits[name] = splits.get(name, 0) + 1
+    console.show(
+        lambda: _document(synthesis, output, splits, run), lambda: _text(synthesis, output, splits)
+    )
+    if not flags.as_json and not output.name.endswith(_CHAT):
+        console.remark(f"review the questions before you rely on them: ragwright review {output}")
+        console.remark("how many questions a margin needs: ragwright gate --plan")
+    return 0 if run is None or run.reason is None else console.ended(run, scored=False)
+
+
+def _document(
+    synthesis: Synthesis, output: Path, splits: dict[str, int], run: RunSummary | None
+) -> dict[str, Any]:
+    return {
+        "testset": str(output),
+        "rows": len(synthesis.rows),
+        "questions": synthesis.questions,
+        "made": dict(synthesis.made),
+        "rejected": dict(synthesis.rejected),
+        "splits": splits,
+        "leak": list(synthesis.leak_quartiles()),
+        "notes": list(synthesis.notes),
+        "run": None if run is None else run.run,
+    }
+
+
+def _text(synthesis: Synthesis, output: Path, splits: dict[str, int]) -> str:
+    questions = count_noun(synthesis.questions, "question")
+    lines = [f"{questions}, {count_noun(len(synthesis.rows), 'row')} on {output}", "", "made"]
+    lines += [f"  {count:5}  {kind}" for kind, count in synthesis.made.items()]
+    lines += ["rejected" if synthesis.rejected else "rejected: none"]
+    lines += [f"  {count:5}  {reason}" for reason, count in synthesis.rejected.items()]
+    lines.append("splits: " + ", ".join(f"{name} {count}" for name, count in splits.items()))
+    if quartiles := synthesis.leak_quartiles():
+        least, first, middle, third, most = quartiles
+        lines.append(
+            "lexical leak (share of the chunk's rare words that the question repeats): "
+            f"minimum {least:.2f}, quartiles {first:.2f} {middle:.2f} {third:.2f}, maximum "
+            f"{most:.2f}"
+        )
+    return "\n".join([*lines, *(f"note: {note}" for note in synthesis.notes)])
+
+
+@takes("project overrides quiet seed")
+def review_command(
+    flags: Flags,
+    runs: list[str] | None = Argument(
+        None, help="Runs of the project, or files of rows; without --measures a testset."
+    ),
+    measures: str = Option("", help="Measures by which people score, separated by commas."),
+    output: Path = Option(
+        Path("review.csv"), "-o", "--output", help="The sheet: .csv, .tsv or .jsonl."
+    ),
+    sheet: Path | None = Option(None, "--csv", help="For a testset: write a table to fill in."),
+    filled: Path | None = Option(None, "--read", help="For a testset: read the filled-in table."),
+    by: str = Option("", help="For a testset: name of the reviewer."),
+    feedback: bool = Option(
+        False,
+        "--feedback",
+        help="Collect readers' verdicts and corrections as candidate rows, then review them.",
+    ),
+    scope: str | None = Option(
+        None,
+        callback=tenant_name,
+        help="With --feedback: only answers of this tenant; by default those without one.",
+    ),
+) -> int:
+    """Review test rows, or score answers by hand."""
+    console = flags.console
+    names = runs or []
+    if feedback:
+        names = [str(_collected(flags, scope or "")), *names]
+    if not names:
+        raise ConfigError(
+            "nothing to review is named",
+            where="ragwright review",
+            hint="give a testset, or --feedback for what readers rated",
+        )
+    if feedback or sheet is not None or measures:
+        flags.note_export("review", sheet or (output if measures else Path(names[0])))
+    if not measures:
+        return review_testset(console, only_testset(names), sheet=sheet, filled=filled, by=by)
+    missing = not output.parent.is_dir()
+    written, secret = write_blind_sheet(flags.project, names, measures, output, seed=flags.seed)
+    if missing:
+        console.remark(f"created folder {output.parent}")
+    console.result(f"{count_noun(len(written.items), 'answer')} on {output}")
+    console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
+    console.remark("how many rows a margin needs: ragwright gate --plan")
+    console.remark(f"then: ragwright passport review:{output} --verdicts RUN")
+    return 0
+
+
+def _collected(flags: Flags, scope: str) -> Path:
+    """Collect feedback into a testset."""
+    with flags.open() as bench:
+        path = bench.collect_feedback(scope)
+    if not path.exists():
+        raise StoreError(
+            "nobody has given feedback on served answers yet",
+            where="ragwright review --feedback",
+            hint="`ragwright serve` with serve.keep_answers stores answers and what readers say; "
+            "`ragwright outputs feedback ID --accept` rates one",
+        )
+    return path
+
+
+_KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
+
+
+def only_testset(names: Sequence[str]) -> Path:
+    """Return the testset file to review.
+
+    Raises:
+        ConfigError: It is something else: runs are reviewed by measures.
+    """
+    path = Path(names[0])
+    if len(names) == 1 and path.is_file():
+        return path
+    raise ConfigError(
+        f"no testset {names[0]!r}" if len(names) == 1 else "give one testset at a time",
+        where="ragwright review",
+        hint="give one testset file; to score the answers of runs, add --measures",
+    )
+
+
+def review_testset(
+    console: Console,
+    path: Path,
+    *,
+    sheet: Path | None = None,
+    filled: Path | None = None,
+    by: str = "",
+) -> int:
+    """Review a testset.
+
+    Args:
+        console: Output of the command.
+        path: The testset.
+        sheet: Write a sheet there instead of asking on the terminal.
+        filled: Read a filled-in sheet instead of asking on the terminal.
+        by: Reviewer; the user of this machine by default.
+
+    Returns:
+        The exit code: 1 if lines of a sheet could not be applied.
+    """
+    review = TestsetReview(path, by or current_user())
+    if sheet is not None:
+        write_review_sheet(review.rows, sheet)
+        console.result(f"{count_noun(len(review.rows), 'row')} on {sheet}")
+        console.remark(f"fill in `review`, then: ragwright review {path} --read {sheet}")
+        return 0
+    if filled is not None:
+        outcome = review.apply_sheet(filled)
+        lines = [_counts(outcome.counts)]
+        lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
+        console.result("\n".join(lines))
+        return EXIT_ERROR if outcome.conflicts else 0
+    _one_by_one(review)
+    console.result(_counts(review.counts()))
+    if any(is_feedback(row) for row in review.rows):
+        console.remark(review.labels().agreement().text)
+    return 0
+
+
+def _one_by_one(review: TestsetReview) -> None:
+    """Ask about every open row until none is left, or the user quits."""
+    skipped: set[str] = set()
+    again: Row | None = None
+    try:
+        while True:
+            waiting = [row for row in review.open if row.id not in skipped]
+            row = again or next(iter(waiting), None)
+            again = None
+            if row is None:
+                return
+            _print(_shown(review, row))
+            key = _read_line(f"{_KEYS} > ").strip().casefold()[:1]
+            if key == "q":
+                return
+            if key == "u":
+                again = _undone(review, skipped) or row
+            elif key == "s":
+                skipped.add(row.id)
+            else:
+                again = row if _refused(review, row, key) else None
+    except EOFError:
+        return
+
+
+def _refused(review: TestsetReview, row: Row, key: str) -> bool:
+    """Decide on a row; True, with the reason printed, if it must be decided again."""
+    try:
+        decided = _decided(review, row, key)
+    except TestsetError as error:
+        if not is_feedback(row):
+            raise
+        _print(f"{error.what}: {error.hint}")
+        return True
+    if not decided:
+        _print("a, e, r, s, u or q")
+    return not decided
+
+
+def _decided(review: TestsetReview, row: Row, key: str) -> bool:
+    if key == "a":
+        review.decide(row, "accepted")
+    elif key == "r":
+        review.decide(row, "rejected")
+    elif key == "e":
+        _print("press Enter to keep the text as it is")
+        question, answer = _read_line("question > "), _read_line("answer   > ")
+        review.decide(row, "accepted", question=question, answer=answer)
+    else:
+        return False
+    return True
+
+
+def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
+    row = review.undo()
+    if row is None:
+        _print("nothing to undo: you have not decided on a question in this session")
+        return None
+    skipped.discard(row.id)
+    return row
+
+
+def _shown(review: TestsetReview, row: Row) -> str:
+    total = len(review.rows)
+    number = total - len(review.open) + 1
+    facts = [
+        str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
+    ]
+    if "leak" in row.metadata:
+        facts.append(f"leak {row.metadata['leak']}")
+    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}"]
+    lines += [f"before, {turn.role}: {turn.content}" for turn in row.history]
+    lines.append(f"question: {row.user_input}")
+    if row.reference:
+        persona = f" for {row.persona_name}" if row.persona_name else ""
+        lines.append(f"answer{persona}: {row.reference}")
+    if is_feedback(row):
+        lines += [f"served answer: {row.response}", feedback_note(row)]
+    lines += [
+        f"evidence: {span.document_id} {span.start}-{span.end}\n  "
+        + "\n  ".join(span.text.splitlines())
+        for span in row.reference_spans
+    ]
+    if status := review_status(row):
+        lines.append(f"so far: {status}")
+    return "\n".join(lines)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _print(text: str) -> None:
+    write(sys.stderr, visible(text) + "\n")
+
+
+def _read_line(prompt: str) -> str:
+    """Prompt the user and return the line; EOFError at the end of input."""
+    write(sys.stderr, visible(prompt))
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\r\n")
+
+
+suite_group = typer.Typer(
+    help="Test answers on bad or missing passages.\n\nPassages are irrelevant, missing or false.",
+    no_args_is_help=True,
+)
+_DEFAULT = SuiteOptions()
+_FALSE = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified)
+
+
+@suite_group.command("make")
+@takes("project overrides jobs max_cost quiet seed")
+def suite_make(
+    flags: Flags,
+    testset: str = Option(help="Questions with gold, or rgb:FILE/SUITE."),
+    output: Path = Option(..., "--output", "-o", metavar="FILE", help="JSONL to write."),
+    suite: str = Option("", help="Comma-separated suites: noise,rejection,…; all by default."),
+    passages: int = Option(_DEFAULT.passages, min=1, help="Number of passages in a context."),
+    doses: str = Option(
+        "", help="Shares of irrelevant passages: 0,0.5,2/3; by default all that are possible."
+    ),
+    falsified: str = Option(_FALSE, help="Shares of falsified passages."),
+    sources: int = Option(
+        _DEFAULT.sources, min=1, help="Maximum number of questions joined into one."
+    ),
+    distractors: str = Option(
+        _DEFAULT.distractors,
+        help="Irrelevant passages: hard (other hits of a search), random, mixed.",
+    ),
+    as_configured: bool = Option(
+        False, "--as-configured", help="Do not tell the model to report errors in passages."
+    ),
+) -> None:
+    """Make a test set with a share of bad passages.
+
+    Its rows have given passages, and the share is exact.
+    """
+    options = SuiteOptions(
+        names_of(suite),
+        passages,
+        _shares("--doses", doses),
+        _shares("--falsified", falsified),
+        sources,
+        distractors,  # type: ignore[arg-type]
+        report_errors=not as_configured,
+        seed=flags.seed,
+    )
+    with flags.open() as bench, show_progress(flags.console, bench):
+        suite_rows = bench.suite(testset, options)
+    _write_suite(flags, suite_rows, output)
+
+
+def _write_suite(flags: Flags, suite_rows: Testset, output: Path) -> None:
+    console = flags.console
+    console.make_folder_of(output)
+    write_rows(suite_rows.rows, output)
+    for note in suite_rows.notes:
+        console.remark(f"note: {note}")
+    console.remark(f"{count_noun(len(suite_rows.rows), 'row')} written to {output}")
+    console.remark(f"answer and measure them: ragwright eval --testset {output}")
+
+
+@suite_group.command("curves")
+@takes("project as_json output seed")
+def suite_curves(
+    flags: Flags,
+    run: str = Argument(
+        "latest", help="A run of a suite: its name, the beginning of its id, or latest."
+    ),
+    accuracy: str = Option(
+        "", help="Measure of accuracy; by default, whether the answer contains the gold."
+    ),
+) -> None:
+    """Show the results of a suite run.
+
+    Each quantity is shown at each share, with its interval.
+    """
+    console = flags.console
+    with flags.open() as bench:
+        evaluation = bench.results(run)
+        setup = bench.project.settings.judge
+    curves = capability_curves(evaluation, accuracy=accuracy, setup=setup, seed=flags.seed)
+    if flags.writes_json:
+        console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
+        return
+    shown = curves_table(curves, notes=evaluation.notes, width=console.columns())
+    console.result(f"{shown}\n\nrun: {evaluation.name}")
+
+
+def _shares(flag: str, text: str) -> tuple[float, ...]:
+    """Parse shares separated by commas."""
+    try:
+        return tuple(float(Fraction(part.strip())) for part in text.split(",") if part.strip())
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(
+            f"{text!r} must be shares between 0 and 1",
+            where=flag,
+            hint="write for example 0,0.5,2/3",
+        ) from error

@@ -1,0 +1,466 @@
+"""`ragwright sweep`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from typer import Argument, BadParameter, Option
+
+from ..core import ConfigError
+from ..experiment import (
+    Ablating,
+    Baselining,
+    Confirming,
+    Diagnosing,
+    GridOptions,
+    PersonaModelGrid,
+    Stage,
+    StudyVerdict,
+    Sweeping,
+    SweepResult,
+    TrialResult,
+    plan_ablation,
+    read_study,
+)
+from ..project import ProjectFolder, persona_change, write_persona
+from ..report import (
+    BoardView,
+    ablation_json,
+    ablation_table,
+    baseline_json,
+    baseline_table,
+    diagnosis_json,
+    diagnosis_table,
+    generators_json,
+    generators_table,
+    leaderboard_table,
+    run_diagnosis_json,
+    run_diagnosis_table,
+    trial_json,
+    verdict_json,
+    verdict_table,
+    write_lost_rows,
+    write_lost_run_rows,
+)
+from ..testsets import Testset, project_testset
+from ._console import EXIT_UNTRUSTED, Console, fail
+from ._flags import MEASURING, WORK, Flags, names_of, takes
+from ._show import show_forecast, show_progress, show_sweep_forecast
+
+
+@takes("project overrides as_json quiet output retry_errors no_cache jobs max_cost resume dry_run")
+def sweep_command(
+    flags: Flags,
+    study: Path | None = Argument(None, help="Study file: ragwright.yaml with lists."),
+    stop: bool = Option(
+        False, "--stop", help="Stop the running sweep of the project; it can be continued."
+    ),
+) -> int:
+    """Try the settings of a study and rank them.
+
+    Every combination runs on the tune split; each result has an interval.
+    """
+    # --resume changes nothing: a sweep always continues an unfinished one of the same study
+    console = flags.console
+    with flags.open() as bench:
+        if stop:
+            running = bench.stop_sweep()
+            console.result(f"asked the sweep {running.id} to stop; what is done is kept")
+            return 0
+        if study is None:
+            raise BadParameter("give a study file, or --stop", param_hint="STUDY")
+        plan = read_study(bench.project, study)
+        if flags.dry_run:
+            show_sweep_forecast(console, bench.forecast_sweep(plan))
+            return 0
+        ended: list[TrialResult] = []
+        trials = (plan.size or plan.options.trials) + 1
+        with show_progress(console, bench, lambda: (len(ended), trials, "trials")):
+            result = bench.sweep(plan, Sweeping(flags.retry_errors, ended.append))
+        _show(console, result, flags.as_json)
+        if result.stopped is not None:
+            fail(result.stopped)
+            return EXIT_UNTRUSTED
+        return 0 if result.board else EXIT_UNTRUSTED
+
+
+def _show(console: Console, result: SweepResult, as_json: bool) -> None:
+    board = result.board
+    placed = {trial.number for trial in board}
+    ranked = {trial.number for trial in result.judged_by_first}
+    unscored = f"no row has a score for {result.objectives[0].name}"
+    rest = [
+        trial if trial.state != "done" else replace(trial, reason=_unscored_reason(trial, unscored))
+        for trial in result.trials
+        if trial.number not in placed and trial.number in ranked
+    ]
+    if as_json:
+        console.json(
+            {
+                "run": result.run,
+                "testset": result.testset,
+                "objectives": [objective.name for objective in result.objectives],
+                "trials": [trial_json(trial) for trial in (*board, *rest)],
+                "selection": None if result.selection is None else asdict(result.selection),
+                "notes": list(result.notes),
+            }
+        )
+        return
+    names = tuple(objective.name for objective in result.objectives)
+    front = frozenset(trial.id for trial in result.front) if len(names) > 1 else frozenset()
+    view = BoardView(names, front, width=console.columns(120))
+    table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
+    verdict = ""
+    if result.selection is not None:
+        verdict = StudyVerdict(result.selection).text
+        if result.selection.difference > 0:
+            verdict += f"\nto confirm it on held-out questions: ragwright confirm {result.run}"
+        verdict += "\n\n"
+    others = "".join(f"\n{line}" for line in _other_judges(result))
+    console.result(f"{verdict}{table}{others}\nrun: {result.run}")
+
+
+def _unscored_reason(trial: TrialResult, unscored: str) -> str:
+    """Why a trial that ran has no place, with the reason that most of its rows give."""
+    return f"{unscored}: {trial.reason}" if trial.reason else unscored
+
+
+def _other_judges(result: SweepResult) -> list[str]:
+    """The order according to the other judges."""
+    first = [trial.values for trial in result.board if trial.values]
+    lines = []
+    for judge, board in result.by_judge.items():
+        best = next((trial for trial in board if trial.values), None)
+        if best is None:
+            lines.append(f"by {judge}: no trial has results")
+            continue
+        keys = [axis.key for axis in result.study.judging]
+        plain = {key: value for key, value in best.values.items() if key not in keys}
+        place = next(
+            (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
+        )
+        rank = "not in the table above" if place is None else f"number {place} above"
+        lines.append(f"by {judge}: {best.id} is best ({rank}); judges are not comparable")
+    return lines
+
+
+@takes("cluster project overrides as_json quiet output jobs max_cost dry_run")
+def confirm_command(
+    flags: Flags,
+    sweep: str = Argument("latest", help="Sweep: its run, the name of its study, or latest."),
+    top: int = Option(1, min=1, help="Number of the best trials to confirm."),
+) -> None:
+    """Test a sweep's winner on held-out questions.
+
+    It is compared with the current settings.
+    """
+    console = flags.console
+    options = Confirming(top, flags.cluster)
+    with flags.open() as bench:
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_confirm(sweep, options, console.remark))
+            return
+        with show_progress(console, bench):
+            confirmed = bench.confirm(sweep, options, told=console.remark)
+        if confirmed.overrides:
+            settings = " ".join(f"--set {setting}" for setting in confirmed.overrides)
+            console.remark(f"as in the sweep: {settings}")
+        if confirmed.again and not flags.as_json:
+            console.remark(
+                "already confirmed: the stored result is shown; the confirm split stays closed"
+            )
+        console.show(
+            lambda: verdict_json(confirmed.verdict, confirmed.run),
+            lambda: verdict_table(confirmed.verdict, confirmed.run, console.columns()),
+        )
+
+
+@takes(f"measures cluster limit retry_errors {WORK} output name")
+def ablate_command(
+    flags: Flags,
+    testset: str = Option(
+        help="Testset; effects are measured on its tune split.", show_default=False
+    ),
+    presets: str = Option(
+        "", help="Presets: all, a8 (the sixteen published ones), or names separated by commas."
+    ),
+    leave_one_out: bool = Option(
+        False, "--leave-one-out", help="Leave out each part alone (the default)."
+    ),
+    parts: str = Option("", help="Leave out only these parts; all by default."),
+    personas: str = Option("", help="Personas for every question; by default those of the rows."),
+    margin: float = Option(
+        0.05, help="Largest loss that a deletion may cause, as a share of a measure's scale."
+    ),
+    confirm: bool = Option(
+        False, "--confirm", help="Confirm what is safe to delete on the held-out split, once."
+    ),
+) -> int:
+    """Measure what each part of the prompt does.
+
+    It shows what each part costs, too, and which ones can be deleted.
+    """
+    options = Ablating(
+        presets=names_of(presets),
+        leave_one_out=leave_one_out,
+        parts=names_of(parts),
+        personas=names_of(personas),
+        margin=margin,
+        clusters=flags.cluster,
+        limit=flags.limit,
+        seed=flags.seed,
+        confirm=confirm,
+        retry_errors=flags.retry_errors,
+        name=flags.name,
+    )
+    console = flags.console
+    ended: list[TrialResult] = []
+    # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
+    with flags.open(replace(flags.session, attempt=int(flags.retry_errors))) as bench:
+        if flags.dry_run:
+            forecast = bench.forecast_ablate(testset, flags.measures, options)
+            show_sweep_forecast(console, forecast)
+            return 0
+        plan = plan_ablation(bench.project, testset, flags.measures, options)
+        total = len(plan.study.points) + 1
+        with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
+            options = replace(options, on_trial=ended.append)
+            result = bench.ablate(testset, flags.measures, options)
+    if flags.writes_json:
+        console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
+    else:
+        console.result(ablation_table(result.ablation, run=result.run, width=console.columns(0)))
+    if result.again:
+        console.remark("already confirmed: shown again, the confirm split was not opened")
+    if result.stopped is not None:
+        fail(result.stopped)
+        return EXIT_UNTRUSTED
+    return 0 if result.ablation.scored else EXIT_UNTRUSTED
+
+
+@takes(f"{WORK} output name")
+def baseline_command(
+    flags: Flags,
+    testset: str = Option(help="Pairs: rows with a question, its answer and its chunk."),
+    context: bool = Option(
+        False, "--context", help="Also answer from the pair's own chunk, and without it."
+    ),
+    margin: float = Option(
+        0.1,
+        min=0.0,
+        max=1.0,
+        help="Largest change that counts as equal: a share of the way from the pairs' own answers "
+        "to shuffled ones.",
+    ),
+) -> int:
+    """Compare distances of answers with given pairs.
+
+    The distances between questions and answers are smaller, equal or larger.
+
+    An embedding model is needed: embed.model, or judge.embedder for the distances alone.
+
+    --set is what the experiment changes: chunker, embedding model, chat model, prompt. -o
+    FILE.jsonl writes every pair with its vectors and its distance.
+    """
+    console = flags.console
+    ProjectFolder(flags.project).require()
+    options = Baselining(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
+    with flags.open(replace(flags.session, overrides=())) as bench:
+        if flags.dry_run:
+            forecast, notes = bench.forecast_baseline(testset, options)
+            show_forecast(console, forecast)
+            for note in notes:
+                console.remark(f"note: {note}")
+            return 0
+        with show_progress(console, bench):
+            baseline = bench.baseline(testset, options)
+    if flags.output is not None and flags.output.suffix == ".jsonl":
+        lines = (json.dumps(pair.body(), ensure_ascii=False) for pair in baseline.pairs)
+        console.result("\n".join(lines))
+    elif flags.writes_json:
+        console.json(baseline_json(baseline))
+    else:
+        console.result(baseline_table(baseline, console.columns()))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseFlags:
+    """The options of `diagnose` alone."""
+
+    testset: str = Option("", help="beir:DIR/SPLIT, or a file of rows.", show_default=False)
+    run: str = Option(
+        "",
+        help="Instead of a testset: a stored run, also of another system; tells retrieval from "
+        "answering and makes no calls.",
+    )
+    stages: str = Option(
+        "",
+        help="Comma-separated stages: filter, retrieve, rerank, truncate, generate, judge; "
+        "all by default.",
+    )
+    closed_book: bool = Option(
+        False, "--closed-book", help="Also answer the questions without any passages."
+    )
+    rows: str = Option(
+        "", help="Show the rows that are lost first at this stage: retrieve, none, …"
+    )
+    models: str = Option(
+        "",
+        "--compare-models",
+        help="Instead of stages: find the best of these generators for each persona.",
+    )
+    personas: str = Option(
+        "", help="Instead of stages: find the personas whose answers lose facts."
+    )
+    write: bool = Option(False, "--write", help="Write the generator proven best into personas/.")
+    split: str = Option("", help="tune, confirm or all; tune by default where rows name splits.")
+
+
+@takes(f"measures cluster retry_errors {MEASURING}")
+def diagnose_command(flags: Flags, own: DiagnoseFlags) -> int:
+    """Find the stage that loses points.
+
+    Each stage is replaced by a perfect one in turn.
+    """
+    folder = ProjectFolder(flags.project).require()
+    if bool(own.run) == bool(own.testset):
+        raise ConfigError(
+            "give either --testset or --run",
+            where="ragwright diagnose",
+            hint="--testset FILE answers its questions with every stage replaced in turn; --run "
+            "latest splits the rows of a stored run",
+        )
+    if own.run:
+        return _of_run(flags, own)
+    testset = project_testset(
+        folder, own.testset, own.split, purpose="diagnose", dry_run=flags.dry_run
+    )
+    if own.models or own.personas or own.write:
+        return _compare(flags, own, testset)
+    return _of_testset(flags, own, testset)
+
+
+def _refuse(values: dict[str, object], problem: str, hint: str) -> None:
+    """Refuse the flags that have a value."""
+    useless = [flag for flag, value in values.items() if value]
+    if useless:
+        raise ConfigError(f"{', '.join(useless)}: {problem}", where="ragwright diagnose", hint=hint)
+
+
+def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
+    """Answer the rows with every stage replaced in turn, and show where points are lost."""
+    console = flags.console
+    options = Diagnosing(
+        cast("tuple[Stage, ...]", names_of(own.stages)),
+        flags.by or (),
+        own.closed_book,
+        cluster=flags.cluster,
+        resume=flags.resume or flags.retry_errors,
+        retry_errors=flags.retry_errors,
+        seed=flags.seed,
+        name=flags.name,
+    )
+    with flags.open() as bench:
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_diagnose(testset, flags.measures, options))
+            return 0
+        with show_progress(console, bench):
+            diagnosis, run = bench.diagnose(testset, flags.measures, options)
+    if flags.writes_json:
+        console.json(diagnosis_json(diagnosis, run=run.run))
+    else:
+        text = diagnosis_table(diagnosis, run=run.run, width=console.columns())
+        lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
+        console.result(f"{text}{lost}")
+    return console.ended(run, bool(diagnosis.rows))
+
+
+def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
+    """Show where the rows of a stored run are lost."""
+    _refuse(
+        {
+            "--measures": flags.measures,
+            "--stages": own.stages,
+            "--closed-book": own.closed_book,
+            "--compare-models": own.models,
+            "--personas": own.personas,
+            "--write": own.write,
+            "--split": own.split,
+            "--cluster": flags.cluster,
+            "--retry-errors": flags.retry_errors,
+        },
+        "not used with --run, which reads stored answers and passages",
+        "--by and --rows work with --run; for the others give --testset",
+    )
+    console = flags.console
+    with flags.open() as bench:
+        diagnosis = bench.diagnose_run(own.run, flags.by or ())
+    if flags.writes_json:
+        console.json(run_diagnosis_json(diagnosis))
+    else:
+        text = run_diagnosis_table(diagnosis, width=console.columns())
+        lost = f"\n\n{write_lost_run_rows(diagnosis, own.rows)}" if own.rows else ""
+        console.result(f"{text}{lost}")
+    return 0
+
+
+def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
+    """Compare personas by generators; with --write store the proven best."""
+    _refuse(
+        {
+            "--stages": own.stages,
+            "--closed-book": own.closed_book,
+            "--rows": own.rows,
+            "--by": flags.by,
+            "--cluster": flags.cluster,
+        },
+        "not used when personas or generators are compared",
+        "diagnose the stages in a separate run",
+    )
+    if own.write and not own.models:
+        raise ConfigError(
+            "--write needs --compare-models",
+            where="ragwright diagnose",
+            hint="give the generators to choose from: --compare-models a,b",
+        )
+    console = flags.console
+    options = GridOptions(
+        names_of(own.personas),
+        names_of(own.models),
+        resume=flags.resume or flags.retry_errors,
+        retry_errors=flags.retry_errors,
+        seed=flags.seed,
+        name=flags.name,
+    )
+    with flags.open() as bench:
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_generators(testset, flags.measures, options))
+            return 0
+        with show_progress(console, bench):
+            grid, run = bench.compare_generators(testset, flags.measures, options)
+    if flags.writes_json:
+        console.json(generators_json(grid, run=run.run))
+    else:
+        console.result(generators_table(grid, run=run.run, width=console.columns()))
+    if own.write and run.complete:
+        _write(console, ProjectFolder(flags.project), grid)
+    return console.ended(run, True)
+
+
+def _write(console: Console, folder: ProjectFolder, grid: PersonaModelGrid) -> None:
+    """Write the generators that are proven best into the personas' files; report the changes."""
+    for persona in grid.personas:
+        best = grid.best.get(persona, "")
+        if not best or not persona:
+            why = "no difference is proven" if persona else "it has no file: use --personas"
+            console.remark(f"{persona or 'no persona'}: unchanged, {why}")
+            continue
+        change = persona_change(folder, persona, best)
+        backup = write_persona(change)
+        console.remark(change.diff or f"{persona}: {best} is set already")
+        if backup is not None:
+            console.remark(f"the old file is kept in {backup}")

@@ -1,1 +1,0 @@
-"""Commands that check what can be relied on: judges, answers, documents."""

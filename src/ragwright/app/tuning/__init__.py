@@ -1,1 +1,0 @@
-"""Commands that tune: sweep, confirm, tune."""
