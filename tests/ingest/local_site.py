@@ -98,7 +98,7 @@ def running_site(context: ssl.SSLContext | None = None) -> Iterator[Site]:
         thread.join()
 
 
-OPEN = FetchOptions(open_networks=("127.0.0.1/32",), timeout=5.0)
+OPEN = FetchOptions(open_networks=("127.0.0.1/32",))
 """This machine is open to tests by its usual address only."""
 
 

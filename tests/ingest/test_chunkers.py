@@ -97,7 +97,7 @@ class TestOwnChunkers(ChunkerSuite):
     )
     def chunker(self, request: pytest.FixtureRequest) -> Chunker:
         by, name = request.param
-        return make_chunker(options(by, subdivide=name == "pieces"), TOKENIZERS[name])
+        return make_chunker(options(by), TOKENIZERS[name])
 
 
 @pytest.mark.parametrize("by", KINDS)
@@ -124,7 +124,7 @@ def test_any_text_round_trips(
             Section("u", 2, Span(half, half)),
         ),
     )
-    chosen = options(by, size, int(size * share), slack=slack, subdivide=True)
+    chosen = options(by, size, int(size * share), slack=slack)
     chunker = make_chunker(chosen, TOKENIZERS[name])
     chunks = chunker.chunks(made)
     spans = [chunk.span for chunk in chunks]
@@ -233,17 +233,16 @@ def test_headings_give_one_chunk_a_section_with_its_titles() -> None:
     ]
 
 
-def test_a_long_section_is_cut_and_a_long_page_only_when_asked() -> None:
+def test_a_long_section_is_cut_and_a_long_page_is_not() -> None:
     text = "# T\n\n" + "\n\n".join(["some words here"] * 20)
     whole = Span(0, len(text))
     made = document(text, sections=(Section("T", 1, whole),), pages=(Page(1, whole),))
 
-    def count(by: str, **more: object) -> int:
-        return len(make_chunker(options(by, 10, 0, **more), Words()).cut(made))
+    def count(by: str) -> int:
+        return len(make_chunker(options(by, 10, 0), Words()).cut(made))
 
     assert count("headings") > 1
     assert count("page") == 1
-    assert count("page", subdivide=True) > 1
 
 
 def test_pages_name_their_number() -> None:

@@ -171,8 +171,9 @@ def test_long_attributes_and_open_paragraphs_are_no_attack() -> None:
     assert "Kept" in extract_bytes("a.html", page.encode(), patient).text
 
 
+@pytest.mark.slow
 def test_a_chunk_pattern_that_backtracks_is_named() -> None:
-    options = ChunkOptions(by="entries", pattern="^(a|aa)+$", pattern_seconds=0.2)
+    options = ChunkOptions(by="entries", pattern="^(a|aa)+$")
     chunker = make_chunker(options, WordTokenizer())
     with pytest.raises(ChunkError, match=r"chunk\.pattern") as caught:
         chunker.chunks(Document(id="a.txt", source="a.txt", text="a" * 60 + "!\n"))

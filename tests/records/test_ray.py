@@ -124,7 +124,7 @@ def test_closing_leaves_the_cluster_of_others(found: Mapping[str, Any]) -> None:
 
 def test_no_cluster_is_a_clear_error(found: Mapping[str, Any]) -> None:
     for case, words in {
-        "unset": ("records.address", "RAY_ADDRESS", "ray start --head"),
+        "unset": ("RAY_ADDRESS", "ray start --head"),
         "refused": ("no Ray cluster can be reached", "127.0.0.1:1"),
         "client": ("client protocol", "ray://127.0.0.1:10001"),
     }.items():

@@ -60,7 +60,7 @@ _SCHEMA = object_schema({"items": {"type": "array", "items": _ITEM}}, "items")
 _ARTICLES = compile_late(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
-_PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
+_PLAIN = Analyzer(AnalyzerOptions(language="none"))
 """Folds only case and accents."""
 
 _OVERVIEW = compile_late(

@@ -62,10 +62,6 @@ class EngineOptions:
     engine: EngineName = option(
         "local", "Where the work runs: local (this machine) or ray (a cluster)."
     )
-    address: str = option("", "Address of the Ray cluster; empty for the one of the environment.")
-    workers: int | None = option(
-        None, "Tasks at once; as many as there are cores by default.", ge=1
-    )
 
 
 def choose_engine(options: EngineOptions, name: str = "") -> EngineName:
@@ -81,18 +77,17 @@ def choose_engine(options: EngineOptions, name: str = "") -> EngineName:
     raise ConfigError(f"unknown engine {name!r}", hint=suggest_name(name, get_args(EngineName)))
 
 
-def open_engine(options: EngineOptions, name: str = "", section: str = "records") -> Engine:
+def open_engine(options: EngineOptions, name: str = "") -> Engine:
     """The engine of a name, of the options if it is empty; to be closed.
 
     Args:
         options: Settings.
         name: Engine that overrides the options'.
-        section: Section of the project file that the options are of, for messages.
 
     Raises:
         ConfigError: Unknown name, or no cluster can be reached.
         MissingExtraError: Ray is not installed.
     """
     if choose_engine(options, name) == "ray":
-        return RayEngine(options.address, options.workers, section)
-    return LocalEngine(options.workers)
+        return RayEngine()
+    return LocalEngine()

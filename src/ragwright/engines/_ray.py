@@ -67,8 +67,6 @@ class RayEngine(Engine):
     Args:
         address: ``host:port`` of a cluster, ``auto`` for the one that runs on this machine,
             ``local`` for a private one; empty for the environment's ``RAY_ADDRESS``.
-        workers: Processors of a private cluster; others are used completely.
-        section: Section of the project file that names the address, for messages.
 
     Raises:
         ConfigError: No address, no cluster at the address, or Ray already runs in this process with
@@ -76,29 +74,25 @@ class RayEngine(Engine):
         MissingExtraError: Ray is not installed.
     """
 
-    def __init__(
-        self, address: str = "", workers: int | None = None, section: str = "records"
-    ) -> None:
+    def __init__(self, address: str = "") -> None:
         where = address or os.environ.get("RAY_ADDRESS", "")
         quiet()
         self._ray = require("ray", "cluster", "work on a cluster")
-        self._section = section
         self._own = not self._ray.is_initialized()
         self._open = True
         self._under_way: list[deque[tuple[Task, Any]]] = []
         if self._own:
-            self._connect(where, workers)
+            self._connect(where)
         else:
             _check_quiet(self._ray)
 
-    def _connect(self, where: str, workers: int | None) -> None:
+    def _connect(self, where: str) -> None:
         """Join the cluster, with telemetry off in every process of this job."""
-        key = f"{self._section}.address"
         if not where:
             raise ConfigError(
                 "engine ray needs the address of a cluster",
-                where=key,
-                hint=f"set {key} or RAY_ADDRESS to host:port, to auto for the cluster of "
+                where="RAY_ADDRESS",
+                hint="set RAY_ADDRESS to host:port, to auto for the cluster of "
                 "this machine (ray start --head), or to local for one that ends with the command",
             )
         if where.startswith("ray://"):
@@ -108,8 +102,8 @@ class RayEngine(Engine):
                 hint="run on a machine of the cluster and give host:port of its head, or auto",
             )
         if where not in (OWN, "auto"):
-            _check_answers(where, key)
-        own = {"num_cpus": workers, "include_dashboard": False} if where == OWN else {}
+            _check_answers(where)
+        own = {"include_dashboard": False} if where == OWN else {}
         try:
             self._ray.init(
                 address=where,
@@ -119,7 +113,7 @@ class RayEngine(Engine):
                 **own,
             )
         except Exception as error:
-            raise _unreachable(where, error, key) from error
+            raise _unreachable(where, error) from error
 
     @property
     def processors(self) -> int:
@@ -286,22 +280,22 @@ def _wait_for(target: Path) -> None:
         time.sleep(0.1)
 
 
-def _check_answers(address: str, key: str) -> None:
+def _check_answers(address: str) -> None:
     """Check that the address is reachable."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT):
             pass
     except (OSError, ValueError, OverflowError) as error:
-        raise _unreachable(address, error, key) from error
+        raise _unreachable(address, error) from error
 
 
-def _unreachable(address: str, error: Exception, key: str) -> ConfigError:
+def _unreachable(address: str, error: Exception) -> ConfigError:
     lines = str(error).strip().splitlines()
     return ConfigError(
         f"no Ray cluster can be reached: {lines[0] if lines else type(error).__name__}",
         where=address,
-        hint=f"start one (ray start --head), set {key} or RAY_ADDRESS to host:port of its "
+        hint=f"start one (ray start --head), set RAY_ADDRESS to host:port of its "
         "head, or use engine: local",
     )
 

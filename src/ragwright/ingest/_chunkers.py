@@ -31,6 +31,9 @@ _LETTERS_PER_TOKEN = 20
 _RULES = 2
 """Part of every ``spec``; incremented when chunks are cut in another way."""
 
+_PATTERN_SECONDS = 10
+"""Processor time that ``chunk.pattern`` may take on one document."""
+
 _TABLE = re.compile(
     r"^[ ]{0,3}\|(?P<header>[^\n]*)\n"  # the header row, the rule below it, the rows
     r"[ ]{0,3}\|[ \t:|-]*-[ \t:|-]*(?:\n[ ]{0,3}\|[^\n]*)*",
@@ -40,8 +43,8 @@ _TABLE = re.compile(
 
 _SIZES = ("size", "overlap", "slack")
 _READS = {
-    "page": ("subdivide", *_SIZES),
-    "entries": ("pattern", "subdivide", *_SIZES),
+    "page": _SIZES,
+    "entries": ("pattern", *_SIZES),
     "whole": (),
 }
 """Unit -> the settings that its cutting depends on; the others depend on the sizes."""
@@ -67,7 +70,7 @@ class UnitChunker(Chunker):
             for name in _READS.get(options.by, _SIZES)
         )
         self.spec = f"{options.by}/{_RULES}({values}) in {tokenizer.name or 'tokens'}"
-        self._divides = options.by not in _READS or (options.subdivide and options.by != "whole")
+        self._divides = options.by not in _READS
 
     def cut(self, document: Document) -> list[Span]:
         """Cut a document into spans; see the class."""
@@ -112,7 +115,7 @@ class UnitChunker(Chunker):
         A heading whose next line is another heading joins the section that follows.
 
         Raises:
-            ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
+            ChunkError: The pattern took longer than 10 s on this document.
         """
         if self.options.by == "page":
             return [page.span.start for page in document.pages]
@@ -125,17 +128,15 @@ class UnitChunker(Chunker):
             ]
         if self.options.by != "entries":
             return []
-        seconds = self.options.pattern_seconds
         try:
-            matches = self.options.entry_pattern().finditer(document.text, timeout=seconds)
+            matches = self.options.entry_pattern().finditer(document.text, timeout=_PATTERN_SECONDS)
             return [match.start() for match in matches]
         except TimeoutError as error:
             raise ChunkError(
-                f"chunk.pattern {self.options.pattern!r} took longer than {seconds:g} s: it "
+                f"chunk.pattern {self.options.pattern!r} took longer than {_PATTERN_SECONDS} s: it "
                 "backtracks",
                 where=document.id,
-                hint="avoid a loop within a loop, such as (a+)+; "
-                "chunk.pattern_seconds allows more time",
+                hint="avoid a loop within a loop, such as (a+)+",
             ) from error
 
     def _pack(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
@@ -223,7 +224,7 @@ class HeadedChunker(Chunker):
         return chunk if plain else replace(chunk, head=head)
 
     def _bounded(self, head: Head) -> Head:
-        """The head within ``head.max_tokens``: title first, then the innermost headings."""
+        """The head within its bound: title first, then the innermost headings."""
         most = self.options.max_tokens
         if len(head.title) + sum(map(len, head.headings)) + len(head.table) <= most:
             return head

@@ -7,7 +7,6 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -139,7 +138,10 @@ _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
-_UNSET = next(f.default for f in fields(Fetch) if f.name == "max_bytes")
+_TIMEOUT = 30.0
+"""Seconds for one fetch, redirects included."""
+_PER_HOST = 4
+"""Most fetches from one host side by side."""
 _ADDRESSES = 3
 """Addresses of one host that are tried in turn."""
 
@@ -176,7 +178,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
 
     def limit(self, lane: str) -> int | None:
         """Return how many fetches from one host may run side by side."""
-        return self.options.per_host
+        return _PER_HOST
 
     async def send(self, request: Fetch, on_delta: OnDelta | None = None) -> FetchReply:
         """Fetch an address.
@@ -186,7 +188,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             FetchError: No such host, no reply in time, a reply over ``max_bytes``, too many
                 redirects, or an HTTP error; ``retryable`` says whether to try again.
         """
-        seconds = request.timeout or self.options.timeout
+        seconds = request.timeout or _TIMEOUT
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(request)
@@ -196,7 +198,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 where=request.url,
                 hint="raise the request's own timeout"
                 if request.timeout
-                else "try again later, or raise `fetch.timeout`",
+                else "try again later",
                 retryable=True,
             ) from error
         except FetchError as error:
@@ -248,11 +250,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
             if not 200 <= status < 300 and not (status == 304 and conditional):
                 raise _status_error(url, status, response.headers.get("retry-after"))
-            # the request cannot say "unset", so its default means that
-            own = request.max_bytes != _UNSET
-            most = request.max_bytes if own else self.options.max_bytes
-            key = "the request's own `max_bytes`" if own else "`fetch.max_bytes`"
-            body = await _body(response, str(url), most, key)
+            body = await _body(response, str(url), request.max_bytes)
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -344,7 +342,7 @@ def check_url(text: str, base: str = "") -> httpx2.URL:
     return url.copy_with(fragment=None)
 
 
-async def _body(response: httpx2.Response, where: str, most: int, key: str) -> bytes:
+async def _body(response: httpx2.Response, where: str, most: int) -> bytes:
     """Read the decoded body; stops if it grows past ``most`` bytes."""
     import httpx2
 
@@ -364,7 +362,7 @@ async def _body(response: httpx2.Response, where: str, most: int, key: str) -> b
         raise FetchError(broken, where=where, retryable=True) from error
     if size > most:
         larger = f"the reply is larger than {most} bytes"
-        raise FetchError(larger, where=where, hint=f"raise {key} to allow it")
+        raise FetchError(larger, where=where, hint="save it as a file and name that as a source")
     return bytes(body)
 
 

@@ -73,7 +73,7 @@ class SourceOptions:
     )
     max_bytes: int = option(
         200_000_000,
-        "Largest local file read, in bytes; `fetch.max_bytes` bounds what is fetched.",
+        "Largest local file read, in bytes.",
         when="index",
         ge=1,
     )
@@ -215,6 +215,9 @@ class HeadOptions:
     document_tokens: ClassVar[int] = 8_000
     """Most tokens of a document that the model reads; of a longer one the part with the chunk."""
 
+    max_tokens: ClassVar[int] = 100
+    """Most tokens of title, headings and header row together, and of the model's sentence."""
+
     title: bool = option(True, "The document's title.", when="index")
     headings: bool = option(True, "The headings above the chunk.", when="index")
     table_header: bool = option(
@@ -226,13 +229,6 @@ class HeadOptions:
         "chunk; empty: none.",
         when="index",
     )
-    max_tokens: int = option(
-        100,
-        "Most tokens of title, headings and header row together, and of the model's sentence.",
-        when="index",
-        ge=1,
-    )
-
     @property
     def pieces(self) -> tuple[str, ...]:
         """The pieces that are on; of the model its name."""
@@ -268,8 +264,8 @@ class ChunkOptions:
     - ``module:object``: a custom chunker, or a class or function that makes one without arguments
     or from (options, tokenizer).
 
-    Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
-    without headings, pages or matches are cut as by ``paragraphs``.
+    Pages and entries stay whole however long they are. Documents without headings, pages or
+    matches are cut as by ``paragraphs``.
 
     Raises:
         ConfigError: A value or a pair of values is invalid.
@@ -287,9 +283,6 @@ class ChunkOptions:
     pattern: str = option(
         "", "Regular expression that matches where an entry begins (`by: entries`).", when="index"
     )
-    pattern_seconds: float = option(
-        10.0, "Processor time that `pattern` may take on one document, in seconds.", gt=0
-    )
     slack: float = option(
         0.15,
         "Share of a window at its end in which a paragraph, sentence or word border is "
@@ -297,9 +290,6 @@ class ChunkOptions:
         when="index",
         ge=0,
         le=0.5,
-    )
-    subdivide: bool = option(
-        False, "Cut pages and entries that are longer than `size`.", when="index"
     )
     head: HeadOptions = option(HeadOptions, "What each chunk is searched with besides its text.")
 
@@ -347,11 +337,6 @@ class ChunkOptions:
 class FetchOptions:
     """How addresses are fetched."""
 
-    max_bytes: int = option(
-        50_000_000, "Largest reply, in bytes, unless a request sets a limit.", ge=1
-    )
-    timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
-    per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
     open_networks: tuple[str, ...] = option(
         (), "Private networks that fetching may access, as CIDR blocks."
     )

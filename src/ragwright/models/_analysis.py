@@ -136,7 +136,7 @@ class Analyzer(TokenSource):
         self.spec = f"words/3 {canonical_json(settings)}"
         self.title_weight = self.options.title_weight
         language = self.options.language
-        self._stops = stop_words(language) if self.options.stop_words else frozenset()
+        self._stops = stop_words(language)
         self._elide = language in {"fr", "it", "auto"}
         self._local = threading.local()
         self._tokens_of_word = lru_cache(_CACHE_LIMIT)(self._make)
@@ -147,7 +147,7 @@ class Analyzer(TokenSource):
 
     def normal(self, word: str) -> str:
         """One word as the index stores it, stop words included: folded and stemmed."""
-        return self._stem(self._fold(word.casefold()))
+        return self._stem(fold(word.casefold()))
 
     def _make(self, word: str) -> tuple[str, ...]:
         if _CJK_RUN.match(word):
@@ -155,16 +155,16 @@ class Analyzer(TokenSource):
         if not word.isascii():
             word = _EXPONENT.sub(lambda match: f"^{match[0]}", word)
             word = unicodedata.normalize("NFKC", word).replace("’", "'")
-            word = word.translate(_ONE_SPELLING) if self.options.fold else word
+            word = word.translate(_ONE_SPELLING)
             spelt = word.lower().translate(_SPELT_OUT)
-            if spelt != word.lower() and self.options.language == "auto" and self.options.fold:
+            if spelt != word.lower() and self.options.language == "auto":
                 # The German stemmer takes ae for ä itself.
                 return tuple(dict.fromkeys((*self._pieces_of(word), *self._pieces_of(spelt))))
         return self._pieces_of(word)
 
     def _pieces_of(self, word: str) -> tuple[str, ...]:
         if "'" in word:
-            if self._fold(word.casefold()).replace("'", "") in self._stops:
+            if fold(word.casefold()).replace("'", "") in self._stops:
                 return ()
             word = _POSSESSIVE.sub("", word)
             if self._elide:
@@ -176,20 +176,15 @@ class Analyzer(TokenSource):
         )
 
     def _part_tokens(self, part: str) -> tuple[str, ...]:
-        folded = self._fold(part.casefold())
+        folded = fold(part.casefold())
         named = part.isupper() and len(part) > 1  # IT, WHO: a name, not the word
         if not folded or (folded.replace("'", "") in self._stops and not named):
             return ()
         return (self._stem(folded) if folded.isalpha() else folded,)
 
-    def _fold(self, word: str) -> str:
-        if word.isascii() or not self.options.fold:
-            return word
-        return fold(word)
-
     def _stem(self, word: str) -> str:
         algorithm = _ALGORITHMS.get(self.options.language)
-        if algorithm is None or not self.options.stem or len(word) < 3:
+        if algorithm is None or len(word) < 3:
             return word
         stemmer: Callable[[str], str] | None = getattr(self._local, "stem", None)
         if stemmer is None:
@@ -254,6 +249,8 @@ def fold(text: str) -> str:
     Of Arabic the forms of alef, yeh and teh are one, and vowel marks go; digits of all scripts
     are ASCII.
     """
+    if text.isascii():
+        return text
     text = text.translate(_LIGATURES).translate(_ONE_SPELLING)
     decomposed = unicodedata.normalize("NFD", text)
     stripped = re.sub("[\u0300-\u036f]", "", decomposed)

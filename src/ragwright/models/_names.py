@@ -100,9 +100,6 @@ class AnalyzerOptions:
     language: str = option(
         "auto", "Language: auto, en, fr, de, es, it, pt, nl, or none.", when="index"
     )
-    stem: bool = option(True, "Reduce words to their stems.", when="index")
-    stop_words: bool = option(True, "Leave function words out.", when="index")
-    fold: bool = option(True, "Treat accented letters as plain ones.", when="index")
     title_weight: int = option(
         2,
         "Weight of a word in the title or in a heading; a word of the text has 1.",

@@ -311,7 +311,7 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
     sources = tuple((feed.source, feed.recipe) for feed in feeds)
     with (
         spool_folder(project.folder.cache) as spool,
-        open_engine(settings.ingest, "ray", "ingest") as engine,
+        open_engine(settings.ingest, "ray") as engine,
     ):
         yield Cluster(engine, Preparing(preparing, project.pair, sources), spool)
 

@@ -187,7 +187,7 @@ def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
 def test_other_index_settings_have_an_index_of_their_own(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()
-    with opened(folder, "keyword.stem=false") as bench:
+    with opened(folder, "keyword.language=none") as bench:
         assert index_counts(bench.records.refresh()) == (0, 3, 0, 0)
     with opened(folder) as bench:
         assert index_counts(bench.records.refresh()) == (0, 0, 3, 0)

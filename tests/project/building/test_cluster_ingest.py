@@ -121,7 +121,7 @@ def test_without_the_extra_its_install_line_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    folder = MakeProject(tmp_path)("ingest: {engine: ray, address: local}\n")
+    folder = MakeProject(tmp_path)("ingest: {engine: ray}\n")
     with Workbench.open(folder) as bench, pytest.raises(MissingExtraError) as raised:
         bench.ingest()
     assert "ragwright[cluster]" in (raised.value.hint or "")
@@ -136,4 +136,4 @@ def test_a_cluster_needs_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.raises(ConfigError) as raised,
     ):
         bench.ingest()
-    assert raised.value.where == "ingest.address"
+    assert raised.value.where == "RAY_ADDRESS"

@@ -103,7 +103,6 @@ def test_a_long_title_is_cut_and_a_document_without_a_title_has_no_head(
         ("chunk.head.model=static:hash", "chat"),
         ("chunk.head.model=snippet", "provider:name"),
         ("chunk.head.model=true", "provider:name"),
-        ("chunk.head.max_tokens=0", "at least 1"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_is_read(
