@@ -120,7 +120,6 @@ def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> N
         ("query: {methods: [rewrit]}", "rewrit"),
         ("rerank: {method: magic}", "magic"),
         ("route: {method: modelish}", "modelish"),
-        ("select: {relevance: 1.5}", "relevance"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(text: str, named: str) -> None:

@@ -129,9 +129,9 @@ def test_without_settings_nothing_is_asked(index: Wide) -> None:
 
 def test_neighbours_grow_text_and_span_and_nothing_else(index: Wide) -> None:
     hits = (hit(1, 140, 150), hit(2, 250, 260))
-    found, notes = expanded(index, hits, by="neighbours", reach=2)
-    assert index.seen[0] == Lookup("s", ("d:140-150", "d:250-260"), expand="neighbours", reach=2)
-    assert [(h.start, h.end) for h in found] == [(120, 170), (230, 280)]
+    found, notes = expanded(index, hits, by="neighbours")
+    assert index.seen[0] == Lookup("s", ("d:140-150", "d:250-260"), expand="neighbours")
+    assert [(h.start, h.end) for h in found] == [(130, 160), (240, 270)]
     for one, before in zip(found, hits, strict=True):
         assert one.text == TEXT[one.start : one.end]
         assert (one.rank, one.score, one.channels, one.chunk_id, one.rung) == (
@@ -189,7 +189,7 @@ def test_on_a_real_index_text_and_span_agree_and_nothing_is_shown_twice(
     with index_corpus(tmp_path) as (routes, target), Runner(routes) as runner:
         options = RetrieveOptions(top_k=20, search="keyword")
         plain = runner.run(retrieve("oil pressure sensor pump", target, options)).hits
-        found, _ = runner.run(expand_hits(plain, target, ExpandOptions(by, 2)))
+        found, _ = runner.run(expand_hits(plain, target, ExpandOptions(by)))
         picked, notes = runner.run(diversify(plain, 5, target, SelectOptions("mmr")))
     assert 0 < len(found) <= len(plain)
     assert [h.rank for h in found] == list(range(1, len(found) + 1))

@@ -110,13 +110,11 @@ def test_without_a_next_query_the_question_and_the_answer_are_searched() -> None
     assert len(driver.chats) == 1  # the last round is searched, not read
 
 
-def test_the_question_with_the_draft_answer_is_searched_and_the_written_query_by_option() -> None:
+def test_the_question_with_the_draft_answer_is_searched_before_a_written_query() -> None:
     reply = verdict(False, "Hank Snow died", "Hank Snow")
-    drafted, written = Searches(), Searches()
+    drafted = Searches()
     Driver(reply).run(iterate(QUESTION, model(), drafted.once))
-    Driver(reply).run(iterate(QUESTION, model(next_query="written"), written.once))
     assert drafted.asked == [QUESTION, f"{QUESTION} Hank Snow"]
-    assert written.asked == [QUESTION, "Hank Snow died"]
 
 
 @pytest.mark.parametrize("query", ["", QUESTION])

@@ -148,7 +148,7 @@ def test_without_settings_the_best_are_kept_as_they_are() -> None:
     assert select_hits([], 2, SelectOptions(method="mmr")) == ((), ())
     assert select_depth(5, SelectOptions()) == 5
     assert select_depth(5, SelectOptions(method="mmr")) == 30
-    assert select_depth(5, SelectOptions(watch=("act",), pool=12)) == 12
+    assert select_depth(50, SelectOptions(watch=("act",))) == 50
 
 
 def test_mmr_prefers_the_new_and_says_by_what_it_compared() -> None:

@@ -295,7 +295,7 @@ def _unreachable(address: str, error: Exception) -> ConfigError:
     return ConfigError(
         f"no Ray cluster can be reached: {lines[0] if lines else type(error).__name__}",
         where=address,
-        hint=f"start one (ray start --head), set RAY_ADDRESS to host:port of its "
+        hint="start one (ray start --head), set RAY_ADDRESS to host:port of its "
         "head, or use engine: local",
     )
 

@@ -196,9 +196,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             raise FetchError(
                 f"no complete reply within {seconds:g} s",
                 where=request.url,
-                hint="raise the request's own timeout"
-                if request.timeout
-                else "try again later",
+                hint="raise the request's own timeout" if request.timeout else "try again later",
                 retryable=True,
             ) from error
         except FetchError as error:

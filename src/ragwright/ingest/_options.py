@@ -229,6 +229,7 @@ class HeadOptions:
         "chunk; empty: none.",
         when="index",
     )
+
     @property
     def pieces(self) -> tuple[str, ...]:
         """The pieces that are on; of the model its name."""

@@ -37,12 +37,13 @@ def iterate(
 ) -> Flow[Retrieved]:
     """Retrieve, read the passages, and retrieve again, up to ``rounds`` times.
 
-    The model answers from the passages and searches for the question with that answer, or for a
-    query that it writes, until it is satisfied. Without a chat model a note says so. The first
-    ``keep`` of the first round stay where they are; the other places go to the best of all rounds.
-    With soft filters each relaxation level is ordered by itself, the heavier one first. A result
-    has as many hits as the largest round. Channels of later rounds are named ``hop …``, since they
-    searched another query. The notes list the searches, and include those of all rounds.
+    The model answers from the passages and searches for the question with that answer, or
+    without an answer for the query that it writes, until it is satisfied. Without a chat model
+    a note says so. The first half of the first round stays where it is; the other places go to
+    the best of all rounds. With soft filters each relaxation level is ordered by itself, the
+    heavier one first. A result has as many hits as the largest round. Channels of later rounds
+    are named ``hop …``, since they searched another query. The notes list the searches, and
+    include those of all rounds.
 
     Args:
         query: The question.
@@ -94,7 +95,7 @@ class _State:
     def head(self) -> list[str]:
         """Chunk ids of the first round that keep their ranks."""
         hits = self.first.hits[: self.wanted]
-        return [hit.chunk_id for hit in hits[: math.ceil(self.options.keep * len(hits))]]
+        return [hit.chunk_id for hit in hits[: math.ceil(len(hits) / 2)]]
 
     def order(self) -> list[str]:
         """The final order: by relaxation level, the head of the first round, fused score, id."""
@@ -158,9 +159,8 @@ def _read_rounds(state: _State, once: Once) -> Flow[None]:
         if verdict.satisfied and planned is None:
             state.notes.append(f"the model is satisfied after {number - 1} rounds")
             return
-        # Where the model left the part that is searched empty, the other one serves.
         text = f"{state.query} {verdict.answer}".strip()
-        if verdict.query and (state.options.next_query == "written" or not verdict.answer):
+        if verdict.query and not verdict.answer:
             text = verdict.query
         if text in searched:
             state.notes.append(f"round {number} left out: nothing new to search for")

@@ -30,13 +30,9 @@ class ExpandOptions:
     by: ExpandMethod = option(
         "", "neighbours (adjacent chunks), section (all of it), or empty: only the chunk."
     )
-    reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
 
 
 IterateMethod: TypeAlias = Literal["none", "model"]
-
-
-NextQuery: TypeAlias = Literal["answer", "written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +44,6 @@ class IterateOptions:
     )
     rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
     model: str = option("", "Chat model that reads; without one a note says so.")
-    next_query: NextQuery = option(
-        "answer",
-        "What is searched next: answer (the question and the answer so far) or "
-        "written (the query that the model writes).",
-    )
-    keep: float = option(0.5, "Share of the first round's hits that keep their ranks.", ge=0, le=1)
 
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -68,9 +58,6 @@ class QueryOptions:
     )
     model: str = option("", "Chat model that rewrites, splits and writes passages.")
     original: float = option(1.0, "Weight of the original question among all wordings.", ge=0)
-    subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
-    passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
-    meanings: int = option(3, "Most meanings of a code that are searched.", ge=1)
 
     def __post_init__(self) -> None:
         """Refuse settings that would silently leave the question unchanged."""
@@ -104,12 +91,6 @@ class RerankOptions:
         "score, others chat.",
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
-    window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
-    max_words: int | None = option(
-        None,
-        "Most words of a passage that the model reads; empty: 300 for listwise, else all.",
-        ge=1,
-    )
     search_weight: float = option(
         0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
     )
@@ -148,10 +129,6 @@ class SelectOptions:
     method: SelectMethod = option(
         "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
     )
-    relevance: float = option(
-        0.5, "Share of relevance against novelty in mmr (its lambda).", ge=0, le=1
-    )
-    pool: int = option(30, "Hits to choose from.", ge=1)
     max_per: Mapping[str, int] = option(
         dict, "Field -> most hits with one value of it, such as document_id: 1."
     )
@@ -235,6 +212,9 @@ class DatabaseOptions:
         """Its groups of readers, checked; empty where it names none."""
         return group_names(self.groups) if self.groups else ()
 
+
+_SELECT_POOL = 30
+"""Hits that a selection chooses from."""
 
 LEAST_POOL = 100
 """Candidates of a channel where few hits are wanted."""
@@ -370,7 +350,7 @@ class RetrieveOptions:
 
 def select_depth(top_k: int, options: SelectOptions) -> int:
     """Number of hits to search for, as a pool for the selection."""
-    return max(options.pool, top_k) if options.active or options.watch else top_k
+    return max(_SELECT_POOL, top_k) if options.active or options.watch else top_k
 
 
 _BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)

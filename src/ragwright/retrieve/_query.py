@@ -4,7 +4,7 @@ The methods, in the order in which they are always applied:
 
 ``rewrite``     a standalone search query in place of the question.
 ``subqueries``  the searches that the question needs, each a separate wording.
-``hyde``        passages that might answer it, embedded as passages for the dense channel; the
+``hyde``        a passage that might answer it, embedded as a passage for the dense channel; the
                 keyword channel keeps the question (Gao, Ma, Lin and Callan, 2022: there one
                 vector, the mean of passages and question; here rankings, fused).
 ``query2doc``   a passage, appended: the keyword channel gets the question five times and the
@@ -25,7 +25,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ..core import Filter, FilterError
-from ..flow import Flow, Search, SearchReply, gather, send, unpack_settled
+from ..flow import Flow, Search, SearchReply, gather, send
 from ..models import is_code, words
 from ._asking import (
     StructuredQuestion,
@@ -45,6 +45,12 @@ Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
 _LONGEST_QUERY = 300
 """Characters of a rewritten query or subquery."""
 
+_SUBQUERIES = 4
+"""Most subqueries."""
+
+_MEANINGS = 3
+"""Most meanings of a code that are searched."""
+
 _PASSAGE_WORDS = 100
 """Words of a written passage."""
 
@@ -62,11 +68,10 @@ def query_variants(
     """The wordings of a query for the search, and notes that list them.
 
     Without methods, or if every method fails, this is the query with weight 1. Each
-    method counts as much as the question: n passages of hyde, or n meanings of a code, have a
-    weight of 1/n each; every subquery has 1, since each asks for something different. With meanings
-    the keyword channel searches the question as it is and the dense channel with meanings, as one
-    wording. If a wording would exceed ``limit`` characters, the end of the question is cut, not the
-    addition.
+    method counts as much as the question: n meanings of a code have a weight of 1/n each; every
+    subquery has 1, since each asks for something different. With meanings the keyword channel
+    searches the question as it is and the dense channel with meanings, as one wording. If a wording
+    would exceed ``limit`` characters, the end of the question is cut, not the addition.
 
     Raises:
         MissingKeyError: The environment holds no key for the model.
@@ -92,7 +97,7 @@ def query_variants(
     if "glossary" in chosen and not dense:
         notes.append("glossary left out: this index has no vectors")
     elif "glossary" in chosen:
-        with_meanings = _glossary_texts(query, options, glossary, notes, limit)
+        with_meanings = _glossary_texts(query, glossary, notes, limit)
     return tuple(_with_original(query, main, variants, with_meanings, options)), tuple(notes)
 
 
@@ -143,9 +148,9 @@ def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tup
         StructuredQuestion(
             options.model,
             "subqueries",
-            {"question": query, "most": options.subqueries, "length": _LONGEST_QUERY},
-            partial(_several_queries, asked_for=query, options=options),
-            tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
+            {"question": query, "most": _SUBQUERIES, "length": _LONGEST_QUERY},
+            partial(_several_queries, asked_for=query),
+            tuple(f"{query} (part {n})" for n in (1, 2)),
             schema=_SEVERAL,
         )
     )
@@ -156,7 +161,7 @@ def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tup
     return reply.value
 
 
-def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[StructuredReply[str]]:
+def _passage_reply(query: str, options: QueryOptions) -> Flow[StructuredReply[str]]:
     return (
         yield from ask_structured(
             StructuredQuestion(
@@ -164,9 +169,8 @@ def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[Struc
                 "passage",
                 {"question": query, "words": _PASSAGE_WORDS},
                 partial(_bounded_passage, most=_PASSAGE_WORDS * 12),
-                f"{query} (passage {sample})",
+                f"{query} (passage 0)",
                 max_tokens=_PASSAGE_WORDS * 3,
-                sample=sample,
                 whole=False,
             )
         )
@@ -176,25 +180,21 @@ def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[Struc
 def _hyde_variants(
     query: str, options: QueryOptions, notes: list[str], limit: int
 ) -> Flow[list[Variant]]:
-    """Passages that might answer the query, for the dense channel."""
-    count = options.passages
-    outcomes = yield from gather(
-        [_passage_reply(query, options, sample) for sample in range(count)], settle=True
-    )
-    replies = [unpack_settled(outcome) for outcome in outcomes]
-    texts = list(dict.fromkeys(reply.value[:limit] for reply in replies if reply.value is not None))
-    failed = [reply.why for reply in replies if reply.value is None]
-    if failed:
-        notes.append(f"{len(failed)} of {count} hyde passages left out: {failed[0]}")
-    notes += [f"hyde passage: {text}" for text in texts]
-    return [Variant("", text, 1 / len(texts), passage=True) for text in texts]
+    """A passage that might answer the query, for the dense channel."""
+    reply = yield from _passage_reply(query, options)
+    if reply.value is None:
+        notes.append(f"no hyde passage: {reply.why}")
+        return []
+    text = reply.value[:limit]
+    notes.append(f"hyde passage: {text}")
+    return [Variant("", text, passage=True)]
 
 
 def _query2doc_variants(
     query: str, options: QueryOptions, notes: list[str], limit: int
 ) -> Flow[list[Variant]]:
     """The query and a passage in one text."""
-    reply = yield from _passage_reply(query, options, 0)
+    reply = yield from _passage_reply(query, options)
     if reply.value is None:
         notes.append(f"no query2doc passage: {reply.why}")
         return []
@@ -220,13 +220,13 @@ def _cut_at_word(text: str, most: int) -> str:
 
 
 def _glossary_texts(
-    query: str, options: QueryOptions, glossary: Glossary | None, notes: list[str], limit: int
+    query: str, glossary: Glossary | None, notes: list[str], limit: int
 ) -> list[str]:
     """The query with the meanings of its codes, for the dense channel."""
     if glossary is None or not glossary.entries:
         notes.append("glossary left out: it has no term of this question")
         return []
-    expansion = glossary.expand(query, options.meanings)
+    expansion = glossary.expand(query, _MEANINGS)
     notes += [f"glossary: {term} = {meaning.text}" for term, meaning in expansion.used]
     notes += expansion.notes
     added = [text.removeprefix(query) for text in expansion.texts]
@@ -250,14 +250,12 @@ def _one_query(text: str, asked_for: str, most: int) -> str:
     return query
 
 
-def _several_queries(text: str, asked_for: str, options: QueryOptions) -> tuple[str, ...]:
+def _several_queries(text: str, asked_for: str) -> tuple[str, ...]:
     listed_queries = json_object(text, {"queries": list})["queries"]
-    if not 0 < len(listed_queries) <= options.subqueries:
+    if not 0 < len(listed_queries) <= _SUBQUERIES:
         number = len(listed_queries)
         raise ValueError(
-            f"'queries' holds {number}, more than {options.subqueries}"
-            if number
-            else "'queries' is empty"
+            f"'queries' holds {number}, more than {_SUBQUERIES}" if number else "'queries' is empty"
         )
     if any(not isinstance(item, str) for item in listed_queries):
         raise ValueError("'queries' must hold strings")

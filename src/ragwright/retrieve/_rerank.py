@@ -99,21 +99,18 @@ def _model_scores(
 
 def _readable_hits(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
     """Hits with the text that the model will read, and a note if it was cut."""
-    limit = options.max_words
-    if limit is None and rerank_method(options) == "listwise":
-        limit = _LISTWISE_WORDS
-    if limit is None:
+    if rerank_method(options) != "listwise":
         return tuple(hits), ()
     cut_hits, cut = [], 0
     for hit in hits:
         ends = [word.end() for word in re.finditer(r"\S+", hit.text)]
-        long = len(ends) > limit
+        long = len(ends) > _LISTWISE_WORDS
         cut += long
-        cut_hits.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
+        cut_hits.append(replace(hit, text=hit.text[: ends[_LISTWISE_WORDS - 1]]) if long else hit)
     if not cut:
         return tuple(hits), ()
     count_text = count_noun(cut, "passage was", "passages were")
-    return tuple(cut_hits), (f"{count_text} reranked by the first {limit} words only",)
+    return tuple(cut_hits), (f"{count_text} reranked by the first {_LISTWISE_WORDS} words only",)
 
 
 def _passage_text(hit: Hit) -> str:
@@ -182,7 +179,7 @@ def _listwise_scores(
     """
     order = list(range(len(hits)))
     failed: list[str] = []
-    for start, end in rerank_windows(len(hits), options):
+    for start, end in rerank_windows(len(hits)):
         inside = [hits[at] for at in order[start:end]]
         window_order, problem = yield from _window_order(query, inside, options)
         if problem:
@@ -194,17 +191,17 @@ def _listwise_scores(
     return scores, tuple(f"{options.model} did not rerank all: {text}" for text in failed)
 
 
-def rerank_windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
+def rerank_windows(count: int, size: int = 20) -> list[tuple[int, int]]:
     """Windows (start, end) from the back to the front; the last one starts at 0."""
     if count < 2:
         return []
     windows, end = [], count
     while True:
-        start = max(0, end - options.window)
+        start = max(0, end - size)
         windows.append((start, end))
         if start == 0:
             return windows
-        end -= max(1, options.window // 2)
+        end -= size // 2
 
 
 def _window_order(

@@ -55,9 +55,7 @@ def expand_hits(
     if not options.by or not hits:
         return tuple(hits), ()
     ids = tuple(hit.chunk_id for hit in hits)
-    request = Lookup(
-        target.snapshot, ids, expand=options.by, reach=options.reach, filters=tuple(filters)
-    )
+    request = Lookup(target.snapshot, ids, expand=options.by, reach=1, filters=tuple(filters))
     reply = yield from send(request, LookupReply)
     if len(reply.hits) != len(hits):
         raise RetrieveError(

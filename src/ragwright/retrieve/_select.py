@@ -137,8 +137,8 @@ def select_hits(
         if options.method == "dissimilar":
             chosen = _most_dissimilar(similarity, most, 0, caps)
         else:
-            base = options.relevance * _scaled_relevance(hits)
-            chosen = _greedy_choice(base, similarity, most, 1 - options.relevance, caps)
+            base = 0.5 * _scaled_relevance(hits)
+            chosen = _greedy_choice(base, similarity, most, 0.5, caps)
     else:
         chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:most]
     if len(chosen) < min(k, len(hits)):
