@@ -88,7 +88,11 @@ def choose_best(
         MeasureError: No eligible candidate shares a scored row with the incumbent.
     """
     comparable = {
-        name: scores for name, scores in candidates.items() if _share_a_row(incumbent, scores)
+        name: scores
+        for name, scores in candidates.items()
+        if any(
+            (_has_value(score) and _has_value(incumbent.get(row)) for row, score in scores.items())
+        )
     }
     selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
     if not selectable:
@@ -137,10 +141,6 @@ def _has_value(score: Score | None) -> bool:
 def _lost_row(score: Score | None) -> bool:
     """True if a system lacks a value for a row with gold."""
     return score is not None and score.lost
-
-
-def _share_a_row(a: Mapping[str, Score], b: Mapping[str, Score]) -> bool:
-    return any(_has_value(score) and _has_value(a.get(row)) for row, score in b.items())
 
 
 def _worst_value(

@@ -465,15 +465,11 @@ def _whole_judges(passport: Passport, width: int) -> str:
             "" if judge.unusable.value is None else f"{judge.unusable.value:.1%}",
             "" if judge.spread is None or judge.spread.sd is None else f"{judge.spread.sd:.3f}",
             "" if judge.flips is None or judge.flips.rate is None else f"{judge.flips.rate:.1%}",
-            _cost_text(judge),
+            ("unknown" if judge.cost is None else f"{judge.cost:.4f}"),
         ]
         for judge in judges
     ]
     return text_table(lines, width=width)
-
-
-def _cost_text(judge: JudgePassport) -> str:
-    return "unknown" if judge.cost is None else f"{judge.cost:.4f}"
 
 
 def _short(estimate: Estimate, *, sign: bool = False) -> str:

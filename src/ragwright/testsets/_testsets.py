@@ -71,7 +71,8 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
     for row in rows:
         read += 1
         of_persona = by_words.setdefault(_words_of(row), {}).setdefault(row.persona_name, {})
-        gold = _gold_hash(row)
+        spans = [asdict(span) for span in row.reference_spans]
+        gold = value_hash([row.reference, row.reference_contexts, dict(row.reference_ids), spans])
         repeated += gold in of_persona
         of_persona.setdefault(gold, row)
     questions = []
@@ -107,11 +108,6 @@ def _words_of(row: Row) -> str:
     """Return the question; after other turns the same words are another question."""
     turns = [turn.content for turn in row.history]
     return "\x00".join((row.user_input, *turns))
-
-
-def _gold_hash(row: Row) -> str:
-    spans = [asdict(span) for span in row.reference_spans]
-    return value_hash([row.reference, row.reference_contexts, dict(row.reference_ids), spans])
 
 
 _SHOWN = 5

@@ -477,7 +477,9 @@ def _compared_with_present(
     tuned, trained = result_of_training
     # Before anything is encoded: it may complete the configuration, which identifies the model.
     exported = kind.export(trial)
-    overrides = _in_use(kind, tuned, trial)
+    section = kind.setting.rpartition(".")[0]
+    beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
+    overrides = [f"{kind.setting}={json.dumps(f'{kind.provider}:{trial}')}", *beside]
     variant = project.variant(
         load_settings(project.folder.file, (*project.session.overrides, *overrides))
     )
@@ -507,13 +509,6 @@ def _compared_with_present(
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
     return _moved_to_target(project, tuned, trial, kind.provider, target)
-
-
-def _in_use(kind: Kind, tuned: TuneResult, trial: Path) -> list[str]:
-    """Return the settings as ``key=value`` that put the trained model to use."""
-    section = kind.setting.rpartition(".")[0]
-    beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
-    return [f"{kind.setting}={json.dumps(f'{kind.provider}:{trial}')}", *beside]
 
 
 def _moved_to_target(

@@ -304,7 +304,12 @@ class _Ablation:
             rows_of_trial = load_evaluation(self.project.runs, trial.run).results
             sizes[trial.number] = prompt_sizes(rows_of_trial, count)
             results[trial.number] = _without_texts(rows_of_trial)
-            failed |= _failed_rows(trial, rows_of_trial)
+            failed |= {
+                f"{result.row_id} of {trial.id}": score.reason
+                for result in rows_of_trial
+                for score in result.scores
+                if score.state == "errored"
+            }
         options = self._options(rows.rows)
         prices = self._token_prices(rows.rows)
         parts = []
@@ -490,16 +495,6 @@ class _Ablation:
 def _without_texts(results: Sequence[RowResult]) -> list[RowResult]:
     """Drop the texts of results."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
-
-
-def _failed_rows(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
-    """Failed row of a variant -> reason; such rows are not used."""
-    return {
-        f"{result.row_id} of {trial.id}": score.reason
-        for result in results
-        for score in result.scores
-        if score.state == "errored"
-    }
 
 
 def _failed_note(failed: Mapping[str, str], total: int) -> tuple[str, ...]:

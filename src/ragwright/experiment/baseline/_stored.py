@@ -83,7 +83,8 @@ def load_baseline(runs: Runs, name: str) -> BaselineResult:
         raise StoreError(f"the run {run.id} is not a baseline", hint="it is of `ragwright eval`")
     by_set: dict[str, list[KeptPair]] = {}
     for row in runs.rows(run.id):
-        pair = _pair_of(row.body)
+        known = {key: value for key, value in row.body.items() if key in _FIELDS}
+        pair = KeptPair(**known | {key: tuple(known[key]) for key in _TUPLES})
         by_set.setdefault(pair.set, []).append(pair)
     names = [BASELINE, *(set_name for set_name in by_set if set_name != BASELINE)]
     if len(names) < 2 or BASELINE not in by_set:
@@ -176,11 +177,6 @@ def shifts_of(
         return shift, None
     context = distance_shift(by_name["without_chunk"], by_name["with_chunk"], margin, seed=seed)
     return shift, context
-
-
-def _pair_of(body: Mapping[str, Any]) -> KeptPair:
-    known = {key: value for key, value in body.items() if key in _FIELDS}
-    return KeptPair(**known | {key: tuple(known[key]) for key in _TUPLES})
 
 
 def _set_of(

@@ -328,7 +328,9 @@ def diagnose_run(
 def _run_diagnosis(name: str, rows: tuple[RunRowLoss, ...], notes: tuple[str, ...]) -> RunDiagnosis:
     losses: dict[Place, int] = dict(Counter(row.lost for row in rows))
     missed, wrong = losses.get("retrieve", 0), losses.get("generate", 0)
-    p = _binomial_p(missed, wrong)
+    n = missed + wrong
+    tail = sum(comb(n, k) for k in range(min(missed, wrong) + 1)) / 2**n if n else 1.0
+    p = min(1.0, 2 * tail)
     stage: Literal["", "retrieve", "generate"] = ""
     if p <= _LEVEL:
         stage = "retrieve" if missed > wrong else "generate"
@@ -388,13 +390,6 @@ def _shows_piece(piece: GoldPiece, row: Row) -> bool:
         and 2 * (min(passage.end, piece.span.end) - max(passage.start, piece.span.start)) >= size
         for passage in row.retrieved_spans
     )
-
-
-def _binomial_p(count: int, other: int) -> float:
-    """Two-sided exact binomial test of equal shares; 1 without rows."""
-    n = count + other
-    tail = sum(comb(n, k) for k in range(min(count, other) + 1)) / 2**n if n else 1.0
-    return min(1.0, 2 * tail)
 
 
 def _run_verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:

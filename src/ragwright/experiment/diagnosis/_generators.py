@@ -205,7 +205,9 @@ def grid_of(
 
     Questions that share gold documents are not independent observations.
     """
-    clusters = _question_clusters(rows)
+    clusters = (
+        clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
+    )
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
     grid = {(row.persona, row.generator, row.question): row for row in rows}
@@ -258,11 +260,6 @@ def grid_of(
         means,
         (note,) if abstentions else (),
     )
-
-
-def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
-    """Question -> cluster, None if questions are independent."""
-    return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
 
 def read_body(row: GridRow) -> dict[str, Any]:

@@ -136,7 +136,19 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     return DiagnosedRow(
         RowResult(row.id, answered.retrieved_context_ids, scores, answered, answer_record),
         _first_loss(plain, right),
-        tuple(_gold_place(piece, plain) for piece in pieces),
+        tuple(
+            GoldPlace(
+                piece.document_id,
+                None if piece.span is None else piece.span.start,
+                None if piece.span is None else piece.span.end,
+                piece.chunk is not None,
+                piece.reachable,
+                piece.rank_in(plain.watch.pool),
+                piece.rank_in(plain.watch.order),
+                piece.rank_in(plain.answer.hits),
+            )
+            for piece in pieces
+        ),
         right,
         {stage: by_oracle[stage].scores for stage in case.stages},
         () if closed_book is None else closed_book.scores,
@@ -461,19 +473,6 @@ def _is_low(measure: Measure, score: Score) -> bool:
     if not is_judged(measure) or score.value is None or definition.high is None:
         return False
     return score.value < (definition.low + definition.high) / 2
-
-
-def _gold_place(piece: GoldPiece, plain: _AnsweredRow) -> GoldPlace:
-    return GoldPlace(
-        piece.document_id,
-        None if piece.span is None else piece.span.start,
-        None if piece.span is None else piece.span.end,
-        piece.chunk is not None,
-        piece.reachable,
-        piece.rank_in(plain.watch.pool),
-        piece.rank_in(plain.watch.order),
-        piece.rank_in(plain.answer.hits),
-    )
 
 
 def _gold_of(hits: Sequence[Hit], pieces: Sequence[GoldPiece]) -> tuple[Hit, ...]:

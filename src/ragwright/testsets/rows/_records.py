@@ -369,7 +369,9 @@ def _table_records(path: Path, separator: str) -> Iterator[Record]:
             skipped = text.seek(0)
         try:
             if separator == "," and not skipped:
-                separator = _likely_separator(head)
+                separator = max(
+                    ",;\t", key=lambda mark: len(next(csv.reader([head], delimiter=mark), []))
+                )
             reader = csv.reader(text, delimiter=separator, strict=True)
             names = _column_names([csv_text(name) for name in next(reader, [])], path)
             for cells in reader:
@@ -399,13 +401,6 @@ def _table_text(file: IO[bytes], path: Path) -> IO[str]:
         return io.StringIO(text.removeprefix("\ufeff"), newline="")
     file.seek(0)
     return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-
-
-def _likely_separator(head: str) -> str:
-    """Return the separator of a ``.csv`` file that makes most columns; spreadsheets often use
-    semicolons.
-    """
-    return max(",;\t", key=lambda mark: len(next(csv.reader([head], delimiter=mark), [])))
 
 
 def _column_names(names: Sequence[str], path: Path) -> list[str]:

@@ -395,7 +395,8 @@ def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
         TestsetError: A line lacks a field or has it in another form; with file and line.
     """
     questions: dict[str, RgbQuestion] = {}
-    language = _language_of_file(Path(path))
+    head = Path(path).stem.partition("_")[0]
+    language = head if head in ("en", "zh") else ""
     for where, value in objects_of(Path(path)):
         question = _rgb_question(value, where, language)
         if question.id in questions:
@@ -443,12 +444,6 @@ def _distinct_texts(name: str, value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise TestsetError(f"{name} is not a list of texts", where=where)
     return tuple(dict.fromkeys(text for text in value if text.strip()))
-
-
-def _language_of_file(path: Path) -> str:
-    """Return the language in the file's name: ``en_fact``, ``zh_int``."""
-    head = path.stem.partition("_")[0]
-    return head if head in ("en", "zh") else ""
 
 
 def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:

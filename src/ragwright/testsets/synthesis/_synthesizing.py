@@ -124,7 +124,9 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
             lists.append(list(_until_accepted(offline, options.questions)))
     ranked = _alternating(lists)
     candidates = _distinct_candidates(project, ranked, survey, options.questions)
-    texts = _texts_of(project, candidates)
+    names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
+    documents = map(project.store.document, sorted(names))
+    texts = {document.id: document.text for document in documents if document is not None}
     summary = _summed_rounds(summaries) if summaries else None
     stopped = any(not of_round.complete for of_round in summaries)
     notes = ["the run was stopped before its end: continue it with --resume"] if stopped else []
@@ -196,13 +198,6 @@ def _passages_of(document: Document, survey: Survey, seed: int) -> Iterator[Pass
         text = document.text[span.start : span.end]
         if len(text.strip()) >= _SHORTEST_PASSAGE:
             yield Passage(document.id, span, text, document.language)
-
-
-def _texts_of(project: Project, candidates: Sequence[Candidate]) -> Mapping[str, str]:
-    """Read the documents of accepted candidates: id -> text."""
-    names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
-    documents = map(project.store.document, sorted(names))
-    return {document.id: document.text for document in documents if document is not None}
 
 
 def _requested_kinds(project: Project, options: SynthesisOptions) -> tuple[str, ...]:
