@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..core import GoldSpan, MeasureError, Row, Score, Span, citation_marks
 from ._definition import Definition, MeasureScale
 from ._measure import Measure
-
-Formula = Callable[[Sequence[int], Sequence[int], int, int], float]
-"""(grades of the ranking in order, all judged grades, cutoff, lowest relevant grade)."""
 
 
 def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[str, int]) -> Score:
@@ -33,11 +30,8 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
     Raises:
         MeasureError: The measure does not score rankings.
     """
-    formula = _FORMULAS.get(measure.name)
-    if formula is None:
-        raise MeasureError(
-            f"{measure} does not score rankings", hint=f"one of {', '.join(sorted(_FORMULAS))}"
-        )
+    if measure.definition.kind != "retrieval":
+        raise MeasureError(f"{measure} does not score rankings")
     level, skip = _parse_parameter(measure.parameter)
     judged = list(qrels.values())
     if not any(grade >= level for grade in judged):
@@ -46,9 +40,9 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         grade_text = "" if level == 1 else f" of grade {level} or more"
         reason = f"no relevant document{grade_text}"
         return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
-    grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
+    grades = [[qrels.get(document, 0)] for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
-    value = formula(grades, judged, cutoff, level)
+    value = _ranking_value(measure.name, grades, judged, cutoff, level)
     return Score(str(measure), "scored", value, counted="documents")
 
 
@@ -61,7 +55,7 @@ def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, 
     """
     parts = []
     for measure in measures:
-        if measure.name not in _FORMULAS:
+        if measure.definition.kind != "retrieval":
             continue
         level, skip = _parse_parameter(measure.parameter)
         bare = sum(bool(grades) and max(grades.values()) < level for grades in topics)
@@ -79,53 +73,43 @@ def _parse_parameter(parameter: str) -> tuple[int, bool]:
     return int(parts.get("rel", 1)), parts.get("norel") == "skip"
 
 
-def _relevant_count(grades: Sequence[int], level: int) -> int:
-    return sum(grade >= level for grade in grades)
-
-
-def _precision_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return _relevant_count(grades[:k], level) / k
-
-
-def _recall_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return _relevant_count(grades[:k], level) / _relevant_count(judged, level)
-
-
-def _hit_rate_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return float(_relevant_count(grades[:k], level) > 0)
-
-
-def _reciprocal_rank_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    ranks = (rank for rank, grade in enumerate(grades[:k], 1) if grade >= level)
-    first = next(ranks, None)
-    return 0.0 if first is None else 1 / first
-
-
-def _average_precision_at(
-    grades: Sequence[int], judged: Sequence[int], k: int, level: int
+def _ranking_value(
+    name: str, hits: Sequence[Sequence[int]], ideal: Sequence[int], k: int, level: int = 1
 ) -> float:
-    ranks = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= level]
-    return sum(count / rank for count, rank in enumerate(ranks, 1)) / _relevant_count(judged, level)
+    """Value of a measure of rankings, 0 to 1.
+
+    Args:
+        name: The measure's name.
+        hits: Per rank, the grades of the gold that the hit is the first to hold: one for a
+            document, one for each gold span that a passage covers.
+        ideal: Grades of all gold: the ideal must not depend on what was returned.
+        k: The cutoff.
+        level: The lowest relevant grade.
+    """
+    earned = [sum(grade >= level for grade in grades) for grades in hits[:k]]
+    ranks = [rank for rank, count in enumerate(earned, 1) if count]
+    relevant = sum(grade >= level for grade in ideal)
+    if name == "nDCG":
+        best = [[grade] for grade in sorted(ideal, reverse=True)]
+        return _discounted_gain(hits[:k], k) / _discounted_gain(best[:k], k)
+    if name == "MRR":
+        return 1 / ranks[0] if ranks else 0.0
+    if name == "MAP":
+        return sum(count / rank for count, rank in enumerate(ranks, 1)) / relevant
+    if name == "Precision":
+        return len(ranks) / k
+    return sum(earned) / relevant if name == "Recall" else float(bool(ranks))  # HitRate
 
 
-def _gain(grades: Sequence[int]) -> float:
-    return sum(g / math.log2(rank + 1) for rank, g in enumerate(grades, 1) if g > 0)
-
-
-def _ndcg_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    # The ideal ranks all judged documents: it must not depend on what was returned.
-    ideal = sorted(judged, reverse=True)
-    return _gain(grades[:k]) / _gain(ideal[:k])
-
-
-_FORMULAS: dict[str, Formula] = {
-    "HitRate": _hit_rate_at,
-    "MAP": _average_precision_at,
-    "MRR": _reciprocal_rank_at,
-    "Precision": _precision_at,
-    "Recall": _recall_at,
-    "nDCG": _ndcg_at,
-}
+def _discounted_gain(hits: Sequence[Sequence[int]], k: int) -> float:
+    # A passage that covers several spans would beat the ideal of one per rank; its further spans
+    # take the next places instead, so that the maximum is 1 and whole passages can reach it.
+    gain, place = 0.0, 0
+    for rank, grades in enumerate(hits, 1):
+        for grade in grades:
+            place = max(rank, place + 1)
+            gain += grade / math.log2(place + 1) if grade > 0 and place <= k else 0.0
+    return gain
 
 
 def span_value(row: Row, measure: Measure) -> float | str:
@@ -139,8 +123,8 @@ def span_value(row: Row, measure: Measure) -> float | str:
     if measure.definition.kind == "span":
         return _character_value(measure.name, row.retrieved_spans[:k], row.reference_spans)
     earned = spans_earned(row.retrieved_spans[:k], row.reference_spans)
-    gold = len(set(_span_places(row.reference_spans)))
-    return _FROM_EARNED[measure.name](earned, gold, k)
+    gold = [1] * len(set(_span_places(row.reference_spans)))
+    return _ranking_value(measure.name, [[1] * count for count in earned], gold, k)
 
 
 def citation_value(row: Row, measure: Measure) -> float | str:
@@ -190,33 +174,6 @@ def _span_places(spans: Iterable[GoldSpan]) -> list[tuple[str, Span]]:
     return [(span.document_id, Span(span.start, span.end)) for span in spans]
 
 
-def _span_hit_rate(earned: Sequence[int], gold: int, k: int) -> float:
-    return float(any(earned))
-
-
-def _span_recall(earned: Sequence[int], gold: int, k: int) -> float:
-    return sum(earned) / gold
-
-
-def _hit_precision(earned: Sequence[int], gold: int, k: int) -> float:
-    return sum(count > 0 for count in earned) / k
-
-
-def _span_reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
-    return next((1 / rank for rank, count in enumerate(earned, 1) if count), 0.0)
-
-
-def _span_ndcg(earned: Sequence[int], gold: int, k: int) -> float:
-    # A passage that covers several spans would beat the ideal of one per rank; its further spans
-    # take the next places instead, so that the maximum is 1 and whole passages can reach it.
-    gain, place = 0.0, 0
-    for rank, count in enumerate(earned, 1):
-        for _ in range(count):
-            place = max(rank, place + 1)
-            gain += 1 / math.log2(place + 1) if place <= k else 0.0
-    return gain / math.fsum(1 / math.log2(n + 1) for n in range(1, min(gold, k) + 1))
-
-
 def _character_value(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> float:
     retrieved_ranges, gold_ranges = _disjoint_ranges(retrieved), _disjoint_ranges(gold)
     common = sum(
@@ -245,15 +202,6 @@ def _disjoint_ranges(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int
 
 def _total_length(ranges: dict[str, list[tuple[int, int]]]) -> int:
     return sum(end - start for spans in ranges.values() for start, end in spans)
-
-
-_FROM_EARNED = {
-    "HitRate": _span_hit_rate,
-    "MRR": _span_reciprocal_rank,
-    "Precision": _hit_precision,
-    "Recall": _span_recall,
-    "nDCG": _span_ndcg,
-}
 
 
 GOLD = frozenset({"reference", "reference_contexts", "reference_ids", "reference_spans"})
