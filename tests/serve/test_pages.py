@@ -138,13 +138,11 @@ def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
         listed = running.http.get("/experiments").text
         shown = running.http.get(f"/experiments/{run}").text
         trial = running.http.get(f"/experiments/{run}:T001")
-        stopped = running.http.post(f"/experiments/{run}/stop")
     assert f'href="/experiments/{run}"' in listed
     assert "chunk.size" in shown
     assert 'class="plot"' in shown
     assert f"/compare?baseline={run}:T000&amp;run={run}:T001" in shown
     assert trial.status_code == 200
-    assert stopped.status_code == 409, "it has ended"
 
 
 @pytest.mark.slow

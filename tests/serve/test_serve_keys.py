@@ -238,7 +238,6 @@ def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
         assert cited.status_code == 200, "links of chat programs keep working"
         for path in (
             "/drafts",
-            "/experiments/any/stop",
             "/outputs/1.1",
             "/testsets/a.jsonl/decide",
         ):

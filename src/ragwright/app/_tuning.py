@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from ..core import ConfigError
 from ..experiment import (
@@ -54,10 +54,7 @@ from ._show import show_forecast, show_progress, show_sweep_forecast
 @takes("project overrides as_json quiet output retry_errors no_cache jobs max_cost resume dry_run")
 def sweep_command(
     flags: Flags,
-    study: Path | None = Argument(None, help="Study file: ragwright.yaml with lists."),
-    stop: bool = Option(
-        False, "--stop", help="Stop the running sweep of the project; it can be continued."
-    ),
+    study: Path = Argument(help="Study file: ragwright.yaml with lists."),
 ) -> int:
     """Try the settings of a study and rank them.
 
@@ -66,12 +63,6 @@ def sweep_command(
     # --resume changes nothing: a sweep always continues an unfinished one of the same study
     console = flags.console
     with flags.open() as bench:
-        if stop:
-            running = bench.stop_sweep()
-            console.result(f"asked the sweep {running.id} to stop; what is done is kept")
-            return 0
-        if study is None:
-            raise BadParameter("give a study file, or --stop", param_hint="STUDY")
         plan = read_study(bench.project, study)
         if flags.dry_run:
             show_sweep_forecast(console, bench.forecast_sweep(plan))

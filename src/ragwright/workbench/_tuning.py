@@ -18,7 +18,7 @@ from ..experiment import (
     Diagnosing,
     Diagnosis,
     GridOptions,
-    KnownSweep,
+    KnownRun,
     PersonaModelGrid,
     Study,
     SweepForecast,
@@ -46,13 +46,9 @@ class TuningVerbs(ABC):
         """Forecast what a sweep would build, call and cost."""
         return experiment.forecast_sweep(self.project, self._study_of(study))
 
-    def list_sweeps(self) -> tuple[KnownSweep, ...]:
-        """Stored sweeps, newest first; those under way with their progress, from any process."""
-        return experiment.list_sweeps(self.project)
-
-    def stop_sweep(self, sweep: str = "", by: str = "") -> KnownSweep:
-        """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
-        return experiment.stop_sweep(self.project, sweep, by)
+    def list_sweeps(self) -> tuple[KnownRun, ...]:
+        """Stored sweeps, newest first."""
+        return experiment.list_sweeps(self.project.runs)
 
     def _study_of(self, study: Study | str | Path) -> Study:
         if isinstance(study, str | Path):

@@ -61,6 +61,7 @@ from ._names import (
     find_known_run,
     find_run,
     list_evaluations,
+    list_sweeps,
     sweeps_by_use,
 )
 from ._notes import WeakRow, WeakSlice, add_notes, gold_warning, weak_rows, weak_slices
@@ -191,6 +192,7 @@ __all__ = [
     "list_evaluations",
     "list_runs",
     "list_shared_values",
+    "list_sweeps",
     "load_evaluation",
     "make_given_row",
     "measures_of_answers",

@@ -23,11 +23,11 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A stored evaluation, as an entry of a list.
+    """A stored evaluation or sweep, as an entry of a list.
 
     Attributes:
         id: Its id, which sorts by time.
-        name: Its name, or empty.
+        name: Its name, that of a sweep's study, or empty.
         started: Local time, ``2026-11-21 14:31``.
         testset: The testset's address.
         measures: Measures in order.
@@ -114,6 +114,11 @@ def find_run(runs: Runs, name: str) -> str:
     raise StoreError(problem, hint=f"the newest:{lines}{rest}")
 
 
+def list_sweeps(runs: Runs) -> tuple[KnownRun, ...]:
+    """Return the stored sweeps, newest first."""
+    return tuple(map(find_known_run, reversed(runs.list("sweep"))))
+
+
 def sweeps_by_use(runs: Runs) -> list[Run]:
     """Return stored sweeps, the most recently run or shown last."""
     return sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
@@ -154,7 +159,7 @@ def find_known_run(run: Run) -> KnownRun:
     manifest: Mapping[str, Any] = run.manifest
     return KnownRun(
         run.id,
-        run.name or str(manifest.get("name", "")),
+        run.name or str(manifest.get("name") or manifest.get("study", {}).get("name", "")),
         time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
         str(manifest.get("testset", "")),
         tuple(manifest.get("measures", ())),

@@ -15,7 +15,6 @@ from ._leaderboard import (
     trial_of,
     trial_result,
 )
-from ._live import KnownSweep, SweepProgress, list_sweeps, stop_sweep
 from ._sampling import (
     ListSampler,
     Sampler,
@@ -51,14 +50,12 @@ from ._sweeping import (
 __all__ = [
     "FACTS",
     "Axis",
-    "KnownSweep",
     "ListSampler",
     "Objective",
     "Sampler",
     "Study",
     "StudyOptions",
     "SweepForecast",
-    "SweepProgress",
     "SweepResult",
     "Sweeping",
     "SweptRange",
@@ -69,7 +66,6 @@ __all__ = [
     "grid_points",
     "incumbent_hash",
     "leaderboard",
-    "list_sweeps",
     "load_study",
     "load_trials",
     "objective_scores",
@@ -82,7 +78,6 @@ __all__ = [
     "scale_of",
     "selection_of",
     "set_swept_values",
-    "stop_sweep",
     "study_of",
     "study_rows",
     "survivors",

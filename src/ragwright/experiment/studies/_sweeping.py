@@ -55,7 +55,6 @@ from ._leaderboard import (
     trial_of,
     trial_result,
 )
-from ._live import Pulse
 from ._sampling import Trial, sampler_of, variant_of
 from ._study import Study
 
@@ -280,13 +279,11 @@ class _Sweep:
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open_run(testset, base)
-        count = 1 + (self.study.size or options.trials)
-        with Pulse(project, self.run_id, count, lambda: len(self.results), self._stop):
-            if options.rungs:
-                self._halve(testset)
-            else:
-                self._run_search(testset)
-            project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
+        if options.rungs:
+            self._halve(testset)
+        else:
+            self._run_search(testset)
+        project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         trials = (self.results[number] for number in sorted(self.results))
         current = self.results[0].summaries if 0 in self.results else ()
         return SweepResult(
@@ -300,10 +297,6 @@ class _Sweep:
             (*testset.notes, *self._score_notes(), *grounds(testset.rows, current)),
             self._best_selection(testset),
         )
-
-    def _stop(self, reason: StoppedError) -> None:
-        """Note a stop that another process requested; called on a separate thread."""
-        self.stopped = self.stopped or reason
 
     def _score_notes(self) -> tuple[str, ...]:
         """Notes on scores that cannot be compared between trials."""

@@ -184,15 +184,11 @@ def error_page(request: Request, error: Exception) -> HTMLResponse:
     return page(request, "error.html", values, status=reply.status)
 
 
-async def run_as_owner(
-    request: Request,
-    work: Callable[[Workbench], T],
-    missing: tuple[int, str] = (404, "not_found"),
-) -> T | HTMLResponse:
+async def run_as_owner(request: Request, work: Callable[[Workbench], T]) -> T | HTMLResponse:
     """Return what ``work`` returns, called outside the event loop; the page of the error if it
     fails.
 
-    Refused to all but owners. ``missing`` is status and code for what is not stored.
+    Refused to all but owners.
     """
     service, caller = service_of(request), caller_of(request)
     try:
@@ -201,8 +197,7 @@ async def run_as_owner(
         async with service.using(opened) as bench:
             return await service.for_page(work, bench)
     except StoreError as error:
-        status, code = missing
-        return error_page(request, ApiError(status, error.what, code))
+        return error_page(request, ApiError(404, error.what, "not_found"))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
 

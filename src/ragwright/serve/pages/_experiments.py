@@ -1,4 +1,4 @@
-"""Experiments: sweeps with their progress, stored runs, and the report of each."""
+"""Experiments: sweeps, stored runs, and the report of each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ...core import RagwrightError, count_noun
-from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress, run_means
+from ...core import RagwrightError
+from ...experiment import KnownRun, RunMean, run_means
 from ...report import Board, ScoredRun, Subject, value_text
 from ...workbench import Workbench
 from .._api import caller_of, service_of
@@ -33,7 +33,7 @@ _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "seconds"}
 
 @router.get("/experiments", response_class=HTMLResponse)
 async def experiments(request: Request) -> HTMLResponse:
-    """List sweeps and runs, newest first; those under way show how far they are."""
+    """List sweeps and runs, newest first."""
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
@@ -41,9 +41,7 @@ async def experiments(request: Request) -> HTMLResponse:
         async with service.using(opened) as bench:
             runs = await service.for_page(bench.list_runs)
             sweeps = await service.for_page(bench.list_sweeps)
-            # A page that only follows its sweeps shows nothing else again.
-            following = "HX-Request" in request.headers
-            baselines = () if following else await service.for_page(bench.list_baselines, SHOWN)
+            baselines = await service.for_page(bench.list_baselines, SHOWN)
             means = await service.for_page(_means_of_runs, bench, runs[:_SCORED])
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
@@ -56,9 +54,8 @@ async def experiments(request: Request) -> HTMLResponse:
         "means": means,
         "abstained": any(entry.abstained for run in means.values() for entry in run.values()),
         "left_out": max(0, len(runs) - _LISTED),
-        "sweeps": [_sweep_line(entry) for entry in sweeps[:_SWEEPS]],
+        "sweeps": sweeps[:_SWEEPS],
         "baselines": baseline_lines(baselines),
-        "busy": any(entry.running for entry in sweeps),
     }
     return page(request, "experiments.html", values)
 
@@ -81,46 +78,6 @@ def _means_of_runs(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict
     return means_of
 
 
-def _sweep_line(sweep: KnownSweep) -> dict[str, Any]:
-    return {
-        "sweep": sweep,
-        "progress": _progress_values(sweep.progress),
-        "name": sweep.study or sweep.id,
-    }
-
-
-def _progress_values(progress: SweepProgress | None) -> dict[str, Any] | None:
-    """Progress as a page shows it."""
-    if progress is None:
-        return None
-    calls = (
-        f"{count_noun(progress.calls, 'call')}, {progress.reused:,} answered from stored replies"
-    )
-    billed = progress.possibly_billed
-    return {
-        "trials": f"{progress.trials} of {progress.planned} trials",
-        "done": progress.trials,
-        "planned": max(progress.planned, progress.trials, 1),
-        "rows": f"{progress.rows:,} of {progress.of_rows:,} rows" if progress.of_rows else "",
-        "rate": f"{progress.rate:.3g} rows a second" if progress.rate else "",
-        "eta": _time_left(progress.eta),
-        "spent": f"{progress.spent:.4f}".rstrip("0").rstrip("."),
-        "calls": calls + (f", {billed} failed calls may be billed" if billed else ""),
-        "tokens": f"{progress.prompt_tokens + progress.completion_tokens:,}",
-        "waiting": progress.waiting,
-        "process": progress.process,
-    }
-
-
-def _time_left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    minutes = seconds / 60
-    return f"about {minutes:.0f} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
-
-
 @router.get("/experiments/{run}", response_class=HTMLResponse)
 async def experiment(request: Request, run: str) -> Response:
     """Show a sweep or a run: verdict, table, plot; or the report of another kind of run."""
@@ -129,10 +86,7 @@ async def experiment(request: Request, run: str) -> Response:
         return values
     if values is None:
         return RedirectResponse(f"/experiments/{run}/report", 303)
-    response = page(request, values.pop("template"), values)
-    if "HX-Request" in request.headers and not values["running"]:
-        response.headers["HX-Refresh"] = "true"  # it has ended: the whole page shows the verdict
-    return response
+    return page(request, values.pop("template"), values)
 
 
 def _experiment_values(bench: Workbench, name: str) -> dict[str, Any] | None:
@@ -140,14 +94,12 @@ def _experiment_values(bench: Workbench, name: str) -> dict[str, Any] | None:
     subject = report.subject
     sweep = next((s for s in bench.list_sweeps() if s.id == subject.facts.get("run")), None)
     if subject.kind == "study" and sweep is not None:
-        running = sweep.running
         return {
             "template": "sweep.html",
-            "title": f"Sweep {sweep.study or sweep.id}",
+            "title": f"Sweep {sweep.name or sweep.id}",
             "run": sweep.id,
-            "running": running,
-            **_sweep_line(sweep),
-            "headline": None if running or not subject.boards else report.headline,
+            "state": sweep.state,
+            "headline": report.headline if subject.boards and sweep.state != "open" else None,
             "boards": [_board_values(subject, board, sweep.id) for board in subject.boards],
             "plot": _tradeoff_plot(subject, sweep.id),
             "without": _trials_without_result(subject),
@@ -172,7 +124,6 @@ def _experiment_values(bench: Workbench, name: str) -> dict[str, Any] | None:
         "template": "run.html",
         "title": entry.label or name,
         "run": name,
-        "running": False,
         "headline": report.headline,
         "facts": subject.facts,
         "measures": entry.summaries,
@@ -287,18 +238,6 @@ def _trials_without_result(subject: Subject) -> list[str]:
         f"{len(names)} {reason} ({', '.join(names[:5])}{', …' if names[5:] else ''})"
         for reason, names in groups.items()
     ]
-
-
-@router.post("/experiments/{run}/stop")
-async def stop(request: Request, run: str) -> Response:
-    """Ask a running sweep to stop; its process keeps what is done."""
-    by = caller_of(request).name or "someone at the pages"
-    failed = await run_as_owner(
-        request, lambda bench: bench.stop_sweep(run, by), missing=(409, "not_running")
-    )
-    return (
-        failed if isinstance(failed, HTMLResponse) else RedirectResponse(f"/experiments/{run}", 303)
-    )
 
 
 @router.get("/experiments/{run}/report", response_class=HTMLResponse)
