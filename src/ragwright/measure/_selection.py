@@ -90,9 +90,7 @@ def choose_best(
     comparable = {
         name: scores
         for name, scores in candidates.items()
-        if any(
-            (_has_value(score) and _has_value(incumbent.get(row)) for row, score in scores.items())
-        )
+        if any(_has_value(score) and _has_value(incumbent.get(at)) for at, score in scores.items())
     }
     selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
     if not selectable:
@@ -102,9 +100,8 @@ def choose_best(
         )
     rows = _rows_with_a_score(incumbent, comparable.values())
     worst = _worst_value(incumbent, scale, higher_is_better)
-    names = list(comparable)
+    names, systems = list(comparable), comparable.values()
     sign = 1.0 if higher_is_better else -1.0
-    systems = comparable.values()
     differences = sign * np.array([_row_differences(incumbent, s, rows, worst) for s in systems])
     sums, counts = _cluster_sums(differences, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)

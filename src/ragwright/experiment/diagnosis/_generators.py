@@ -205,22 +205,19 @@ def grid_of(
 
     Questions that share gold documents are not independent observations.
     """
-    clusters = (
-        clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
-    )
+    clusters = clusters_of_results([replace(r.result, row_id=r.question) for r in rows]) or None
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
     grid = {(row.persona, row.generator, row.question): row for row in rows}
     cells: dict[tuple[str, str, str], Summary] = {}
-    means: dict[tuple[str, str, str], Summary] = {}
+    means = dict(cells)
     for persona in personas:
         for generator in generators:
             own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
             groups = None if clusters is None else [clusters[row.question] for row in own]
             for index, measure in enumerate(measures):
                 scores = [row.result.scores[index] for row in own]
-                summary = aggregate(scores, seed, clusters=groups)
-                cells[persona, generator, str(measure)] = summary
+                cells[persona, generator, str(measure)] = aggregate(scores, seed, clusters=groups)
             for index, score in enumerate(own[0].facts if own else ()):
                 shares = [row.facts[index] for row in own]
                 means[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
