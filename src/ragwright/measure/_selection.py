@@ -94,20 +94,18 @@ def choose_best(
     }
     selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
     if not selectable:
-        raise MeasureError(
-            "no candidate shares a scored row with the current settings",
-            hint="check why their rows have no score",
-        )
-    rows = _rows_with_a_score(incumbent, comparable.values())
-    worst = _worst_value(incumbent, scale, higher_is_better)
+        problem = "no candidate shares a scored row with the current settings"
+        raise MeasureError(problem, hint="check why their rows have no score")
     names, systems = list(comparable), comparable.values()
+    rows = _rows_with_a_score(incumbent, systems)
+    worst = _worst_value(incumbent, scale, higher_is_better)
     sign = 1.0 if higher_is_better else -1.0
     differences = sign * np.array([_row_differences(incumbent, s, rows, worst) for s in systems])
     sums, counts = _cluster_sums(differences, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)
     best = selectable[int(np.argmax(np.round(means[selectable], 6)))]
     chosen = comparable[names[best]]
-    lost = sum(_lost_row(incumbent[row]) or _lost_row(chosen.get(row)) for row in rows)
+    lost = sum(_lost_row(incumbent[at]) or _lost_row(chosen.get(at)) for at in rows)
     return Selection(
         best=names[best],
         candidates=len(names),
