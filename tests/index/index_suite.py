@@ -375,8 +375,6 @@ class IndexSuite(RelaxedTests, RightsTests):
             expected = tuple(pair for pair in everything if pair[0] in allowed)
             assert view.dense(query, 1000, conditions)[0] == expected
             assert set(view.every(1000, conditions)) == allowed
-            names = [key for key, _ in everything]
-            assert view.allowed(names, conditions) == tuple(name in allowed for name in names)
 
         chunks = [(item.document, chunk) for item in (*plain, *some) for chunk in item.chunks]
         barred = Filter("client", ("client 0", "client 4"), exclude=True)

@@ -404,29 +404,6 @@ class RelaxedTests:
         reply = SearchHandler(Views(store)).carry([search])[0]
         assert reply == SearchReply(tuple((key, 0.0) for key in english[:3]))
 
-    def test_which_chunks_meet_hard_filters(self, filled: View) -> None:
-        """The chunks that meet hard filters are those of the full list, in the requested order."""
-        names = filled.every(_EVERYTHING)[::-3]
-        first = Filter("half", ("first",))
-        for filters in ((), (_ENGLISH,), (_ENGLISH, _YEARS), (first,), (_NOT_FIRST, _NOT_GERMAN)):
-            right = set(filled.every(_EVERYTHING, filters))
-            assert filled.allowed(names, filters) == tuple(name in right for name in names)
-        assert filled.allowed([], [_ENGLISH]) == ()
-        with pytest.raises(RetrieveError):
-            filled.allowed(["doc/0001:7-8"], [_ENGLISH])
-
-    def test_neighbours_of_a_chunk(self, store: Store) -> None:
-        """Neighbours are in text order and end with the document."""
-        items = [make_indexed(make_document(n)) for n in range(3)]
-        store.upsert(PAIR, items)
-        view = store.view(PAIR)
-        chunks = items[1].chunks
-        for at, reach, wanted in ((0, 1, chunks[:2]), (1, 1, chunks[:3]), (1, 99, chunks)):
-            hits = view.around(chunks[at].id, reach)
-            assert [hit.chunk_id for hit in hits] == [chunk.id for chunk in wanted]
-        with pytest.raises(RetrieveError):
-            view.around("doc/0001:7-8", 1)
-
     def test_vectors_of_chunks(self, store: Store) -> None:
         """Vectors come in the requested order; a pair without vectors has none."""
         items = [make_indexed(make_document(n)) for n in range(3)]
@@ -443,58 +420,6 @@ class RelaxedTests:
         assert store.view(PLAIN).vectors([items[1].chunks[0].id]) is None
         with pytest.raises(RetrieveError):
             store.view(PAIR).vectors(["doc/0001:7-8"])
-
-    def test_hits_grow_to_their_neighbours(self, store: Store) -> None:
-        """A passage has the exact characters of the document, also those between chunks."""
-        item = gapped()
-        store.upsert(PAIR, [item, make_indexed(make_document(1))])
-        text, chunks = item.document.text, item.chunks
-        names = tuple(chunk.id for chunk in chunks)
-        for reach in (0, 1, 3):
-            lookup = Lookup(store.snapshot(PAIR), names, expand="neighbours", reach=reach)
-            reply = _looked_up(store, lookup)
-            assert not reply.notes
-            for at, hit in enumerate(reply.hits):
-                first, last = max(0, at - reach), min(len(chunks), at + reach + 1) - 1
-                assert (hit.start, hit.end) == (chunks[first].span.start, chunks[last].span.end)
-                assert hit.text == text[hit.start : hit.end]
-                assert hit.chunk_id == names[at]
-                for position in range(hit.start, hit.end):
-                    assert hit.page_at(position) == item.document.page_at(position)
-
-    def test_hits_grow_to_their_section(self, store: Store) -> None:
-        """The section of a chunk is the innermost one that contains it."""
-        item = gapped()
-        store.upsert(PAIR, [item, make_indexed(make_document(1, sections=()))])
-        names = tuple(chunk.id for chunk in item.chunks)
-        lookup = Lookup(store.snapshot(PAIR), names, expand="section")
-        for chunk, hit in zip(item.chunks, _looked_up(store, lookup).hits, strict=True):
-            sections = [s for s in item.document.sections if s.title == chunk.headings[-1]]
-            assert Span(hit.start, hit.end) == sections[0].span
-            assert hit.text == item.document.text[hit.start : hit.end]
-        bare = make_indexed(make_document(1)).chunks[1]
-        plain = _looked_up(store, Lookup(store.snapshot(PAIR), (bare.id,), expand="section"))
-        assert [hit.text for hit in plain.hits] == [bare.text]
-        assert not plain.notes
-
-    def test_a_changed_document_gives_no_surroundings(self, store: Store) -> None:
-        """A chunk of a changed document stays as in the snapshot, with a note."""
-        store.upsert(PAIR, [gapped(), gapped("gone")])
-        views, snapshot = Views(store), store.snapshot(PAIR)
-        views.view(snapshot)
-        old = gapped()
-        new = make_indexed(
-            replace(old.document, text="new " + old.document.text, sections=(), pages=())
-        )
-        store.upsert(PAIR, [new])
-        store.remove(["gone"])
-        for expand in ("neighbours", "section"):
-            names = (old.chunks[2].id, gapped("gone").chunks[1].id)
-            request = Lookup(snapshot, names, expand=expand)
-            reply = LookupHandler(views).carry([request])[0]
-            assert isinstance(reply, LookupReply)
-            assert [hit.text for hit in reply.hits] == [old.chunks[2].text, old.chunks[1].text]
-            assert ["gapped" in reply.notes[0], "gone" in reply.notes[1]] == [True, True]
 
     def test_headings_are_the_field_section(self, store: Store) -> None:
         """Every heading above a chunk; a field of that name in the metadata is left alone."""

@@ -50,8 +50,6 @@ class RightsTests:
             assert view.keyword("engine pump", 1000, right) == expected
             expected = tuple(pair for pair in near if pair[0] in allowed)
             assert view.dense(query, 1000, right)[0] == expected
-            names = [name for name, _ in near]
-            assert view.allowed(names, right) == tuple(name in allowed for name in names)
         absent = Filter("readers", ("hr",), missing=everyone)
         assert bool(view.every(5, [absent])) is everyone
         assert view.count([absent]) == (view.count() if everyone else 0)

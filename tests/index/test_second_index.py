@@ -142,12 +142,8 @@ def same(store: Store, seed: int) -> None:
                     alike("relaxed", second, query, k, relax, filters)
         some = rng.sample(every, min(5, len(every)))
         assert np.array_equal(np.asarray(second.vectors(some)), np.asarray(view.vectors(some)))
-        for public in (Filter("public", (True,)), Filter("public", (True,), exclude=True)):
-            alike("allowed", second, every, (public,))
         alike("lookup", second, some)
         alike("lookup", second, ["absent"])
-        for name in some:
-            alike("around", second, name, 1)
 
     def alike(ask: str, second: View, *arguments: Any) -> None:
         assert said(second, ask, *arguments) == said(view, ask, *arguments)
@@ -250,8 +246,7 @@ def requests(snapshot: str) -> list[Search]:
 def looked(snapshot: str, ids: tuple[str, ...]) -> list[Lookup]:
     return [
         Lookup(snapshot, ids),
-        Lookup(snapshot, ids, expand="neighbours"),
-        Lookup(snapshot, ids, expand="section", vectors=True),
+        Lookup(snapshot, ids, vectors=True),
     ]
 
 

@@ -115,7 +115,6 @@ def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> N
         ("pool: 0", "pool"),
         ("weights: {dense: .nan}", "dense"),
         ("weights: {keyword: .inf}", "keyword"),
-        ("expand: {by: chapter}", "chapter"),
         ("iterate: {method: entity}", "entity"),
         ("query: {methods: [rewrit]}", "rewrit"),
         ("rerank: {method: magic}", "magic"),

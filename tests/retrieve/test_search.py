@@ -37,7 +37,6 @@ from ragwright.index import (
 )
 from ragwright.models import Analyzer, WordTokenizer
 from ragwright.retrieve import (
-    ExpandOptions,
     Glossary,
     IterateOptions,
     Meaning,
@@ -166,13 +165,6 @@ def test_iterating_keeps_the_caps_of_the_selection(ask: Ask) -> None:
     assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
 
 
-def test_iterating_shows_no_character_twice(ask: Ask) -> None:
-    wide = ExpandOptions("neighbours")
-    found = ask(QUESTION, top_k=6, search="keyword", expand=wide, iterate=READING, more=READER)
-    assert len(found.document_ids) == len(found.hits)
-    assert all(hit.start == 0 for hit in found.hits)
-
-
 def test_channels_of_later_rounds_do_not_pass_for_similarities_to_the_question(ask: Ask) -> None:
     found = ask(QUESTION, top_k=3, pool=3, iterate=READING, more=READER)
     question = vectors([QUESTION])[0]
@@ -274,5 +266,3 @@ def test_as_many_chunks_as_fit_into_the_tokens(ask: Ask, tokens: int) -> None:
     sizes = [counter.count(hit.text) for hit in every]
     fit = sum(sum(sizes[: at + 1]) <= tokens for at in range(len(sizes)))
     assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in every[: max(fit, 1)]]
-    grown = ask(QUESTION, context_tokens=tokens, expand=ExpandOptions("neighbours")).hits
-    assert len(grown) == 1 or sum(counter.count(hit.text) for hit in grown) <= tokens

@@ -123,22 +123,12 @@ class Lookup:
     """The stored chunks behind candidates, by chunk id, in the order asked for.
 
     Attributes:
-        expand: Give each chunk's text with its surroundings: ``neighbours`` (``reach`` chunks
-            before and after it) or ``section`` (the section that its headings name, the
-            innermost one that holds its first character, and the chunk itself); the hit's span
-            grows with it. A document that changed since the snapshot gives none, and a note.
-        reach: Chunks on each side.
         vectors: Return the chunks' own vectors too.
-        filters: Hard conditions; a chunk that does not meet them is not part of any surroundings,
-            nor is anything beyond it.
     """
 
     snapshot: str
     chunk_ids: tuple[str, ...]
-    expand: Literal["", "neighbours", "section"] = ""
-    reach: int = 1
     vectors: bool = False
-    filters: tuple[Filter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

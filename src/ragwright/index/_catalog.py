@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from ..core import (
     ConfigError,
-    Document,
     MissingExtraError,
     RagwrightError,
     RetrieveError,
@@ -446,10 +445,6 @@ class Views:
             f"the store has no snapshot {snapshot!r}",
             hint="run ingest with the settings it was made with",
         )
-
-    def document(self, document_id: str) -> Document | None:
-        """One document as stored now, None if there is none."""
-        return self._store.document(document_id)
 
     def drop(self) -> None:
         """Forget all open views; searches that are using one go on."""

@@ -287,26 +287,6 @@ class LanceView(View):
         return state.conditions.hard(filters).rows
 
     @use_open_state
-    def allowed(
-        self, state: _OpenState, chunk_ids: Sequence[str], filters: Sequence[Filter]
-    ) -> tuple[bool, ...]:
-        """One flag per chunk: True if it meets all hard filters."""
-        where = state.conditions.hard(filters)
-        self._ordered_rows(state, chunk_ids, [])
-        met = self._rows_by_id(state, chunk_ids, ["id"], where.sql)
-        return tuple(lance.escape_surrogates(chunk_id) in met for chunk_id in chunk_ids)
-
-    @use_open_state
-    def around(self, state: _OpenState, chunk_id: str, reach: int) -> tuple[Hit, ...]:
-        """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
-        stamp = self._ordered_rows(state, [chunk_id], ["stamp"])[0]["stamp"]
-        rows = rows_of(state.pinned.chunks, ["id", "ordinal"], f"stamp = {stamp}")
-        names = [row["id"] for row in sorted(rows, key=lambda row: int(row["ordinal"]))]
-        at = names.index(lance.escape_surrogates(chunk_id))
-        near = names[max(0, at - reach) : at + reach + 1]
-        return self._hits_of(state, list(map(lance.unescape_surrogates, near)))
-
-    @use_open_state
     def vectors(self, state: _OpenState, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
         rows = self._ordered_rows(state, chunk_ids, ["vector"] if self.pair.dimensions else [])
@@ -338,7 +318,11 @@ class LanceView(View):
         Raises:
             RetrieveError: An id is not in the snapshot.
         """
-        by_id = self._rows_by_id(state, chunk_ids, ["id", *(c for c in columns if c != "id")], "")
+        by_id: dict[str, dict[str, Any]] = {}
+        for condition in lance.one_of("id", dict.fromkeys(chunk_ids)):
+            sql = lance.both(state.pinned.live, condition)
+            rows = rows_of(state.pinned.chunks, list(dict.fromkeys(("id", *columns))), sql)
+            by_id |= {row["id"]: row for row in rows}
         for chunk_id in chunk_ids:
             if lance.escape_surrogates(chunk_id) not in by_id:
                 raise RetrieveError(
@@ -347,15 +331,6 @@ class LanceView(View):
                     hint="search and look up in one snapshot",
                 )
         return [by_id[lance.escape_surrogates(chunk_id)] for chunk_id in chunk_ids]
-
-    def _rows_by_id(
-        self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str], where: str
-    ) -> dict[str, dict[str, Any]]:
-        by_id: dict[str, dict[str, Any]] = {}
-        for condition in lance.one_of("id", dict.fromkeys(chunk_ids)):
-            sql = lance.both(where or state.pinned.live, condition)
-            by_id |= {row["id"]: row for row in rows_of(state.pinned.chunks, columns, sql)}
-        return by_id
 
     @use_open_state
     def fields(self, state: _OpenState) -> Mapping[str, int]:

@@ -191,12 +191,6 @@ class Segment:
         """Chunk ids of rows, in their order."""
         return self._ids.texts(rows)
 
-    def beside(self, row: int, reach: int) -> range:
-        """Rows of the same document from ``reach`` before a row to ``reach`` after it."""
-        owner = self.arrays["document"]
-        first, end = np.searchsorted(owner, [owner[row], owner[row] + 1]).tolist()
-        return range(max(first, row - reach), min(end, row + reach + 1))
-
     def row_of(self, chunk_id: str, number: int) -> int | None:
         """Row of a chunk id (``number`` is its :func:`id_number`), None if it is absent."""
         numbers = self.arrays["numbers"]

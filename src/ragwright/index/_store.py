@@ -304,28 +304,6 @@ class View(ABC):
         """Number of chunks that meet hard filters; FilterError as for :meth:`keyword`."""
 
     @abstractmethod
-    def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """One flag per chunk: True if it meets all hard filters.
-
-        Args:
-            chunk_ids: Chunks of the snapshot.
-            filters: Hard filters that a search of this view accepts.
-
-        Raises:
-            RetrieveError: An id is not in the snapshot.
-        """
-
-    @abstractmethod
-    def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
-        """A chunk with up to ``reach`` chunks before and after it in its document.
-
-        As hits (rank and score 0) in text order.
-
-        Raises:
-            RetrieveError: The id is not in the snapshot.
-        """
-
-    @abstractmethod
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without.
 

@@ -284,20 +284,6 @@ class SegmentView(View):
         """Number of chunks that meet hard filters."""
         return sum(int(mask.sum()) for mask in self._live_state().masks(filters))
 
-    def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """One flag per chunk: True if it meets all hard filters."""
-        state = self._live_state()
-        masks = state.masks(filters)
-        places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
-        return tuple(bool(masks[at][row]) for at, row in places)
-
-    def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
-        """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
-        state = self._live_state()
-        at, row = self._row_of(state, chunk_id)
-        segment = state.parts[at].segment
-        return tuple(segment.hit(neighbour) for neighbour in segment.beside(row, reach))
-
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
         state = self._live_state()

@@ -29,7 +29,6 @@ from ._options import (
     LEAST_POOL,
     ChannelWeights,
     DatabaseOptions,
-    ExpandOptions,
     IterateOptions,
     QueryOptions,
     RerankOptions,
@@ -44,7 +43,7 @@ from ._options import (
 from ._query import query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._route import Route, RouteScene, courtesy, route, route_by_rules
-from ._search import expand_hits, idle_exclusions, merge_hits, retrieve
+from ._search import idle_exclusions, retrieve
 from ._select import (
     dissimilar,
     diversify,
@@ -76,7 +75,6 @@ __all__ = [
     "Column",
     "DatabaseOptions",
     "Databases",
-    "ExpandOptions",
     "Expansion",
     "Explanation",
     "Glossary",
@@ -107,7 +105,6 @@ __all__ = [
     "courtesy",
     "dissimilar",
     "diversify",
-    "expand_hits",
     "explain",
     "find_long_form",
     "find_pattern",
@@ -117,7 +114,6 @@ __all__ = [
     "load_glossary",
     "markdown_table",
     "measure_score_share",
-    "merge_hits",
     "mine_glossary",
     "mmr",
     "nearest_sentences",

@@ -25,7 +25,6 @@ and base were chosen on SciFact's training claims and PIAF (docs/decisions/0005-
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,7 +32,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..core import Chunk, Head, Hit, RetrieveError, Span, Term
+from ..core import Chunk, Head, RetrieveError, Span, Term
 from ..flow import Flow, Vector, embed
 from ..index import write_embedded_text
 from ..models import Tokenizer, TokenSource, is_code, sentence_spans, words
@@ -255,8 +254,6 @@ _SENTENCES = 60
 _NEAREST = 3
 """Sentences of a hit that are shown."""
 
-_PLACE = re.compile(r":(\d+)-(\d+)$")
-
 
 def explain(
     retrieved: Retrieved, analyzer: TokenSource | None = None, tokenizer: Tokenizer | None = None
@@ -267,8 +264,7 @@ def explain(
         retrieved: The result of a search; its explanation holds terms, weights and levels.
         analyzer: That of the index; without it no tokens can be compared and ``matched`` stays
             empty.
-        tokenizer: The embedding model's own; without it no pieces are shown. Expanded hits show
-            none: their text is not the embedded one.
+        tokenizer: The embedding model's own; without it no pieces are shown.
     """
     heads = {
         hit.chunk_id: (hit.head or Head(hit.title, hit.headings)).text for hit in retrieved.hits
@@ -276,8 +272,12 @@ def explain(
     known = replace(retrieved.explanation, heads=heads)
     if tokenizer is not None:
         pieces = tokenizer.pieces
-        embedded = {hit.chunk_id: find_embedded_text(hit) for hit in retrieved.hits}
-        seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
+        seen = {}
+        for hit in retrieved.hits:
+            span = Span(hit.start, hit.end)
+            chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
+            embedded = write_embedded_text(chunk, hit.title)
+            seen[hit.chunk_id] = tuple(pieces(embedded[:_BEGINNING]))
         known = replace(known, pieces=tuple(pieces(retrieved.query)), seen=seen)
     if analyzer is None:
         return known
@@ -325,13 +325,3 @@ def _unit(vectors: Vector) -> Vector:
     """Rows of length 1; one of length 0 stays as it is."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def find_embedded_text(hit: Hit) -> str:
-    """The embedded text of a hit; empty if the hit was expanded beyond its chunk."""
-    place = _PLACE.search(hit.chunk_id)
-    if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):
-        return ""
-    span = Span(hit.start, hit.end)
-    chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
-    return write_embedded_text(chunk, hit.title)

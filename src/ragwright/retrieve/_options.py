@@ -20,18 +20,6 @@ from ..core import (
     prefix_filter,
 )
 
-ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandOptions:
-    """Text shown around each hit."""
-
-    by: ExpandMethod = option(
-        "", "neighbours (adjacent chunks), section (all of it), or empty: only the chunk."
-    )
-
-
 IterateMethod: TypeAlias = Literal["none", "model"]
 
 
@@ -320,7 +308,6 @@ class RetrieveOptions:
         (), "Stages of plug-ins between search and selection, in order: names or module:object."
     )
     select: SelectOptions = option(SelectOptions, "Which of the found chunks are kept.")
-    expand: ExpandOptions = option(ExpandOptions, "Text shown around each hit.")
     route: RouteOptions = option(
         RouteOptions, "Choice of the route: index, database, whole corpus or none."
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from ..core import (
     ChannelScore,
@@ -24,7 +23,6 @@ from ._channels import candidates, check_question, prepare_query
 from ._iterate import iterate
 from ._options import (
     LEAST_POOL,
-    ExpandOptions,
     RetrieveOptions,
     select_depth,
 )
@@ -32,108 +30,6 @@ from ._query import query_variants, visible_glossary
 from ._rerank import rerank_hits
 from ._select import diversify
 from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_stages
-
-_LONGEST_EXPANDED = 1_500
-"""Words of a hit with its surroundings."""
-
-Expanded: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
-
-
-def expand_hits(
-    hits: Sequence[Hit], target: Target, options: ExpandOptions, filters: Sequence[Filter] = ()
-) -> Flow[Expanded]:
-    """The hits with their surroundings, in their order, ranks from 1, and notes.
-
-    Text and span grow; rank, score, channels, relaxation level and chunk id stay those of the hit.
-    Expanded hits of one document that overlap are merged into the best ranked one, so that no
-    character is shown twice. A hit whose surroundings exceed 1,500 words is not expanded, with a
-    note. Surroundings never reach into a chunk that misses one of the hard ``filters``.
-
-    Raises:
-        RetrieveError: The index lacks a chunk that it has found.
-    """
-    if not options.by or not hits:
-        return tuple(hits), ()
-    ids = tuple(hit.chunk_id for hit in hits)
-    request = Lookup(target.snapshot, ids, expand=options.by, reach=1, filters=tuple(filters))
-    reply = yield from send(request, LookupReply)
-    if len(reply.hits) != len(hits):
-        raise RetrieveError(
-            f"{count_noun(len(hits), 'chunk was', 'chunks were')} to be expanded, "
-            f"{len(reply.hits)} could be fetched",
-            where=f"snapshot {target.snapshot}",
-            hint="the index answers from two different states: refresh it",
-        )
-    grown, unexpanded = [], 0
-    for hit, wide in zip(hits, reply.hits, strict=True):
-        if len(wide.text.split()) > _LONGEST_EXPANDED:
-            unexpanded += 1
-            wide = hit
-        grown.append(
-            replace(
-                hit,
-                page=wide.page,
-                start=wide.start,
-                end=wide.end,
-                text=wide.text,
-                headings=wide.headings,
-                pages=wide.pages,
-            )
-        )
-    merged = merge_hits(grown)
-    notes = list(reply.notes)
-    if unexpanded:
-        count_text = count_noun(unexpanded, "hit is", "hits are")
-        notes.append(f"{count_text} not expanded: over {_LONGEST_EXPANDED:,} words by {options.by}")
-    if len(merged) < len(hits):
-        gone = len(hits) - len(merged)
-        count_text = count_noun(gone, "hit is", "hits are")
-        notes.append(f"{count_text} merged into the surroundings of a better one")
-    return merged, tuple(notes)
-
-
-def merge_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Hits without overlaps: those that overlap are merged.
-
-    The merged hit keeps the scores of the best ranked one and spans all; ranks are renumbered from
-    1. Hits that only touch stay separate. Texts must be exactly those of their spans.
-    """
-    groups: list[list[int]] = []
-    end, document = 0, None
-    for at in sorted(range(len(hits)), key=lambda i: (hits[i].document_id, hits[i].start)):
-        hit = hits[at]
-        if groups and hit.document_id == document and hit.start < end:
-            groups[-1].append(at)
-            end = max(end, hit.end)
-        else:
-            groups.append([at])
-            document, end = hit.document_id, hit.end
-    groups.sort(key=min)
-    return tuple(
-        replace(_merged_hit([hits[at] for at in group], hits[min(group)]), rank=rank)
-        for rank, group in enumerate(groups, 1)
-    )
-
-
-def _merged_hit(parts: Sequence[Hit], best: Hit) -> Hit:
-    """Merge overlapping parts in text order into one hit."""
-    if len(parts) == 1:
-        return best
-    first, text, end = parts[0], parts[0].text, parts[0].end
-    for part in parts[1:]:
-        if part.end > end:
-            text += part.text[end - part.start :]
-            end = part.end
-    turns = {place: number for part in parts for place, number in part.pages}
-    return replace(
-        best,
-        page=first.page,
-        start=first.start,
-        end=end,
-        text=text,
-        headings=first.headings,
-        pages=tuple(sorted(turns.items())),
-    )
 
 
 def idle_exclusions(
@@ -172,7 +68,7 @@ def retrieve(
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
-    The stages, all optional: rewording, search and fusion, reranking, selection, expansion; and
+    The stages, all optional: rewording, search and fusion, reranking, selection; and
     iterations of these. Each hit carries, per channel that found it, its rank and score there. A
     custom retriever (``options.retriever``) is called with the first three arguments and is itself
     a flow. ``between`` may observe or change the hits between stages. ``keywords`` is
@@ -267,7 +163,7 @@ def _round(
 def _finished(
     result: Retrieved, target: Target, options: RetrieveOptions, between: StageHooks | None
 ) -> Flow[Retrieved]:
-    """The hits to return, selected and expanded."""
+    """The hits to return, after stages of plug-ins and selection."""
     hits, notes = result.hits, list(result.notes)
     if target.stages:
         hits = yield from run_stages(result.query, hits, target)
@@ -279,10 +175,6 @@ def _finished(
     hits = _fitting(hits, target, options.context_tokens)
     if between is not None:
         hits = between.kept(hits)
-    if options.expand.by:
-        hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
-        hits = _fitting(hits, target, options.context_tokens)
-        notes += more
     if options.filters or options.soft:
         soft = [soft_filter.soft() for soft_filter in options.soft]
         notes += yield from idle_exclusions(target, options.filters, soft)

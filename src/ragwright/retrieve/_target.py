@@ -240,7 +240,7 @@ class StageHooks:
         return hits
 
     def kept(self, hits: Hits) -> Hits:
-        """The hits after selection and ``top_k``, before they are expanded."""
+        """The hits after selection and ``top_k``, as they are returned."""
         return hits
 
 

@@ -16,7 +16,6 @@ from ..index import View
 from ..models import VectorRule, open_trainable, open_trainable_reranker
 from ..project import Project, refuse_forget
 from ..retrieve import (
-    ExpandOptions,
     IterateOptions,
     RerankOptions,
     RetrieveOptions,
@@ -396,7 +395,6 @@ def make_plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
         context_tokens=None,
         rerank=RerankOptions(),
         select=SelectOptions(),
-        expand=ExpandOptions(),
         iterate=IterateOptions(),
     )
 

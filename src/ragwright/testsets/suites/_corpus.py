@@ -25,7 +25,7 @@ from ...core import (
 )
 from ...flow import Flow, lookup
 from ...models import detect_language, words
-from ...retrieve import ExpandOptions, RetrieveOptions, Target, retrieve
+from ...retrieve import RetrieveOptions, Target, retrieve
 from .._splits import chunks_of, find_best_chunk
 from ..rows import objects_of
 from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer
@@ -212,7 +212,7 @@ def _distractor_candidates(
     hard: tuple[Hit, ...] = ()
     if corpus.options.distractors != "random":
         options = corpus.retrieve
-        deep_options = replace(options, top_k=depth, expand=ExpandOptions())
+        deep_options = replace(options, top_k=depth)
         hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
     ids = _random_chunks(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
     random_hits = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
