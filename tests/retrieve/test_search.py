@@ -208,7 +208,6 @@ def test_notes_of_lookups_are_told(ask: Ask, target: tuple[Target, Views]) -> No
     plain = Noting(LookupHandler(target[1]), "fetched by a scan", lambda r: not r.vectors)
     assert ask("song", {Lookup: plain}).notes == ("fetched by a scan",)
     rows = Noting(LookupHandler(target[1]), "vectors by a scan", lambda r: r.vectors)
-    assert "vectors by a scan" in ask("song", {Lookup: rows}, select=SelectOptions("mmr")).notes
     found = ask("1974 liverpool", {Lookup: rows}, pool=1, top_k=1, threshold=-1.0)
     assert "vectors by a scan" in found.notes
 

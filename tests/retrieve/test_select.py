@@ -1,4 +1,4 @@
-"""Diversity: MMR, mutual dissimilarity, caps, turns."""
+"""Diversity: mutual dissimilarity, caps, turns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import ChannelScore, ConfigError, Hit, RelaxationLevel
-from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
+from ragwright.core import ConfigError, Hit
 from ragwright.models import Analyzer
 from ragwright.retrieve import (
     SelectOptions,
-    Target,
     dissimilar,
-    diversify,
-    mmr,
     select_depth,
     select_hits,
     similarities,
@@ -50,42 +46,12 @@ def ranks(hits: Sequence[Hit], of: Sequence[Hit]) -> list[int]:
     return [before[found.chunk_id] for found in hits]
 
 
-def slow_mmr(relevance: list[float], similarity: Any, k: int, share: float) -> list[int]:
-    """Carbonell and Goldstein's formula, read aloud."""
-    left = list(range(len(relevance)))
-    taken: list[int] = []
-    while left and len(taken) < k:
-
-        def value(i: int) -> float:
-            nearest = max((similarity[i][j] for j in taken), default=0.0)
-            return round(float(share * relevance[i] - (1 - share) * nearest), 6)
-
-        best = max(left, key=lambda i: (value(i), -i))
-        taken.append(best)
-        left.remove(best)
-    return taken
-
-
 @st.composite
 def matrices(draw: st.DrawFn) -> Any:
     count = draw(st.integers(1, 9))
     seed = draw(st.integers(0, 10_000))
     rng = np.random.default_rng(seed)
     return similarities(rng.standard_normal((count, 3)))
-
-
-@given(matrices(), st.integers(0, 12), st.floats(0, 1), st.integers(0, 99))
-def test_mmr_is_the_formula(similarity: Any, k: int, share: float, seed: int) -> None:
-    relevance = np.random.default_rng(seed).random(len(similarity)).tolist()
-    found = mmr(relevance, similarity, k, share)
-    assert [at for at, _ in found] == slow_mmr(relevance, similarity, k, share)
-
-
-def test_mmr_at_its_ends() -> None:
-    similarity = similarities(np.array([[1.0, 0.0], [1.0, 0.01], [0.0, 1.0]]))
-    relevance = [1.0, 0.9, 0.1]
-    assert [at for at, _ in mmr(relevance, similarity, 3, 1.0)] == [0, 1, 2]
-    assert [at for at, _ in mmr(relevance, similarity, 2, 0.5)] == [0, 2]
 
 
 @given(matrices(), st.integers(0, 12), st.integers(0, 99))
@@ -145,32 +111,10 @@ HITS = [
 
 def test_without_settings_the_best_are_kept_as_they_are() -> None:
     assert select_hits(HITS, 2, SelectOptions()) == (tuple(HITS[:2]), ())
-    assert select_hits([], 2, SelectOptions(method="mmr")) == ((), ())
+    assert select_hits([], 2, SelectOptions(balance="act")) == ((), ())
     assert select_depth(5, SelectOptions()) == 5
-    assert select_depth(5, SelectOptions(method="mmr")) == 30
-    assert select_depth(50, SelectOptions(watch=("act",))) == 50
-
-
-def test_mmr_prefers_the_new_and_says_by_what_it_compared() -> None:
-    found, notes = select_hits(HITS, 2, SelectOptions("mmr"), None, Analyzer())
-    assert ranks(found, HITS) == [1, 3]
-    assert [h.rank for h in found] == [1, 2]
-    assert found[1].score == HITS[2].score
-    assert found[1].channels["select"].rank == 2
-    assert notes == ("mmr compared the hits by their words: the index has no vectors",)
-
-
-def test_vectors_are_used_where_there_are_any() -> None:
-    vectors = np.array([[1, 0], [0, 1], [1, 0.1], [1, 0]], np.float32)
-    found, notes = select_hits(HITS, 2, SelectOptions("mmr"), vectors)
-    assert ranks(found, HITS) == [1, 2]
-    assert notes == ()
-
-
-def test_dissimilar_is_the_same_each_time() -> None:
-    hits = [hit(n) for n in range(1, 31)]
-    one = select_hits(hits, 5, SelectOptions("dissimilar"))
-    assert one == select_hits(hits, 5, SelectOptions("dissimilar"))
+    assert select_depth(5, SelectOptions(balance="act")) == 30
+    assert select_depth(5, SelectOptions(watch=("act",))) == 30
 
 
 def test_caps_hold_and_say_what_they_keep_out() -> None:
@@ -185,15 +129,14 @@ def test_caps_hold_and_say_what_they_keep_out() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=14),
     st.integers(1, 14),
     st.integers(1, 3),
-    st.sampled_from(["", "mmr", "dissimilar"]),
     st.sampled_from(["", "side", "document_id"]),
 )
-def test_caps_hold_with_every_method(
-    kinds: list[tuple[str, str]], k: int, most: int, method: Any, balance: str
+def test_caps_hold_whatever_takes_turns(
+    kinds: list[tuple[str, str]], k: int, most: int, balance: str
 ) -> None:
     hits = [hit(n, f"{d} {s} {n}", d, side=s) for n, (d, s) in enumerate(kinds, 1)]
-    options = SelectOptions(method, max_per={"document_id": most, "side": 4}, balance=balance)
-    found, _ = select_hits(hits, k, options, None, Analyzer())
+    options = SelectOptions(max_per={"document_id": most, "side": 4}, balance=balance)
+    found, _ = select_hits(hits, k, options)
     assert len(found) <= k
     assert len({h.chunk_id for h in found}) == len(found)
     for field, limit in (("document_id", most), ("side", 4)):
@@ -226,17 +169,6 @@ def test_watched_fields_are_told_when_one_sided() -> None:
     assert select_hits(hits, 2, SelectOptions(balance="act"))[1] == ()
 
 
-def test_mmr_respects_rungs_by_place() -> None:
-    hits = [hit(1, "a b"), hit(2, "c d"), hit(3, "e f")]
-    laddered = [
-        Hit(h.rank, score, h.document_id, h.chunk_id, h.source, "", None, h.start, h.end, h.text,
-            rung=RelaxationLevel(weight))
-        for h, score, weight in zip(hits, (0.1, 0.9, 0.95), (3.0, 1.0, 1.0), strict=True)
-    ]  # fmt: skip
-    found, _ = select_hits(laddered, 3, SelectOptions("mmr"), None, Analyzer())
-    assert ranks(found, laddered) == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -246,43 +178,3 @@ def test_mmr_respects_rungs_by_place() -> None:
 def test_wrong_settings_are_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         SelectOptions(**options)
-
-
-class Vectors(BatchHandler[Lookup, LookupReply]):
-    """An index that gives vectors of the hits asked for."""
-
-    def __init__(self) -> None:
-        self.seen: list[Lookup] = []
-
-    def durable(self, request: Lookup) -> bool:
-        return False
-
-    def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply]:
-        self.seen += requests
-        rows = np.array([[1, 0], [0, 1], [1, 0.1], [1, 0]], np.float32)
-        return [LookupReply(tuple(HITS), rows) for _ in requests]
-
-
-@pytest.mark.parametrize(
-    ("target", "method", "asked"),
-    [
-        (Target("s", "m", 2), "mmr", 1),
-        (Target("s", analyzer=Analyzer()), "mmr", 0),
-        (Target("s", "m", 2), "", 0),
-    ],
-)
-def test_vectors_are_fetched_only_where_they_are_needed(
-    target: Target, method: Any, asked: int
-) -> None:
-    index = Vectors()
-    with Runner({Lookup: index}) as runner:
-        found, _ = runner.run(diversify(HITS, 2, target, SelectOptions(method)))
-    assert len(index.seen) == asked
-    assert all(request.vectors for request in index.seen)
-    if asked:
-        assert ranks(found, HITS) == [1, 2]
-
-
-def test_the_select_channel_holds_the_value_of_the_method() -> None:
-    found, _ = select_hits(HITS, 2, SelectOptions("mmr"), None, Analyzer())
-    assert found[0].channels["select"] == ChannelScore(1, 0.5)

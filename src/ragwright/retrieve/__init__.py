@@ -46,8 +46,6 @@ from ._route import Route, RouteScene, courtesy, route, route_by_rules
 from ._search import idle_exclusions, retrieve
 from ._select import (
     dissimilar,
-    diversify,
-    mmr,
     one_sided,
     select_hits,
     similarities,
@@ -104,7 +102,6 @@ __all__ = [
     "convex",
     "courtesy",
     "dissimilar",
-    "diversify",
     "explain",
     "find_long_form",
     "find_pattern",
@@ -115,7 +112,6 @@ __all__ = [
     "markdown_table",
     "measure_score_share",
     "mine_glossary",
-    "mmr",
     "nearest_sentences",
     "object_schema",
     "one_sided",

@@ -107,16 +107,10 @@ class RouteOptions:
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 
 
-SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
-
-
 @dataclass(frozen=True, slots=True)
 class SelectOptions:
     """The choice of the hits to keep; nothing is set by default."""
 
-    method: SelectMethod = option(
-        "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
-    )
     max_per: Mapping[str, int] = option(
         dict, "Field -> most hits with one value of it, such as document_id: 1."
     )
@@ -138,7 +132,7 @@ class SelectOptions:
     @property
     def active(self) -> bool:
         """True if any setting may change which hits are kept."""
-        return bool(self.method or self.max_per or self.balance)
+        return bool(self.max_per or self.balance)
 
 
 SHEETS = "sheets"

@@ -28,7 +28,7 @@ from ._options import (
 )
 from ._query import query_variants, visible_glossary
 from ._rerank import rerank_hits
-from ._select import diversify
+from ._select import select_hits
 from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_stages
 
 
@@ -169,7 +169,7 @@ def _finished(
         hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
-        hits, more = yield from diversify(hits, options.top_k, target, options.select)
+        hits, more = select_hits(hits, options.top_k, options.select)
         notes += more
     hits = yield from add_opening(result.query, hits[: options.top_k], target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
