@@ -10,9 +10,7 @@ import pytest
 
 from ragwright.core import (
     Filter,
-    FilterError,
     Hit,
-    PluginError,
     RagwrightError,
     RetrieveError,
 )
@@ -20,13 +18,11 @@ from ragwright.flow import (
     BatchHandler,
     Embed,
     EmbedReply,
-    Flow,
     Lookup,
     LookupReply,
     Runner,
     Search,
     SearchReply,
-    search_keyword,
 )
 from ragwright.retrieve import ChannelWeights, Retrieved, RetrieveOptions, Target, retrieve, rrf
 
@@ -234,75 +230,6 @@ def test_queries_are_normalised_as_documents_are(ask: Ask) -> None:
     decomposed = unicodedata.normalize("NFD", "écran cassé")
     assert ask(decomposed, KEYWORD).query == "écran cassé"
     ask("red \ud800 pump", KEYWORD).query.encode("utf-8")
-
-
-def own_retriever(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    found = yield from search_keyword(target.snapshot, query, options.top_k)
-    hits = tuple(stored(key) for key, _ in found)
-    return Retrieved(query, hits, "own")
-
-
-def not_a_flow(query: str, target: Target, options: RetrieveOptions) -> Retrieved:
-    return Retrieved(query, ())
-
-
-def wrong_result(query: str, target: Target, options: RetrieveOptions) -> Flow[str]:
-    yield from search_keyword(target.snapshot, query, options.top_k)
-    return "hits"
-
-
-def test_an_own_retriever_takes_over(ask: Ask) -> None:
-    found = ask("red", retriever=f"{__name__}:own_retriever")
-    assert found.mode == "own"
-    assert found.document_ids == ("alpha", "beta")
-
-
-@pytest.mark.parametrize("name", ["not_a_flow", "wrong_result", "CORPUS", "missing"])
-def test_an_own_retriever_that_does_not_fit_is_refused(ask: Ask, name: str) -> None:
-    with pytest.raises(PluginError):
-        ask("red", retriever=f"{__name__}:{name}")
-
-
-def takes_too_little(query: str) -> Flow[Retrieved]:
-    return (yield from own_retriever(query, KEYWORD, RetrieveOptions()))
-
-
-def fails_at_once(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    raise KeyError("api_base")
-
-
-def fails_on_the_way(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    yield from search_keyword(target.snapshot, query, options.top_k)
-    raise ZeroDivisionError("no weights")
-
-
-def explains(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    yield from search_keyword(target.snapshot, query, options.top_k)
-    raise FilterError("no such field")
-
-
-@pytest.mark.parametrize(
-    ("name", "cause"),
-    [
-        ("takes_too_little", "TypeError"),
-        ("fails_at_once", "KeyError: 'api_base'"),
-        ("fails_on_the_way", "ZeroDivisionError: no weights"),
-    ],
-)
-def test_an_own_retriever_that_fails_is_named_with_the_cause(
-    ask: Ask, name: str, cause: str
-) -> None:
-    with pytest.raises(PluginError) as caught:
-        ask("red", retriever=f"{__name__}:{name}")
-    assert f"{__name__}:{name}" in caught.value.what
-    assert cause in caught.value.what
-    assert caught.value.where == "retrieve.retriever"
-    assert caught.value.__cause__ is not None
-
-
-def test_what_an_own_retriever_explains_itself_passes_unchanged(ask: Ask) -> None:
-    with pytest.raises(FilterError, match="no such field"):
-        ask("red", retriever=f"{__name__}:explains")
 
 
 def test_an_index_that_loses_chunks_is_an_error(tiny: Tiny) -> None:

@@ -101,23 +101,3 @@ def test_what_is_put_in_between_goes_on_to_the_next_stage() -> None:
     assert plain.document_ids == ("own", "d0", "late")
     options = RetrieveOptions(top_k=2, rerank=RerankOptions("st:any", candidates=3))
     assert found(options, Adding()).document_ids == ("d1", "d0", "late")
-
-
-def own(query: str, target: Target, options: RetrieveOptions) -> Any:
-    """An own retriever: it knows no stages, so all of them see what it returns."""
-    yield from ()
-    return Retrieved(query, tuple(hit(key) for key in CHUNKS[: options.top_k]))
-
-
-def test_an_own_retriever_has_one_stage() -> None:
-    looking = Looking()
-    options = RetrieveOptions(top_k=2, retriever=f"{__name__}:own")
-    assert found(options, looking).document_ids == ("d0", "d1")
-    assert [stage for stage, _ in looking.seen] == ["pooled", "ordered", "kept"]
-    full = (hit("own:0-9"), *(hit(key) for key in CHUNKS))
-
-    class Full(StageHooks):
-        def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-            return full
-
-    assert found(options, Full()).document_ids == ("own", "d0")  # what is put in takes a place

@@ -314,7 +314,7 @@ def _route_context(
             methods = (*methods, "subqueries")
         options = replace(options, query=replace(query, methods=methods, model=model))
     retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
-    method = f"{retrieved.mode} search" if retrieved.mode else "own retriever"
+    method = f"{retrieved.mode} search"
     routed = plan.retrieve.route.method not in ("auto", "index")
     reason = f"{chosen.reason}; {method}" if routed else method
     return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))

@@ -308,7 +308,6 @@ class RetrieveOptions:
     databases: tuple[DatabaseOptions, ...] = option(
         (), "SQL databases to which questions may be routed, read-only: name, address, description."
     )
-    retriever: str = option("", "Custom retriever as module:object, in place of all the above.")
 
     @property
     def candidates(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core import (
@@ -10,12 +10,9 @@ from ..core import (
     Filter,
     FilterError,
     Hit,
-    PluginError,
-    RagwrightError,
     RetrieveError,
     SoftFilter,
     count_noun,
-    load_object,
 )
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
 from ..models import WordTokenizer, is_code, words
@@ -68,11 +65,10 @@ def retrieve(
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
-    The stages, all optional: rewording, search and fusion, reranking, selection; and
-    iterations of these. Each hit carries, per channel that found it, its rank and score there. A
-    custom retriever (``options.retriever``) is called with the first three arguments and is itself
-    a flow. ``between`` may observe or change the hits between stages. ``keywords`` is
-    searched by the keyword channel in place of the query, unless a method rewords the query.
+    The stages, all optional: rewording, search and fusion, reranking, selection; and iterations of
+    these. Each hit carries, per channel that found it, its rank and score there. ``between`` may
+    observe or change the hits between stages. ``keywords`` is searched by the keyword channel in
+    place of the query, unless a method rewords the query.
 
     Raises:
         RetrieveError: The query is empty or too long, or needs vectors that the index does not
@@ -81,20 +77,12 @@ def retrieve(
         ConfigError: A stage's model is missing.
         ModelError: The embedding model fails, or a chat or reranking model has no key or refuses
             the request. Other failures of these two become notes.
-        PluginError: The custom retriever fails, or is not a flow that returns ``Retrieved``.
+        PluginError: A stage of a plug-in fails.
     """
     check_question(query)
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
         most = options.pool or LEAST_POOL
         options = replace(options, pool=most, top_k=most)
-    if options.retriever:
-        result = yield from _run_custom_retriever(query, target, options)
-        hits = result.hits
-        if between is not None:
-            most = max(len(hits), options.top_k)
-            hits = between.ordered(between.pooled(hits))[:most]
-        hits = _fitting(hits, target, options.context_tokens)
-        return replace(result, hits=hits if between is None else between.kept(hits))
     if options.iterate.method == "none":
         result = yield from _round(query, target, options, between, keywords)
     else:
@@ -252,29 +240,3 @@ def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], t
         rung = fused.rungs.get(key)
         hits.append(replace(hit, rank=rank, score=score, channels=channels, rung=rung))
     return tuple(hits), reply.notes
-
-
-def _run_custom_retriever(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    """Run the retriever of the settings; its errors name it."""
-    own = load_object(options.retriever, where="retrieve.retriever")
-    fault, cause = "", None
-    try:
-        flow = own(query, target, options) if callable(own) else own
-        result = (yield from flow) if isinstance(flow, Generator) else flow
-        if not isinstance(flow, Generator):
-            fault = f"is not a flow: it returned {type(flow).__name__}"
-        elif not isinstance(result, Retrieved):
-            fault = f"returned {type(result).__name__}, not Retrieved"
-    except RagwrightError:
-        raise
-    except Exception as error:
-        fault, cause = f"failed: {type(error).__name__}: {error}", error
-    if fault:
-        raise PluginError(
-            f"{options.retriever} {fault}", where="retrieve.retriever", hint=_OWN_FORM
-        ) from cause
-    assert isinstance(result, Retrieved)
-    return result
-
-
-_OWN_FORM = "write a generator function (query, target, options) that returns Retrieved"

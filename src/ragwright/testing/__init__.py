@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._hold import RagGate, hold
     from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
     from ._reader_suite import ReaderSuite
-    from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, index_corpus
+    from ._reranker_suite import RerankerSuite, index_corpus
 
 __all__ = [
     "PAIR",
@@ -31,8 +31,6 @@ __all__ = [
     "ReaderSuite",
     "Reply",
     "RerankerSuite",
-    "RetrieverFunction",
-    "RetrieverSuite",
     "Script",
     "ScriptedServer",
     "ServerRequest",
@@ -56,6 +54,6 @@ __getattr__ = load_late(
         "_hold": "RagGate hold",
         "_index_corpus": "PAIR PLAIN make_document make_indexed make_vector",
         "_reader_suite": "ReaderSuite",
-        "_reranker_suite": "RerankerSuite RetrieverFunction RetrieverSuite index_corpus",
+        "_reranker_suite": "RerankerSuite index_corpus",
     },
 )

@@ -1,21 +1,19 @@
-"""The conformance suites of rerankers and of own retrievers, as tests that a plug-in inherits."""
+"""The conformance suite of rerankers, as tests that a plug-in inherits; a small index."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from ..core import Filter, RetrieveError
-from ..flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Route, Runner, Search
+from ..flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Search
 from ..index import LookupHandler, SearchHandler, StoreOptions, Views, open_store
 from ..models import Analyzer, Reranker
-from ..retrieve import Retrieved, RetrieveOptions, Target
+from ..retrieve import Target
 from ._index_corpus import PAIR, make_document, make_indexed, make_vector
 
 QUERY = "How is the oil pressure sensor replaced?"
@@ -30,8 +28,6 @@ PASSAGES = (
     "",
 )
 """An answer, another subject, another language, codes and marks, and hardly anything."""
-
-RetrieverFunction: TypeAlias = Callable[[str, Target, RetrieveOptions], Flow[Retrieved]]
 
 
 class RerankerSuite:
@@ -120,80 +116,6 @@ class RerankerSuite:
         assert self.make().identity
         assert self.make().identity == self.make().identity
         assert self.make().scale.strip()
-
-
-class RetrieverSuite:
-    """Inherit it and name the retriever: a flow ``(query, target, options)``.
-
-    It is run on an index of forty small documents with vectors (random ones, so nothing is
-    asked of their ranking), and held to what every caller of retrieval relies on.
-
-    For example::
-
-        class TestMine(RetrieverSuite):
-            def make(self) -> RetrieverFunction:
-                return my_retriever
-    """
-
-    def make(self) -> RetrieverFunction:
-        """The retriever under test."""
-        raise NotImplementedError("return the retriever under test")
-
-    @pytest.fixture
-    def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
-        """Calls the retriever without stored replies; keyword arguments are options."""
-        with index_corpus(tmp_path) as (routes, target):
-
-            def ask(query: str, **options: Any) -> Retrieved:
-                # A runner remembers searches: the second answer would be the first one's.
-                with Runner(routes) as runner:
-                    return runner.run(self.make()(query, target, RetrieveOptions(**options)))
-
-            yield ask
-
-    def test_hits_are_ranked_from_one_and_scores_fall(self, ask: Callable[..., Retrieved]) -> None:
-        """At most ``top_k`` hits, each once; without soft filters in descending order of score."""
-        for top_k in (1, 3, 50):
-            retrieved = ask("oil pressure sensor", top_k=top_k)
-            assert isinstance(retrieved, Retrieved)
-            assert 0 < len(retrieved.hits) <= top_k
-            assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
-            scores = [hit.score for hit in retrieved.hits]
-            assert scores == sorted(scores, reverse=True)
-            assert all(map(math.isfinite, scores))
-            assert len({hit.chunk_id for hit in retrieved.hits}) == len(retrieved.hits)
-
-    def test_a_hit_is_the_text_of_its_span(self, ask: Callable[..., Retrieved]) -> None:
-        """Citations point into the document: text, start and end agree."""
-        texts = {document.id: document.text for document in map(make_document, range(40))}
-        for hit in ask("brake pump", top_k=20).hits:
-            assert hit.text == texts[hit.document_id][hit.start : hit.end]
-            assert hit.source
-
-    def test_hard_filters_hold(self, ask: Callable[..., Retrieved]) -> None:
-        """Every hit meets the hard filters."""
-        hits = ask("valve filter", top_k=20, filters=(Filter("client", ("client 3",)),)).hits
-        assert hits
-        assert {hit.metadata["client"] for hit in hits} == {"client 3"}
-        barred = Filter("client", ("client 3", "client 0"), exclude=True)
-        hits = ask("valve filter", top_k=20, filters=(barred,)).hits
-        assert hits
-        assert not {hit.metadata["client"] for hit in hits} & set(barred.values)
-
-    def test_an_empty_query_is_refused(self, ask: Callable[..., Retrieved]) -> None:
-        """With the error of retrieval, so that a server answers 4xx and a run goes on."""
-        for query in ("", "   \n"):
-            with pytest.raises(RetrieveError):
-                ask(query)
-
-    def test_odd_queries_are_answered(self, ask: Callable[..., Retrieved]) -> None:
-        """Unknown words, punctuation alone and very long queries do not fail."""
-        for query in ("zyxwv", "🙂 ???", "oil pump " * 2_000):
-            assert isinstance(ask(query), Retrieved)
-
-    def test_the_same_question_has_the_same_answer(self, ask: Callable[..., Retrieved]) -> None:
-        """The same query gives the same hits, byte for byte."""
-        assert ask("lamp fuse relay") == ask("lamp fuse relay")
 
 
 class _Vectors(BatchHandler[Embed, EmbedReply]):

@@ -100,13 +100,6 @@ class _Reranker(Kind):
                 where=str(self.project.folder.file),
                 hint="add --base hf:ORG/NAME or --base st:FOLDER: a cross-encoder, or any encoder",
             )
-        if settings.retriever:
-            raise ConfigError(
-                "a reranker orders the hits of ragwright's own search, and retrieve.retriever is "
-                f"{settings.retriever}",
-                where=str(self.project.folder.file),
-                hint="add --set retrieve.retriever= to search with ragwright",
-            )
         trial = replace(settings.rerank, model="st:trial")
         if rerank_method(trial) != "score":
             raise ConfigError(

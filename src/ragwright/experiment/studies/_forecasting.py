@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from ...core import ConfigError, Document, RetrieveError, Row, text_hash
+from ...core import ConfigError, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
@@ -83,10 +83,6 @@ class _Beside(Views):
         if self._is_aside(snapshot):
             return super().answer(snapshot, ask)
         return self._real.answer(snapshot, ask)
-
-    def document(self, document_id: str) -> Document | None:
-        """From the project's store: the temporary one has copies of its documents."""
-        return self._real.document(document_id)
 
 
 def forecast_sweep(project: Project, study: Study) -> SweepForecast:
