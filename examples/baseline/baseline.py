@@ -81,6 +81,9 @@ def scripted(request: ServerRequest) -> str | Reply:
         items = [{"item": m[1], "quote": f"{m[1]}."} for m in SPEAKER.finditer(user)]
         return json.dumps({"items": list({i["item"]: i for i in items}.values())})
     asked = re.findall(r"^Question: (.*)$", user, re.MULTILINE)[-1]
+    if '"route"' in system:
+        route = {"route": "corpus", "database": "", "reason": "every scene names some"}
+        return json.dumps({**route, "rewrite": False, "split": False})
     passages = re.findall(r"^\[(\d+)\] .*\n((?:.*\n)+?)(?=\n\[\d+\] |\n?Question: )", prompt, re.M)
     if not passages:
         return "Je ne peux pas répondre sans le texte."
@@ -210,7 +213,7 @@ def whole_corpus(project: Path, cast: Cast) -> None:
     texts = [path.read_text("utf-8") for path in sorted((project / "piece").glob("*.md"))]
     names = sorted({match[1] for text in texts for match in SPEAKER.finditer(text)})
     print(f"# {WHO} ({len(names)} speak)\n")
-    for name, method in (("two scenes", "index"), ("chosen by rules", "rules")):
+    for name, method in (("two scenes", "index"), ("chosen by model", "model")):
         settings = (f"answer.model={cast.chat}", f"retrieve.route.method={method}")
         with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
             answer = bench.ask(WHO)

@@ -181,7 +181,6 @@ def shop(folder: Path) -> None:
 DATABASES = """\
 answer: {{model: '{model}#writer'}}
 retrieve:
-  route: {{method: rules}}
   databases:
     - {{name: till, address: 'sqlite:///till.db'}}
     - {{name: vault, address: 'sqlite:///vault.db', groups: [{groups}]}}

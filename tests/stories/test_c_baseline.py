@@ -71,7 +71,7 @@ def played(request: ServerRequest) -> str | Reply:
         return json.dumps({"items": [{"item": name, "quote": f"{name}."} for name in names]})
     if '"route"' in system:
         route = "corpus" if "personnages" in user else "index"
-        plain = {"database": "", "reason": "", "rewrite": False, "split": False}
+        plain = {"database": "", "reason": "so it is", "rewrite": False, "split": False}
         return json.dumps({"route": route, **plain})
     if "personnages" in user:
         return f"{', '.join(dict.fromkeys(re.findall(r'^([A-Z]{4,})[.]', user, re.M)))} [1]."

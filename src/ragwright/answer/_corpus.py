@@ -192,14 +192,6 @@ def answer_from_corpus(
     return [answers[at] for at in range(len(personas))]
 
 
-def calls_of_corpus(target: Target, filters: Sequence[Filter]) -> Flow[str]:
-    """The number of calls for reading every chunk, in words; one cheap request."""
-    request = Search(target.snapshot, "all", PAGE, filters=tuple(filters))
-    reply = yield from send(request, SearchReply)
-    count = len(reply.candidates)
-    return f"{count} or more calls" if count == PAGE else f"{count_noun(count, 'call')}"
-
-
 def _by_model(
     question: str, personas: Sequence[Persona], hits: Sequence[Hit], setup: AnswerSetup
 ) -> Flow[list[Answer]]:

@@ -42,14 +42,13 @@ from ..retrieve import (
     StageHooks,
     Target,
     check_question,
-    courtesy,
+    is_courtesy,
     open_databases,
     retrieve,
     route,
-    route_by_rules,
     sql_context,
 )
-from ._corpus import CorpusScope, answer_from_corpus, calls_of_corpus, corpus_ids
+from ._corpus import CorpusScope, answer_from_corpus, corpus_ids
 from ._prompt import REFUSED, AnswerOptions
 from ._snippets import snippet_answer
 from ._write import AnswerSetup, condense, write
@@ -155,11 +154,10 @@ def ask(
     """
     check_question(question)
     question, guard, setup = well_formed(question), plan.guard, plan.setup
-    ruled = plan.retrieve.route.method in ("auto", "rules") and not setup.options.closed_book
-    polite = courtesy(question) if ruled else None
-    if polite is not None:  # before earlier turns would make a question of it
+    routed = plan.retrieve.route.method == "auto" and not setup.options.closed_book
+    if routed and is_courtesy(question):  # before earlier turns would make a question of it
         answers = yield from _answer_without_documents(question, personas, setup)
-        return _with_route(answers, question, polite, plan.notes)
+        return _with_route(answers, question, Route("none", "it is a courtesy"), plan.notes)
     if guard is None:
         return (yield from _answer_question(question, personas, target, plan))
     if not guard.changed(target.snapshot):
@@ -192,18 +190,6 @@ def _answer_question(
         by_kind = replace(chosen, kind=kind)
         with suppress(RetrieveError):  # a route that refuses the question makes no call
             yield from _answer_by_route(standalone, personas, target, plan, by_kind)
-    if plan.retrieve.route.method == "auto" and chosen.kind != "sql":
-        ruled = route_by_rules(standalone, scene)
-        if ruled.kind == "corpus" and not plan.setup.options.closed_book:
-            note = f"{ruled.reason}: the answer may be spread over all documents, and only the best"
-            if scene.chats:
-                calls = yield from calls_of_corpus(target, plan.retrieve.filters)
-                note += f" passages were read; reading every chunk takes {calls}: "
-                note += "--set retrieve.route.method=rules"
-            else:
-                note += f" passages are shown; {WHOLE_CORPUS}"
-                plan = _covering_any(plan)
-            notes = (*notes, note)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
     return _with_route(answers, question, chosen, notes)
 
@@ -259,7 +245,7 @@ def _answer_by_route(
             return chosen, (
                 yield from answer_from_corpus(question, personas, target, plan.setup, scope)
             )
-        plan, chosen, notes = _covering_any(plan), replace(chosen, kind="index"), (WHOLE_CORPUS,)
+        chosen, notes = replace(chosen, kind="index"), (WHOLE_CORPUS,)
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
 
     def show_snippets(persona: Persona) -> Answer:
@@ -272,12 +258,6 @@ def _answer_by_route(
     answers = yield from _answer_each(question, personas, retrieved.hits, plan.setup, show_snippets)
     notes += retrieved.notes
     return chosen, [replace(answer, notes=(*notes, *answer.notes)) for answer in answers]
-
-
-def _covering_any(plan: AskPlan) -> AskPlan:
-    """The plan for a question about everything: no passage needs to cover all of its words."""
-    options = replace(plan.setup.options, threshold=0.0)
-    return replace(plan, setup=replace(plan.setup, options=options))
 
 
 def _route_context(
@@ -315,7 +295,7 @@ def _route_context(
         options = replace(options, query=replace(query, methods=methods, model=model))
     retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
     method = f"{retrieved.mode} search"
-    routed = plan.retrieve.route.method not in ("auto", "index")
+    routed = plan.retrieve.route.method == "model"
     reason = f"{chosen.reason}; {method}" if routed else method
     return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))
 

@@ -114,7 +114,7 @@ def _database_checks(project: Project) -> Iterator[Check]:
         elif project.settings.answer.model == NO_MODEL:
             tables = count_noun(len(database.tables), "table")
             text = f"{name}: {tables}, but no chat model to write statements"
-            yield Check("database", "note", text, "set answer.model and retrieve.route.method")
+            yield Check("database", "note", text, "set answer.model")
         else:
             yield Check(
                 "database", "ok", f"{name}: {count_noun(len(database.tables), 'table')}, read-only"

@@ -42,7 +42,7 @@ from ._options import (
 )
 from ._query import query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
-from ._route import Route, RouteScene, courtesy, route, route_by_rules
+from ._route import Route, RouteScene, is_courtesy, route
 from ._search import idle_exclusions, retrieve
 from ._select import (
     dissimilar,
@@ -100,12 +100,12 @@ __all__ = [
     "candidates",
     "check_question",
     "convex",
-    "courtesy",
     "dissimilar",
     "explain",
     "find_long_form",
     "find_pattern",
     "idle_exclusions",
+    "is_courtesy",
     "iterate",
     "json_object",
     "load_glossary",
@@ -128,7 +128,6 @@ __all__ = [
     "rerank_windows",
     "retrieve",
     "route",
-    "route_by_rules",
     "rrf",
     "select_depth",
     "select_hits",

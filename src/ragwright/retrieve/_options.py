@@ -92,7 +92,7 @@ class RerankOptions:
             )
 
 
-RouteMethod: TypeAlias = Literal["auto", "index", "rules", "model"]
+RouteMethod: TypeAlias = Literal["auto", "index", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class RouteOptions:
 
     method: RouteMethod = option(
         "auto",
-        "auto (the index; with a chat model also tables of spreadsheets), index (always), rules "
-        "(offline, by the question's words), or model.",
+        "auto (a database or spreadsheet of which the question names a table or column, if a chat "
+        "model is set; else the index), index (always), or model.",
     )
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 

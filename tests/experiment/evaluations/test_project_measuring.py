@@ -73,8 +73,7 @@ def test_what_a_glossary_says_is_part_of_the_manifest(tmp_path: Path, *, answers
 @pytest.mark.slow
 def test_what_a_database_holds_is_part_of_the_manifest(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)(
-        "retrieve:\n  route: {method: rules}\n"
-        "  databases: [{name: parts, address: 'sqlite:///parts.db'}]\n"
+        "retrieve:\n  databases: [{name: parts, address: 'sqlite:///parts.db'}]\n"
     )
     with closing(sqlite3.connect(folder / "parts.db")) as db:
         db.execute("PRAGMA journal_mode = wal")
