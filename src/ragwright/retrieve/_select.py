@@ -144,7 +144,8 @@ def _take_turns(hits: Sequence[Hit], name: str) -> list[Hit]:
             while queue and queue[0].chunk_id in order:
                 queue.popleft()
             if queue:
-                order[queue[0].chunk_id] = queue.popleft()
+                hit = queue.popleft()
+                order[hit.chunk_id] = hit
     return list(order.values())
 
 
