@@ -33,8 +33,7 @@ from ragwright.flow import (
     SearchReply,
     chat,
     gather,
-    search_dense,
-    search_keyword,
+    send,
 )
 from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer
@@ -165,13 +164,14 @@ def hybrids(queries: int, rounds: int) -> None:
         return fused([keyword.candidates, dense.candidates])
 
     def flow(snapshot: str, number: int) -> Flow[list[tuple[str, float]]]:
-        channels = yield from gather(
-            [
-                search_keyword(snapshot, f"query {number}", 10),
-                search_dense(snapshot, vectors[number], 10),
-            ]
+        replies = yield from gather(
+            send(Search(snapshot, channel, 10, **query), SearchReply)
+            for channel, query in (
+                ("keyword", {"text": f"query {number}"}),
+                ("dense", {"vector": vectors[number].tobytes()}),
+            )
         )
-        return fused(channels)
+        return fused([reply.candidates for reply in replies])
 
     def loop(ask: Callable[[str, int], Any]) -> None:
         snapshot = str(next(turn))  # a new one each time, so that nothing is remembered

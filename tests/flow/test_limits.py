@@ -78,7 +78,6 @@ def test_never_more_in_flight_than_asked_for() -> None:
         handler = FakeChat(latency=0.005, limit=limit)
         with Runner({Chat: handler}, options) as runner:
             list(runner.map(ask(str(i)) for i in range(40)))
-            assert runner.most_in_flight("m") == most
         assert handler.most_in_flight == most
 
 
@@ -119,7 +118,6 @@ def test_never_more_in_flight_whatever_ends_is_refused_or_is_given_up(seed: int)
         assert lane.in_flight == 1
 
     asyncio.run(asyncio.wait_for(work(), 20))  # a place lost for good would be waited for
-    assert 0 < lane.most_in_flight <= lane.limit
 
 
 class Noted(FakeChat):

@@ -38,7 +38,7 @@ def _erasing_alone(project: Project, name: str) -> Iterator[None]:
         StoreBusyError: As :func:`forget_document`.
     """
     note = partial(project.erasures.add, [name])
-    with project.alone("forget", hint=_END_WORK, announce=note):
+    with project.work.alone("forget", hint=_END_WORK, announce=note):
         try:
             yield
         finally:

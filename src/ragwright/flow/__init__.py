@@ -3,9 +3,7 @@
 from ._context import Outcome, RunnerOptions, TraceEntry
 from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
-from ._jobs import Job, RunSummary, run_job
-from ._lanes import Lane, RetryPolicy
-from ._progress import Progress
+from ._lanes import Lane, Progress, RetryPolicy
 from ._replies import Claim, Replies, ReplyEntry
 from ._requests import (
     INCOMPLETE,
@@ -34,8 +32,7 @@ from ._requests import (
     Vector,
 )
 from ._runner import Runner
-from ._runs import Run, RunRow, Runs
-from ._shared_work import SharedWork
+from ._runs import Job, Run, RunRow, Runs, RunSummary, run_job
 from ._spending import Budget, Meter, Spending, meter_costs
 from ._verbs import (
     Branch,
@@ -55,7 +52,6 @@ from ._verbs import (
     reading,
     rerank,
     run_in_pool,
-    search_dense,
     search_keyword,
     send,
     sort_params,
@@ -113,7 +109,6 @@ __all__ = [
     "Search",
     "SearchReply",
     "SendHandler",
-    "SharedWork",
     "Spending",
     "Sql",
     "SqlReply",
@@ -134,7 +129,6 @@ __all__ = [
     "rerank",
     "run_in_pool",
     "run_job",
-    "search_dense",
     "search_keyword",
     "send",
     "sort_params",

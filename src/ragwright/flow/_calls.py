@@ -22,7 +22,18 @@ from ..core import (
     StoreUnreachableError,
     Usage,
 )
-from ._codec import (
+from ._context import RunnerOptions, Stopping
+from ._handlers import AnyHandler, SendHandler, may_stream
+from ._lanes import Lane, Progress, RetryPolicy, is_pushback
+from ._replies import Claim, LaneFacts, Replies, ReplyEntry
+from ._requests import (
+    AskSystem,
+    Chat,
+    Complete,
+    Embed,
+    Reply,
+    Request,
+    Rerank,
     conditional,
     decode,
     encode,
@@ -33,12 +44,6 @@ from ._codec import (
     sources_of,
     usage_of,
 )
-from ._context import RunnerOptions, Stopping
-from ._handlers import AnyHandler, SendHandler, may_stream
-from ._lanes import Lane, RetryPolicy, is_pushback
-from ._progress import Progress
-from ._replies import Claim, LaneFacts, Replies, ReplyEntry
-from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
 from ._spending import Budget, present_meter
 
 _LEASE_SECONDS = 900.0
@@ -453,9 +458,7 @@ class CallRunner:
         try:
             await asyncio.shield(asyncio.wrap_future(self.replies.put(entry)))
         except (StoreFullError, StoreUnreachableError) as error:
-            away = isinstance(error, StoreUnreachableError)
-            if not (away and self.replies.put_aside(entry)):
-                raise Stopping(error) from error
+            raise Stopping(error) from error
 
     def note_sources(self, key: Key, request: Request, more: Sequence[str] = ()) -> None:
         """Record the sources of a request whose reply is known or shared, and those of its flow."""

@@ -52,15 +52,6 @@ class Scenario:
     uncertain: int = 0
     reused: int = 0
     refused: RagwrightError | None = None
-    _reused_before: int = 0
-    _touched: list[Any] = field(default_factory=list)
-
-    def begin(self) -> int:
-        """Start the next flow."""
-        self.branched = False
-        self._touched = []
-        self._reused_before = self.reused
-        return self.uncertain
 
     def branch(self, step: Branch) -> int:
         """The count this scenario takes."""
@@ -68,19 +59,11 @@ class Scenario:
         count: int = getattr(step, self.name)
         return count
 
-    def adopt(self, other: Scenario, uncertain_before: int) -> None:
-        """Take over the calls of a flow that does not branch."""
-        for key in other._touched:
-            self.planned[key] = other.planned[key]
-        self.uncertain += other.uncertain - uncertain_before
-        self.reused += other.reused - other._reused_before
-
     def forecast(self, handler: SendHandler[Any, Any], request: Request, key: str | None) -> Reply:
         """Note a call and return a stand-in for its reply; equal keys are one call."""
         name: Any = request if key is None else key
         if name not in self.planned:
             self.planned[name] = PlannedCall(handler, request, handler.lane(request))
-        self._touched.append(name)
         return _stand_in(request, str(name), handler.dimensions(request))
 
 

@@ -19,12 +19,11 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._calls import Call, CallRunner, Key, Listener
-from ._codec import decode, is_cached, reply_key
 from ._context import Context, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
 from ._lanes import RetryPolicy
 from ._replies import Replies
-from ._requests import ChatReply, Fetch, Reply, Request, Search
+from ._requests import ChatReply, Fetch, Reply, Request, Search, decode, is_cached, reply_key
 from ._spending import Budget
 from ._verbs import Branch, Flow, Gather, PoolCall, ReplyCheck, Step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -118,42 +119,28 @@ class Forecast:
 
 def forecast_of(scenarios: Mapping[Estimate, Scenario], caller: CallRunner) -> Forecast:
     """Sum the three scenarios."""
-    sums = {name: _sum(name, scenario, caller) for name, scenario in scenarios.items()}
-
-    def across(what: str) -> Range:
-        return Range(*(float(getattr(sums[name], what)) for name in ("low", "expected", "high")))
-
-    models: dict[str, int] = {}
-    for plan in scenarios["expected"].planned.values():
-        models[plan.lane] = models.get(plan.lane, 0) + 1
-    priced = all(s.priced for s in sums.values())
-    timed = all(s.timed for s in sums.values())
+    sums = [_sum(name, scenarios[name], caller) for name in ("low", "expected", "high")]
+    calls, prompt, completion, cost, seconds = zip(*sums, strict=True)
+    expected = scenarios["expected"]
     return Forecast(
-        calls=across("calls"),
-        reused=scenarios["expected"].reused,
-        prompt_tokens=across("prompt"),
-        completion_tokens=across("completion"),
-        cost=across("cost") if priced else None,
-        seconds=across("seconds") if timed else None,
-        models=dict(sorted(models.items())),
+        calls=Range(*calls),
+        reused=expected.reused,
+        prompt_tokens=Range(*prompt),
+        completion_tokens=Range(*completion),
+        cost=None if None in cost else Range(*cost),
+        seconds=None if None in seconds else Range(*seconds),
+        models=dict(sorted(Counter(plan.lane for plan in expected.planned.values()).items())),
         uncertain=max(s.uncertain for s in scenarios.values()),
     )
 
 
-@dataclass(slots=True)
-class _Sums:
-    calls: int = 0
-    prompt: int = 0
-    completion: float = 0.0
-    cost: float = 0.0
-    seconds: float = 0.0
-    priced: bool = True
-    timed: bool = True
-
-
-def _sum(name: Estimate, scenario: Scenario, caller: CallRunner) -> _Sums:
-    sums = _Sums()
-    lane_seconds: dict[str, float] = {}
+def _sum(
+    name: Estimate, scenario: Scenario, caller: CallRunner
+) -> tuple[float, float, float, float | None, float | None]:
+    """Calls, tokens of prompts and of replies, cost and seconds; None for what is unknown."""
+    prompts = completions = cost = 0.0
+    priced = timed = True
+    lane_seconds: defaultdict[str, float] = defaultdict(float)
     for plan in scenario.planned.values():
         facts = caller.facts(plan.lane)
         limit = caller.completion_limit(plan.handler, plan.request)
@@ -162,21 +149,19 @@ def _sum(name: Estimate, scenario: Scenario, caller: CallRunner) -> _Sums:
             learned = facts.completion_tokens / facts.calls if facts.calls else limit / 2
             completion = min(_likely(name, plan.request, learned), completion)
         prompt = caller.prompt_tokens(plan.lane, plan.request, name)
-        sums.calls += 1
-        sums.prompt += prompt
-        sums.completion += completion
+        prompts += prompt
+        completions += completion
         if plan.handler.paid(plan.request):
             price = plan.handler.price(plan.request, Usage(1, prompt, round(completion)))
-            sums.priced = sums.priced and price is not None
-            sums.cost += price or 0.0
+            priced = priced and price is not None
+            cost += price or 0.0
+        timed = timed and facts.calls > 0
         if facts.calls:
             places = caller.lane(plan.handler, plan.request).limit
-            seconds = facts.seconds / facts.calls / places
-            lane_seconds[plan.lane] = lane_seconds.get(plan.lane, 0.0) + seconds
-        else:
-            sums.timed = False
-    sums.seconds = max(lane_seconds.values(), default=0.0)
-    return sums
+            lane_seconds[plan.lane] += facts.seconds / facts.calls / places
+    seconds = max(lane_seconds.values(), default=0.0)
+    calls = float(len(scenario.planned))
+    return calls, prompts, completions, cost if priced else None, seconds if timed else None
 
 
 def _likely(name: Estimate, request: Request, learned: float) -> float:

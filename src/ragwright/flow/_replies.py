@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from ..core import (
     StoreBusyError,
-    StoreError,
     StoreFullError,
     Usage,
 )
@@ -27,7 +26,6 @@ from ..ledger import (
     REPLY_TABLES,
     Connection,
     Place,
-    SqliteDatabase,
     Writer,
     one_to_forget,
     open_database,
@@ -96,8 +94,6 @@ class Replies:
     Args:
         place: File to use, made with mode 0600; or a shared database.
         max_bytes: Size above which the oldest replies are evicted when the store is opened.
-        spill: File for replies that were paid while a shared database was away; they are moved
-            there when it is opened again.
 
     Attributes:
         unkept: Replies that were kept in memory alone.
@@ -109,12 +105,8 @@ class Replies:
         place: Place,
         *,
         max_bytes: int = 2_000_000_000,
-        spill: Path | None = None,
     ) -> None:
         self._database = open_database(place, REPLY_TABLES)
-        self._spill = spill
-        if spill is not None and spill.exists():
-            self._take_back(spill)
         read_only = self._database.read_only
         self.remote = self._database.remote
         self._fresh = self._database.in_memory() if read_only else None
@@ -216,15 +208,6 @@ class Replies:
         self.unkept += self._fresh is not None
         return self._writer.submit(partial(_write, entry))
 
-    def put_aside(self, entry: ReplyEntry) -> bool:
-        """Keep a reply in a file of this machine while a shared database is away."""
-        if self._spill is not None:
-            with suppress(StoreError):  # why the database is away says more
-                with SqliteDatabase(self._spill, REPLY_TABLES).transaction() as connection:
-                    _write(entry, connection)
-                return True
-        return False
-
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Record further sources of a known reply; does not wait, writes only new ones."""
         new = sources
@@ -305,19 +288,6 @@ class Replies:
     def size(self) -> int:
         """Bytes on disk, 0 where the file could not be made."""
         return self._database.size()
-
-    def _take_back(self, spill: Path) -> None:
-        """Move the replies that were paid while the database was away."""
-        database = SqliteDatabase(spill, REPLY_TABLES)
-        columns = ", ".join(_WRITTEN)
-        with database.transaction() as kept, self._database.transaction() as shared:
-            replies = kept.execute(f"SELECT {columns} FROM replies").fetchall()  # noqa: S608
-            shared.executemany(_PUT, replies)
-            sources = kept.execute("SELECT source, key FROM reply_sources").fetchall()
-            shared.executemany(_ADD_SOURCE, sources)
-            _delete_all(kept)
-        with closing(database.connect()) as connection:
-            database.scrub(connection)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""

@@ -17,8 +17,7 @@ from ._context import Context, Outcome, RunnerOptions, Scenario, Stopping, Trace
 from ._engine import RunnerLoop
 from ._forecast import Forecast, forecast_of
 from ._handlers import Route
-from ._lanes import RetryPolicy
-from ._progress import Progress
+from ._lanes import Progress, RetryPolicy
 from ._replies import Replies
 from ._requests import Reply, Request
 from ._spending import Budget
@@ -80,11 +79,6 @@ class Runner:
     def forget_searches(self) -> None:
         """Forget the results of searches that are remembered in memory; from any thread."""
         self._engine.forget_searches()
-
-    def most_in_flight(self, lane: str) -> int:
-        """Highest number of requests of a lane that were in flight at once."""
-        state = self._engine.caller.lanes.get(lane)
-        return 0 if state is None else state.most_in_flight
 
     # -- drivers ---------------------------------------------------------------------------
 
@@ -236,21 +230,15 @@ class Runner:
     async def _forecast(
         self, makers: list[Callable[[], Flow[Any]]], scope: str, ends: bool
     ) -> Forecast:
-        bounds: tuple[Estimate, ...] = ("low", "high")
-        scenarios: dict[Estimate, Scenario] = {
-            name: Scenario(name) for name in ("expected", *bounds)
-        }
+        expected = Scenario("expected")
+        scenarios: dict[Estimate, Scenario] = dict.fromkeys(("low", "expected", "high"), expected)
         for make in makers:
-            expected = scenarios["expected"]
-            before = expected.begin()
             await self._walk(make(), expected, scope)
-            if expected.branched and ends:
-                for name in bounds:
-                    scenarios[name].begin()
+        if expected.branched and ends:
+            scenarios |= {"low": Scenario("low"), "high": Scenario("high")}
+            for name in ("low", "high"):
+                for make in makers:
                     await self._walk(make(), scenarios[name], scope)
-            else:
-                for name in bounds:
-                    scenarios[name].adopt(expected, before)
         return forecast_of(scenarios, self._engine.caller)
 
     async def _walk(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
-import numpy as np
-
 from ..core import Filter, FlowError
 from ._requests import (
     AskSystem,
@@ -164,15 +162,6 @@ def search_keyword(
 ) -> Flow[tuple[tuple[str, float], ...]]:
     """Up to k (chunk id, BM25 score) of a snapshot, best first."""
     request = Search(snapshot, "keyword", k, text=text, filters=tuple(filters))
-    return _expect(SearchReply, (yield request)).candidates
-
-
-def search_dense(
-    snapshot: str, vector: Vector, k: int, filters: Sequence[Filter] = ()
-) -> Flow[tuple[tuple[str, float], ...]]:
-    """Up to k (chunk id, similarity) of a snapshot, best first."""
-    data = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
-    request = Search(snapshot, "dense", k, vector=data, filters=tuple(filters))
     return _expect(SearchReply, (yield request)).candidates
 
 

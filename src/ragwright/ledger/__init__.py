@@ -9,10 +9,18 @@ from ._database import (
     forget,
     one_to_forget,
 )
-from ._kept_files import Erasures, copy_database, discard, file_error, reading_connection, writable
-from ._ledger import Ledger, open_cache, open_database
+from ._ledger import Ledger, Writer, open_cache, open_database
 from ._locks import FileLock, LockHolder, WorkLock, folder_locked
-from ._sqlite import SqliteDatabase, sqlite_version
+from ._sqlite import (
+    Erasures,
+    SqliteDatabase,
+    copy_database,
+    discard,
+    file_error,
+    reading_connection,
+    sqlite_version,
+    writable,
+)
 from ._tables import (
     EARLIER,
     REPLY_TABLES,
@@ -22,7 +30,6 @@ from ._tables import (
     Tables,
     ledger_tables,
 )
-from ._writer import Writer
 
 __all__ = [
     "EARLIER",

@@ -1,37 +1,43 @@
-"""The ledger of a project, opened: one database, one writer and one reader for all who open it."""
+"""The ledger of a project: one database, one writer and one reader for all who open it."""
 
 from __future__ import annotations
 
 import os
+import queue
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from ..core import SchemaVersionError, StoreDamagedError, StoreError
+from ..core import (
+    SchemaVersionError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreUnreachableError,
+)
 from ._database import Connection, Database, Place
-from ._kept_files import discard, file_error
 from ._postgres import PostgresDatabase
-from ._sqlite import SqliteDatabase
+from ._sqlite import SqliteDatabase, discard, file_error
 from ._tables import Tables, ledger_tables
-from ._writer import Writer
 
 T = TypeVar("T")
 
 
-def open_database(place: Place, tables: Tables, *, power_safe: bool = False) -> Database:
+def open_database(place: Place, tables: Tables) -> Database:
     """Open the tables of a subject in a SQLite file, or in a shared database; close it after use.
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
         tables: What it holds.
-        power_safe: Wait for the disk at each commit; a server decides that itself.
 
     Raises:
         StoreError: It cannot be used; its subclasses say why.
     """
     if isinstance(place, Path):
-        return SqliteDatabase(place, tables, power_safe)
+        return SqliteDatabase(place, tables)
     return PostgresDatabase(place, tables)
 
 
@@ -55,7 +61,6 @@ class Ledger:
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
-        power_safe: Wait for the disk at each commit.
 
     Attributes:
         database: The database, which others in this process may use as well.
@@ -64,9 +69,9 @@ class Ledger:
         StoreError: As :func:`open_database`.
     """
 
-    def __init__(self, place: Place, *, power_safe: bool = False) -> None:
-        self.database = open_database(place, ledger_tables(), power_safe=power_safe)
-        self._key = (_identity(place), power_safe, os.getpid())
+    def __init__(self, place: Place) -> None:
+        self.database = open_database(place, ledger_tables())
+        self._key = (_identity(place), os.getpid())
         self._open = True
         with _GUARD:
             self._shared = _OPEN.setdefault(self._key, _Shared(self.database))
@@ -122,7 +127,7 @@ class Ledger:
         """Finish what is queued; safe to call twice."""
         shared = self._shared
         with shared.lock:
-            if not self._open or self._key[2] != os.getpid():  # a copy in a forked process
+            if not self._open or self._key[1] != os.getpid():  # a copy in a forked process
                 return
             self._open = False
         if shared.writer is not None:
@@ -163,3 +168,116 @@ def open_cache(path: Path, tables: Tables) -> SqliteDatabase:
         except OSError as error:
             raise file_error(error, path) from error
         return SqliteDatabase(path, tables)
+
+
+_MOST_A_COMMIT = 512
+
+_Piece: TypeAlias = tuple[Callable[[Connection], Any], "Future[Any]"]
+
+
+class Writer:
+    """The one thread that writes to a database, with group commit.
+
+    A piece of work is a function of the connection that changes nothing else: it may be repeated
+    after a rollback, or after a commit whose answer was lost with the connection. All waiting work
+    is done in one transaction; callers are notified after the commit. If that fails, each piece is
+    done in its own transaction, and an error goes only to the caller of the piece that raised it.
+
+    Args:
+        database: What it writes to.
+        connection: Connection to use instead; the writer closes it.
+    """
+
+    def __init__(self, database: Database, connection: Connection | None = None) -> None:
+        self._database = database
+        self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        # here, so that a failure is raised to the opener
+        self._connection = connection or database.connect()
+        self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
+        self._closed = False
+        self._lock = threading.Lock()
+        self._thread.start()
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Queue work; its future ends after the commit, on the writer's thread.
+
+        Work whose future is cancelled before it is begun is left out.
+        """
+        future: Future[T] = Future()
+        with self._lock:  # nothing is queued behind the end mark, where it would never run
+            if self._closed:
+                raise StoreError("the store is closed", where=self._database.where)
+            self._queue.put((work, future))
+        return future
+
+    def call(self, work: Callable[[Connection], T]) -> T:
+        """Do work and wait for its commit."""
+        return self.submit(work).result()
+
+    def close(self) -> None:
+        """Finish what is queued and end the thread; safe to call twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def drain(self) -> None:
+        """Wait until all work queued so far is done; its errors go to its callers."""
+        with suppress(StoreError):  # closed: then all of it is done
+            self.call(lambda _: None)
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            items = [self._queue.get()]
+            with suppress(queue.Empty):
+                while items[-1] is not None and len(items) < _MOST_A_COMMIT:
+                    items.append(self._queue.get_nowait())
+            closing = items[-1] is None
+            self._commit(
+                [item for item in items if item and item[1].set_running_or_notify_cancel()]
+            )
+        self._connection.close()
+
+    def _commit(self, batch: list[_Piece]) -> None:
+        results: list[tuple[Any, BaseException | None]]
+        try:
+            self._database.begin(self._connection)
+            results = [(work(self._connection), None) for work, _ in batch]
+            self._connection.execute("COMMIT")
+        except Exception:  # rare: again one by one, to find the bad one
+            self._roll_back()
+            results = self._piecewise(batch)
+        for (_, future), (result, failure) in zip(batch, results, strict=True):
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
+
+    def _piecewise(self, batch: list[_Piece]) -> list[tuple[Any, BaseException | None]]:
+        """Do each piece by itself: no savepoints, which a full disk would lose too."""
+        results: list[tuple[Any, BaseException | None]] = []
+        busy: StoreError | None = None
+        for work, _ in batch:
+            try:
+                if busy is not None:  # each piece would wait as long as the first, in vain
+                    raise busy
+                with self._database.explained():
+                    self._database.begin(self._connection)
+                    result = work(self._connection)
+                    self._connection.execute("COMMIT")
+                results.append((result, None))
+            except Exception as error:
+                self._roll_back()
+                if isinstance(error, StoreBusyError | StoreUnreachableError):
+                    busy = error
+                results.append((None, error))
+        return results
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite has done it itself where the disk is full
+            with suppress(Exception):
+                self._connection.execute("ROLLBACK")

@@ -7,18 +7,24 @@ that have it open, however they end. The content of the file is only used in mes
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 
 from ..core import RagwrightError, StoreBusyError, StoreError, holds_secret
+from ._database import Connection, Place, SharedPlace, wait_until
+from ._postgres import PostgresDatabase
+from ._tables import REPLY_TABLES
 
 try:
     import fcntl
@@ -27,8 +33,7 @@ except ImportError:  # pragma: no cover - not a POSIX system
 
 _LOCKS = fcntl is not None
 
-_EVERY = 0.01
-"""Seconds between two tries."""
+log = logging.getLogger("ragwright.ledger")
 
 _SHORTEST_TRY = 0.05
 """Least seconds to try: checking whether a lock is held takes it for an instant."""
@@ -89,16 +94,6 @@ class LockHolder:
             f"{self.what!r}, process {self.pid} on {self.host}, since {since} ({self.command})"
             f"{'' if self.alive else '; it has ended, but a child process still runs'}"
         )
-
-
-def wait_until(done: Callable[[], bool], wait: float) -> bool:
-    """Ask again and again until it is done; False if it is not after these seconds."""
-    end = time.monotonic() + wait
-    while not done():
-        if time.monotonic() > end:
-            return False
-        time.sleep(_EVERY)
-    return True
 
 
 def _locked(handle: int, kind: int) -> bool:
@@ -299,20 +294,43 @@ class WorkLock:
 
     Args:
         folder: Folder of the locks and of these files; made when first needed.
+        place: Where replies are kept. The server of a shared database keeps the same lock for all
+            machines; threads of one process share one connection.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: Place | None = None) -> None:
         self._folder = folder
         self._path = folder / "lock"
         self._turn = folder / "turn"
+        self._place = place if isinstance(place, SharedPlace) else None
+        self._workers = 0
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _server(self) -> PostgresDatabase:
+        assert self._place is not None
+        return PostgresDatabase(self._place, REPLY_TABLES)
 
     @property
     def awaited(self) -> bool:
         """True while a process holds the lock exclusively, or waits for it."""
         return _LOCKS and not _free(self._turn)
 
+    def reach(self) -> None:
+        """Check that the server of a shared database answers, without waiting for it.
+
+        Raises:
+            StoreUnreachableError: It does not.
+        """
+        if self._place is not None:
+            with self._server.explained(), closing(self._server.connect()) as connection:
+                connection.execute("SELECT 1")
+
     @contextmanager
-    def working(self, what: str, *, wait: float = 60.0, brief: bool = False) -> Iterator[None]:
+    def working(
+        self, what: str, *, wait: float = 60.0, brief: bool = False, everywhere: bool = False
+    ) -> Iterator[None]:
         """Hold the shared lock: any number of others may work as well, but none exclusively.
 
         Where the lock cannot be made (a folder that cannot be written, a system or file system
@@ -322,6 +340,7 @@ class WorkLock:
             what: What the work is, as :attr:`LockHolder.what`.
             wait: Seconds to wait for an exclusive holder.
             brief: As :attr:`LockHolder.brief`.
+            everywhere: Hold the lock of a shared database, too.
 
         Raises:
             StoreBusyError: A process holds it exclusively for longer than ``wait``.
@@ -335,13 +354,45 @@ class WorkLock:
                 with suppress(OSError):
                     holder = LockHolder(what, *_process(), since=time.time(), brief=brief)
                     word.write_text(json.dumps(asdict(holder)), "utf-8")
-            yield
+            with self._working_on_server() if everywhere and self._place else nullcontext():
+                yield
         finally:
             if handle >= 0:
                 _HELD.set(around)  # not by its token: another thread may leave than has entered
                 with suppress(OSError):
                     word.unlink()
                 os.close(handle)
+
+    @contextmanager
+    def _working_on_server(self) -> Iterator[None]:
+        with self._lock:
+            if not self._workers:
+                self._connection = self._lock_server("the work", shared=True, wait=30.0)
+            self._workers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._workers -= 1
+                if not self._workers and self._connection is not None:
+                    self._unlock_server(self._connection, shared=True)
+
+    def _lock_server(self, what: str, *, shared: bool, wait: float, hint: str = "") -> Connection:
+        connection = self._server.lock_work(shared=shared, wait=wait)
+        if connection is None:
+            raise StoreBusyError(
+                f"{what} cannot begin: another process or machine works with the shared database",
+                where=self._server.where,
+                hint=hint,
+            )
+        return connection
+
+    def _unlock_server(self, connection: Connection, *, shared: bool) -> None:
+        if not self._server.unlock_work(connection, shared=shared):
+            log.warning(
+                "the connection to the shared database was lost during the work, and with it the "
+                "lock against `forget`: if something was forgotten meanwhile, forget it again"
+            )
 
     @contextmanager
     def alone(
@@ -367,28 +418,31 @@ class WorkLock:
             StoreError: The file system has no locks.
             OSError: The lock cannot be made.
         """
-        if not _LOCKS:
-            announce()
-            yield
-            return
-        turn = FileLock(self._turn, what, wait=wait)
-        lock = FileLock(self._path, what, wait=wait)
-        patient = FileLock(self._path, what, wait=_PATIENCE)
         with ExitStack() as stack:
-            if not turn.acquire():
-                raise self._busy(what, [turn.holder() or LockHolder()], hint)
-            stack.callback(turn.release)
+            if _LOCKS:
+                turn = FileLock(self._turn, what, wait=wait)
+                if not turn.acquire():
+                    raise self._busy(what, [turn.holder() or LockHolder()], hint)
+                stack.callback(turn.release)
             announce()
-            if not lock.acquire():
-                at_work = [*self._workers()] or [lock.holder() or LockHolder()]
-                if not wait or not all(word.brief for word in at_work) or not patient.acquire():
-                    raise self._busy(what, [*self._workers()] or at_work, hint)
-                lock = patient
-            stack.callback(lock.release)
-            # left by processes that ended without clearing it
-            for left in self._folder.glob("*.json"):
-                left.unlink(missing_ok=True)
+            if _LOCKS:
+                stack.callback(self._acquire_alone(what, wait, hint).release)
+            if self._place is not None:
+                connection = self._lock_server(what, shared=False, wait=wait, hint=hint)
+                stack.callback(self._unlock_server, connection, shared=False)
             yield
+
+    def _acquire_alone(self, what: str, wait: float, hint: str) -> FileLock:
+        lock = FileLock(self._path, what, wait=wait)
+        if not lock.acquire():
+            at_work = [*self._others()] or [lock.holder() or LockHolder()]
+            lock = FileLock(self._path, what, wait=_PATIENCE)
+            if not wait or not all(word.brief for word in at_work) or not lock.acquire():
+                raise self._busy(what, [*self._others()] or at_work, hint)
+        # left by processes that ended without clearing it
+        for left in self._folder.glob("*.json"):
+            left.unlink(missing_ok=True)
+        return lock
 
     def _busy(self, what: str, at_work: Sequence[LockHolder], hint: str) -> StoreBusyError:
         return StoreBusyError(
@@ -423,12 +477,15 @@ class WorkLock:
             )
         return handle
 
-    def _workers(self) -> Iterator[LockHolder]:
+    def _others(self) -> Iterator[LockHolder]:
         """The processes named in the files that may still be running."""
-        for path in sorted(self._folder.glob("*.json")):
-            word = _read_holder(path)
-            if word.alive:
-                yield word
+        holders = (_read_holder(path) for path in sorted(self._folder.glob("*.json")))
+        return (holder for holder in holders if holder.alive)
+
+    def close(self) -> None:
+        """Close the connections to the server; safe to call twice."""
+        if "_server" in self.__dict__:
+            self._server.close()
 
 
 def _free(path: Path) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..core import (
     require,
     text_hash,
 )
-from ._database import Connection, Database, SharedPlace
+from ._database import Connection, Database, SharedPlace, wait_until
 from ._tables import Tables
 
 _VERSION_TABLE = "ragwright_version"
@@ -62,42 +62,6 @@ _FUNCTIONS = (
 _HELD = "ragwright cannot use its own tables there"
 
 
-@lru_cache(maxsize=1)
-def watching() -> Any:
-    """The driver's connection, which gives up a server that has stopped answering.
-
-    A statement may take long, for a lock or much data. So after some seconds without a reply the
-    server is tried with a connection of its own, and only given up if that fails as well.
-    """
-    psycopg = require("psycopg", "pg", "a shared PostgreSQL database")
-
-    class Watching(psycopg.Connection):  # type: ignore[misc, name-defined]
-        patience = 30.0
-        alive: Callable[[], bool] = staticmethod(lambda: True)
-
-        def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
-            """Wait for a reply as the driver does, and try the server where none comes."""
-            return super().wait(self._watched(gen), *arguments, **named)
-
-        def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
-            since = time.monotonic()
-            try:
-                wanted = next(gen)
-                while True:
-                    ready = yield wanted
-                    if ready:
-                        since = time.monotonic()
-                    elif time.monotonic() - since > self.patience:
-                        if not self.alive():
-                            raise psycopg.OperationalError(f"no reply for {self.patience:g} s")
-                        since = time.monotonic()
-                    wanted = gen.send(ready)
-            except StopIteration as end:
-                return end.value
-
-    return Watching
-
-
 class PostgresDatabase(Database):
     """A schema of a PostgreSQL database, with its schema version checked.
 
@@ -125,10 +89,10 @@ class PostgresDatabase(Database):
         self.where = f"{place.address} ({self.name})"
         self.patience = place.patience
         self._away_since: float | None = None
-        self._silent_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = fill_address(place.address, "shared.address")
-        self._turn = int(text_hash(self.schema)[:15], 16)
+        self._turn = _lock_number(self.schema)
+        self._work = _lock_number(f"work {place.schema}")
         self._idle: list[Any] = []
         self._lock = threading.Lock()
         self._reached = False
@@ -157,15 +121,10 @@ class PostgresDatabase(Database):
         end = begun + (self.patience if self._reached and not self._closed else 0.0)
         pause = 0.1
         while True:
-            tried = time.monotonic()
-            if tried < self._silent_until:
-                raise self._psycopg.OperationalError("it does not answer")
             try:
                 raw = self._opened()
             except self._psycopg.OperationalError as error:
                 self._away_since = begun
-                if time.monotonic() - tried > 1:
-                    self._silent_until = time.monotonic() + 1
                 if _refused(str(error)) or time.monotonic() + pause > end:
                     raise
             else:
@@ -185,18 +144,16 @@ class PostgresDatabase(Database):
         raw.close()
 
     def _opened(self) -> Any:
-        raw = watching().connect(
+        raw = self._psycopg.connect(
             self._address,
             autocommit=True,
-            connect_timeout=self._wait_to_connect,
+            connect_timeout=max(2, min(10, round(self.patience))),
             tcp_user_timeout=round(1000 * max(2.0, min(30.0, self.patience))),
             keepalives_idle=30,
             application_name="ragwright",
             cursor_factory=self._psycopg.RawCursor,
         )
         try:
-            raw.alive = self._alive
-            raw.patience = self.patience
             # sums of whole numbers, which are decimals there
             raw.adapters.register_loader("numeric", self._psycopg.types.numeric.IntLoader)
             settings = {**_SETTINGS, "search_path": f'"{self.schema}"'}
@@ -209,20 +166,6 @@ class PostgresDatabase(Database):
             raise
         self._reached = True
         return raw
-
-    def _alive(self) -> bool:
-        """True if the server accepts a connection: it may only be slow."""
-        try:
-            raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
-        except self._psycopg.OperationalError as error:
-            self._silent_until = time.monotonic() + 1
-            return bool(error.sqlstate)  # too many connections, for example
-        raw.close()
-        return True
-
-    @property
-    def _wait_to_connect(self) -> int:
-        return max(2, min(10, round(self.patience)))
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""
@@ -248,6 +191,38 @@ class PostgresDatabase(Database):
         assert isinstance(connection, PostgresConnection)
         return connection.stream(sql, values)
 
+    def lock_work(self, *, shared: bool, wait: float) -> Connection | None:
+        """A connection that holds the lock for work; None if others keep it for ``wait`` seconds.
+
+        The lock ends with the connection.
+        """
+        kind = "_shared" if shared else ""
+        connection = self.connect()
+
+        def taken() -> bool:
+            query = f"SELECT pg_try_advisory_lock{kind}(?)"
+            return bool(connection.execute(query, (self._work,)).fetchone()[0])
+
+        try:
+            with self.explained():
+                if wait_until(taken, wait, every=0.05):
+                    return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        return None
+
+    def unlock_work(self, connection: Connection, *, shared: bool) -> bool:
+        """Release the lock; False if it was lost with its connection meanwhile."""
+        kind = "_shared" if shared else ""
+        held = False
+        with suppress(Exception):
+            query = f"SELECT pg_advisory_unlock{kind}(?)"
+            (held,) = connection.execute(query, (self._work,)).fetchone()
+        connection.close()
+        return bool(held)
+
     # -- errors ----------------------------------------------------------------------------
 
     @contextmanager
@@ -266,7 +241,8 @@ class PostgresDatabase(Database):
             raise self._error(error) from None  # the driver's error may hold the address
 
     def _error(self, error: Any) -> StoreError:
-        reason = hide_secret(_first_line(error), self._address)
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        reason = hide_secret(said[0], self._address)
         code = error.sqlstate or ""
         for codes, kind, what, hint in _CAUSES:
             if any(code.startswith(prefix) for prefix in codes):
@@ -290,8 +266,7 @@ class PostgresDatabase(Database):
     # -- making ----------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        connection = self.connect()
-        try:
+        with closing(self.connect()) as connection:
             version = self._stored_version(connection)
             if version is None:
                 self._make(connection)
@@ -302,8 +277,6 @@ class PostgresDatabase(Database):
                     where=self.where,
                     hint="set shared.schema to another name, then run: ragwright ingest",
                 )
-        finally:
-            connection.close()
 
     def _stored_version(self, connection: Connection) -> int | None:
         """The version of the tables, None where there are none yet.
@@ -339,11 +312,9 @@ class PostgresDatabase(Database):
             ).fetchone()
             if schema is None:
                 connection.execute(f'CREATE SCHEMA "{self.schema}"')
-            for statement in (*_FUNCTIONS, f"CREATE TABLE {_VERSION_TABLE} (version BIGINT)"):
-                connection.execute(statement)
-            for statement in self.tables.statements:
-                connection.execute(_translated(statement))
-            for statement in _triggers(self.tables):
+            made = map(_translate, self.tables.statements)
+            version = f"CREATE TABLE {_VERSION_TABLE} (version BIGINT)"
+            for statement in (*_FUNCTIONS, version, *made, *_triggers(self.tables)):
                 connection.execute(statement)
             connection.execute(
                 f"INSERT INTO {_VERSION_TABLE} VALUES (?)",  # noqa: S608
@@ -355,17 +326,13 @@ class PostgresDatabase(Database):
 
     def size(self) -> int:
         """Bytes of the tables and their indexes."""
-        connection = self.connect()
-        try:
-            with self.explained():
-                row = connection.execute(
-                    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
-                    "WHERE relkind = 'r' AND relnamespace = "
-                    "(SELECT oid FROM pg_namespace WHERE nspname = ?)",
-                    (self.schema,),
-                ).fetchone()
-        finally:
-            connection.close()
+        with closing(self.connect()) as connection, self.explained():
+            row = connection.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
+                "WHERE relkind = 'r' AND relnamespace = "
+                "(SELECT oid FROM pg_namespace WHERE nspname = ?)",
+                (self.schema,),
+            ).fetchone()
         return int(row[0])
 
     def scrub(self, connection: Connection) -> None:
@@ -393,25 +360,23 @@ class PostgresDatabase(Database):
 
     def _wait_for_readers(self, connection: Connection) -> None:
         """Wait until no session can see what has been deleted."""
-        end = time.monotonic() + _BUSY_SECONDS
         (now,) = connection.execute("SELECT txid_snapshot_xmax(txid_current_snapshot())").fetchone()
-        while True:
+
+        def unread() -> bool:
             older = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
                 "AND pid != pg_backend_pid() AND backend_xmin IS NOT NULL "
                 "AND age(backend_xmin) > age((? % 4294967296)::text::xid)",
                 (now,),
-            ).fetchone()[0]
-            if not older:
-                return
-            if time.monotonic() > end:
-                raise StoreBusyError(
-                    "the text is deleted but not yet overwritten: another session reads the "
-                    "database",
-                    where=self.where,
-                    hint="end other work on the database, then forget again",
-                )
-            time.sleep(0.1)
+            ).fetchone()
+            return not older[0]
+
+        if not wait_until(unread, _BUSY_SECONDS, every=0.1):
+            raise StoreBusyError(
+                "the text is deleted but not yet overwritten: another session reads the database",
+                where=self.where,
+                hint="end other work on the database, then forget again",
+            )
 
 
 class PostgresConnection:
@@ -535,7 +500,7 @@ def _numbered(sql: str) -> str:
     return "".join(f"{piece}${i}" for i, piece in enumerate(pieces[:-1], 1)) + pieces[-1]
 
 
-def _translated(statement: str) -> str:
+def _translate(statement: str) -> str:
     """A statement that makes a table, in PostgreSQL's names of types."""
     for ours, theirs in _DIALECT:
         statement = re.sub(ours, theirs, statement)
@@ -564,5 +529,6 @@ def _clean(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _lock_number(name: str) -> int:
+    """Number of the server's lock of a name."""
+    return int(text_hash(name)[:15], 16)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from .. import answer, flow, index, ingest, ledger, models, retrieve
+from .. import answer, flow, index, ingest, models, retrieve
 from ..answer import AskPlan
 from ..core import Document, Persona, StoreDamagedError, list_own_additions, load_addition
-from ..flow import Budget, Message, Replies, Route, Runner, Runs, SharedWork
+from ..flow import Budget, Message, Replies, Route, Runner, Runs
 from ..index import IndexSpec, Store, Views
 from ..ingest import Chunker
 from ..ledger import Erasures, WorkLock, discard
@@ -99,7 +99,7 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = self._project_and_variants()
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "budget", "runs", "shared_work"):
+        for name in ("runner", "views", "store", "replies", "budget", "runs", "work"):
             for member in family:
                 opened = member.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
@@ -175,20 +175,14 @@ class Project:
     @cached_property
     def work(self) -> WorkLock:
         """Held shared by all that reads text and stores what came of it, and by erasure alone."""
-        return WorkLock(self.folder.data / "work")
+        if self._base is not self:
+            return self._base.work
+        return WorkLock(self.folder.data / "work", self.settings.shared.place(self.folder.data))
 
     @cached_property
     def erasures(self) -> Erasures:
         """The record of erasures: re-read by work that may store or show text read before."""
         return Erasures(self.folder.data / "work" / "erasures")
-
-    @cached_property
-    def shared_work(self) -> SharedWork | None:
-        """The same lock for all machines of a shared database; None without one."""
-        if self._base is not self:
-            return self._base.shared_work
-        place = self.settings.shared.place(self.folder.data)
-        return flow.SharedWork(place) if isinstance(place, ledger.SharedPlace) else None
 
     @cached_property
     def models(self) -> Models:
@@ -202,10 +196,7 @@ class Project:
     @cached_property
     def replies(self) -> Replies:
         """The reply store: in the cache, or shared."""
-        return flow.Replies(
-            self.settings.shared.place(self.folder.cache / "replies.sqlite"),
-            spill=self.folder.cache / "unsent.sqlite" if self.settings.shared.address else None,
-        )
+        return flow.Replies(self.settings.shared.place(self.folder.cache / "replies.sqlite"))
 
     @cached_property
     def budget(self) -> Budget:
@@ -274,9 +265,7 @@ class Project:
     @contextmanager
     def _while_requesting(self) -> Iterator[None]:
         """While requests are made, nobody forgets what they may store."""
-        shared = self.shared_work
-        others = shared.working() if shared else nullcontext()
-        with self.work.working("requests", brief=True), others:
+        with self.work.working("requests", brief=True, everywhere=True):
             self.drop_erased()
             yield
 
@@ -291,16 +280,6 @@ class Project:
             self.views.drop()
             for runner in self.runners:
                 runner.forget_searches()
-
-    @contextmanager
-    def alone(
-        self, what: str, *, hint: str = "", announce: Callable[[], None] = lambda: None
-    ) -> Iterator[None]:
-        """While it is open, nobody else works, on any machine; StoreBusyError if others go on."""
-        shared = self.shared_work
-        others = shared.alone(what, hint=hint) if shared else nullcontext()
-        with self.work.alone(what, hint=hint, announce=announce), others:
-            yield
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """The handlers of requests, with searches on these views; rare ones open when used."""

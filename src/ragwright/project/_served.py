@@ -233,7 +233,7 @@ class Served:
         def work(connection: Connection) -> None:
             connection.execute(insert, [row[name] for name in _FIELDS])
 
-        with closing(Ledger(self._folder.ledger, power_safe=True)) as ledger:
+        with closing(Ledger(self._folder.ledger)) as ledger:
             ledger.write(work)
 
     def snapshot(self, number: int) -> tuple[Configuration, Path]:

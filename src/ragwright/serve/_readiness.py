@@ -121,9 +121,7 @@ def _model_fault(bench: Workbench, name: str) -> str:
 
 
 def _database_fault(bench: Workbench) -> str:
-    shared = bench.project.shared_work
-    if shared is not None:
-        shared.reach()
+    bench.project.work.reach()
     return ""
 
 
