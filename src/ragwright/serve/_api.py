@@ -1,40 +1,333 @@
-"""The endpoints below ``/v1``, and those that say how the server is."""
+"""Calls that chat programs make beside the conversation: titles, tags, follow-ups, completions.
+
+They ask about the conversation itself, so nothing is retrieved and nothing is stored for them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Annotated, Any
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
-from ..core import person_source, suggest_name
+from .. import flow
+from ..answer import CONVERSATION, Marks, PlacedMark
+from ..core import Answer, Usage, person_source, suggest_name
 from ..drafting import DraftRequest, Feedback
-from ..flow import Vector, embed
+from ..flow import Flow, Message, Vector, embed
+from ..models import NO_MODEL
 from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
-from ._admission import Admission, Caller, RequestNeeds, admit
-from ._answers import deliver_drafts, drafting, hits_for
-from ._chat import chat_completion
-from ._errors import ApiError, describe_errors
-from ._links import source_url
-from ._opened import OpenConfiguration
-from ._service import Service
-from ._wire import (
+from ..workbench import AskOptions
+from ._admission import (
+    Admission,
+    Caller,
     ChatRequest,
     DraftsRequest,
     EmbeddingsRequest,
     Extras,
     FeedbackRequest,
+    RequestNeeds,
     RetrieveRequest,
     ScoreRequest,
+    admit,
 )
+from ._answers import (
+    DONE,
+    AnswerEvents,
+    EventStream,
+    Streamed,
+    answer_personas,
+    answering,
+    citation_json,
+    deliver_drafts,
+    drafting,
+    hide_addresses,
+    hits_for,
+    link_lines,
+    make_answer_id,
+    promise_json,
+    snippets_json,
+    source_url,
+    sse_frame,
+    standalone,
+    turns_of,
+)
+from ._configurations import OpenConfiguration
+from ._errors import ApiError, describe_errors
+from ._service import Service
+
+Purpose: TypeAlias = Literal["title", "tags", "follow_ups", "query", "completion", "other"]
+
+_PURPOSES: Sequence[tuple[Purpose, re.Pattern[str]]] = (
+    ("title", re.compile(r"\btitle\b", re.IGNORECASE)),
+    ("tags", re.compile(r"\btags\b", re.IGNORECASE)),
+    ("follow_ups", re.compile(r"\bfollow[- ]?up", re.IGNORECASE)),
+    ("query", re.compile(r"\bquer(?:y|ies)\b", re.IGNORECASE)),
+)
+_COMPLETES = re.compile(r"\bauto-?complet(?:e|es|ion)\b", re.IGNORECASE)
+_BEGUN = re.compile(r"<text>.*</text>", re.DOTALL)
+_TITLE = re.compile(
+    r"\s*(?:please )?(?:provide|generate|write|create|give me|suggest)\b[^\n]{0,200}\btitle\b",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"^[ \t]*(?:user|human):[ \t]*(.*)", re.IGNORECASE | re.MULTILINE)
+_REPLIED = re.compile(r"^[ \t]*(?:ai|assistant|model):", re.IGNORECASE | re.MULTILINE)
+_TASK = "### Task:"
+_TASK_LENGTH = 300
+_TITLE_WORDS = 6
+_MAX_TOKENS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AuxiliaryReply:
+    """The reply to such a call."""
+
+    text: str
+    model: str
+    usage: Usage = Usage()
+
+
+def purpose_of(messages: Sequence[Message]) -> Purpose | None:
+    """Return the purpose of a call beside the conversation; None for a question like any other.
+
+    Known are the prompts of Open WebUI and LibreChat. They hold a transcript of the conversation,
+    or the beginning of a text to complete; what holds neither is a question, also where it speaks
+    of titles.
+    """
+    text = messages[-1].content.lstrip()
+    if text.startswith(_TASK) and _COMPLETES.search(text[:_TASK_LENGTH]) and _BEGUN.search(text):
+        return "completion"
+    if text.startswith(_TASK) and "<chat_history>" in text and "</chat_history>" in text:
+        task = text[len(_TASK) :][:_TASK_LENGTH]
+        return next((name for name, known in _PURPOSES if known.search(task)), "other")
+    question = _TITLE.match(text) and _ASKED.search(text)
+    return "title" if question and _REPLIED.search(text, question.end()) else None
+
+
+def auxiliary_reply(
+    messages: Sequence[Message], purpose: Purpose, model: str
+) -> Flow[AuxiliaryReply]:
+    """The reply of the chat model to the messages as they are; by rule where there is none."""
+    if model == NO_MODEL:
+        return AuxiliaryReply(_by_rule(messages, purpose), model)
+    reply = yield from flow.chat(model, messages, {"max_tokens": _MAX_TOKENS})
+    return AuxiliaryReply(reply.text, model, reply.usage)
+
+
+def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
+    if purpose == "title":
+        return json.dumps({"title": _conversation_title(messages)}, ensure_ascii=False)
+    empty: dict[Purpose, dict[str, list[str] | str]] = {
+        "completion": {"text": ""},
+        "tags": {"tags": []},
+        "follow_ups": {"follow_ups": []},
+        "query": {"queries": []},
+    }
+    return json.dumps(empty.get(purpose, {}))
+
+
+def _conversation_title(messages: Sequence[Message]) -> str:
+    """The first words of the first question."""
+    question = _ASKED.search(messages[-1].content)
+    first = (
+        question[1]
+        if question
+        else next((m.content for m in messages[:-1] if m.role == "user"), "")
+    )
+    words = first.split()
+    return " ".join(words[:_TITLE_WORDS]) + (" …" if len(words) > _TITLE_WORDS else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A chat request, read: by what it is answered, and about what."""
+
+    body: ChatRequest
+    work: Admission
+    question: str
+    asking: AskOptions
+    id: str
+    created: int
+
+    @property
+    def links(self) -> bool:
+        """True where the answer ends with links to its sources."""
+        return self.body.ragwright.links(self.work.service.options)
+
+    def frame(self, kind: str, choice: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """A reply, or a piece of one, in OpenAI's shape."""
+        opened = self.work.opened
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.body.model or opened.name,
+            "system_fingerprint": opened.origin.configuration[:12],
+            "choices": [{"index": 0, **choice}],
+            **more,
+        }
+
+
+async def chat_completion(
+    service: Service, request: Request, body: ChatRequest, caller: Caller
+) -> Response:
+    """Answer the last message of a conversation."""
+    question, history = turns_of(body.messages)
+    purpose = purpose_of([*history, Message("user", question)])
+    async with AsyncExitStack() as stack:
+        wanted = RequestNeeds(body.model, "answers", "chat", request)
+        work = await stack.enter_async_context(admit(service, caller, wanted))
+        asking = work.asking(body.ragwright, history)
+        completion = Completion(body, work, question, asking, make_answer_id(), int(time.time()))
+        if purpose is not None:
+            return await _auxiliary_response(completion, purpose)
+        if not body.stream:
+            return await _whole_completion(completion)
+        streamed = Streamed(work, question, asking, completion.id, completion.links)
+        stream = AnswerEvents(streamed, _ChatFrames(completion))
+        stack.push_async_callback(stream.close)
+        await stream.begin()
+        return EventStream(stream.events(), work, stack.pop_all())
+
+
+async def _whole_completion(completion: Completion) -> Response:
+    work = completion.work
+    [done] = await answer_personas(work, completion.question, [work.persona], completion.asking)
+    marks, answer = done.marks, done.answer
+    text = marks.text + (link_lines(marks.spans) if completion.links else "")
+    message = {
+        "role": "assistant",
+        "content": text,
+        "refusal": None,
+        "annotations": [_url_citation(mark) for mark in marks.marks],
+    }
+    frame = completion.frame(
+        "chat.completion",
+        {"message": message, "finish_reason": answer.finish, "logprobs": None},
+        usage=usage_json(answer.usage),
+        ragwright=details_json(hide_addresses(answer, work.caller), marks),
+    )
+    return JSONResponse(frame | {"id": done.id})
+
+
+@dataclass(frozen=True, slots=True)
+class _ChatFrames:
+    """Frames of a streamed completion."""
+
+    completion: Completion
+
+    def opening(self) -> Iterator[bytes]:
+        """The first frame, which names the role."""
+        yield self._frame({"role": "assistant", "content": ""})
+
+    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
+        """A piece of the text with the citations in it."""
+        delta: dict[str, Any] = {"content": text}
+        if marks:
+            delta["annotations"] = [_url_citation(mark) for mark in marks]
+        yield self._frame(delta)
+
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
+        """The frames after the text: why it ended, citations in full, and usage if wanted."""
+        yield self._frame({}, answer.finish, ragwright=details_json(answer, marks))
+        options = self.completion.body.stream_options
+        if options is not None and options.include_usage:
+            usage = self.completion.frame(
+                "chat.completion.chunk", {}, usage=usage_json(answer.usage)
+            )
+            yield sse_frame(usage | {"choices": []})
+        yield DONE
+
+    def failure(self, error: ApiError) -> bytes:
+        """The frame of an error."""
+        return sse_frame(error.body())
+
+    def _frame(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choice = {"delta": delta, "finish_reason": finish, "logprobs": None}
+        return sse_frame(self.completion.frame("chat.completion.chunk", choice, **more))
+
+
+async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Response:
+    """A title, tags or follow-up questions: about the conversation, without any document."""
+    work, asking = completion.work, completion.asking
+    messages = (*asking.history, Message("user", completion.question))
+    flow = auxiliary_reply(messages, purpose, answering(work.bench, work.persona))
+    runner = work.bench.project.runner
+    reply: AuxiliaryReply = await work.result(
+        runner.arun(
+            flow,
+            scope=asking.scope,
+            trace=asking.trace,
+            sources=(*asking.sources, CONVERSATION),
+        )
+    )
+    usage = usage_json(reply.usage)
+    if not completion.body.stream:
+        message = {"role": "assistant", "content": reply.text, "refusal": None}
+        choice = {"message": message, "finish_reason": "stop", "logprobs": None}
+        return JSONResponse(completion.frame("chat.completion", choice, usage=usage))
+
+    async def events() -> AsyncIterator[bytes]:
+        kind = "chat.completion.chunk"
+        delta = {"role": "assistant", "content": reply.text}
+        yield sse_frame(completion.frame(kind, {"delta": delta, "finish_reason": None}))
+        yield sse_frame(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
+        options = completion.body.stream_options
+        if options is not None and options.include_usage:
+            yield sse_frame(completion.frame(kind, {}, usage=usage) | {"choices": []})
+        yield DONE
+
+    return EventStream(events(), work)
+
+
+def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
+    """All that OpenAI's shape has no place for."""
+    return {
+        "persona": answer.persona,
+        "abstained": answer.abstained,
+        "citations": [citation_json(span) for span in marks.spans],
+        "snippets": snippets_json(answer, marks.link),
+        "read_as": standalone(answer),
+        "route": answer.route,
+        "route_reason": answer.route_reason,
+        "model": answer.model,
+        "cached": answer.cached,
+        "notes": list(answer.notes),
+        **promise_json(answer),
+    }
+
+
+def usage_json(usage: Usage) -> dict[str, int]:
+    """Tokens of all calls that an answer took."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+def _url_citation(mark: PlacedMark) -> dict[str, Any]:
+    cited = mark.span.citation
+    place = {
+        "start_index": mark.start,
+        "end_index": mark.end,
+        "title": cited.title or cited.source,
+        "url": mark.span.url,
+    }
+    return {"type": "url_citation", "url_citation": place}
+
 
 router = APIRouter(responses=describe_errors(404, 429, 501, 502, 503, 504))
 

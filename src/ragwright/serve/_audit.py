@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,13 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core import RagwrightError, StoreError
 from ..operations import Event, EventKind
 from ._admission import Caller
-from ._errors import error_reply
-from ._logs import request_id
-from ._note import Note
+from ._errors import error_reply, log, request_id
+from ._identity import Note
 from ._options import ProxyOptions
 from ._service import Service
-
-log = logging.getLogger("ragwright.serve")
 
 _KINDS: Mapping[tuple[str, str], EventKind] = {
     **dict.fromkeys(

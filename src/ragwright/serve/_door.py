@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core import RagwrightError
+from ..answer import corpus_ids
+from ..core import (
+    Document,
+    Filter,
+    FilterError,
+    Hit,
+    RagwrightError,
+    Span,
+    is_group_name,
+    is_readable,
+)
+from ..flow import Flow, lookup
+from ..index import View
+from ..retrieve import Target
+from ..workbench import AskOptions, Workbench
 from ._admission import Caller
-from ._cookie import COOKIE, key_of_cookie
-from ._errors import ApiError, bears_secret, error_reply
-from ._identity import Identity, is_loopback
-from ._note import Note
-from ._people import Person, identity_of, read_proxied_person
-from ._reading import reads_all
+from ._errors import REQUEST_ID, ApiError, bears_secret, error_reply
+from ._identity import PROXIED, ROLES, Identity, Note, is_loopback
+from ._keys import COOKIE, key_of_cookie
+from ._options import PeopleOptions, ProxyOptions
 from ._service import Service
 
 T = TypeVar("T")
@@ -187,3 +203,294 @@ def _is_same_host(origin: str, host: str) -> bool:
         return urlsplit(origin).netloc == host
     except ValueError:
         return False
+
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_LONGEST_NAME = 255
+_LABEL = 80
+_GROUPS = 500
+_GROUP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person, as the proxy names them.
+
+    Attributes:
+        name: Unique name.
+        label: Name for pages.
+        groups: Groups, as the proxy sends them.
+    """
+
+    name: str
+    label: str
+    groups: tuple[str, ...] = ()
+
+
+def read_proxied_person(request: Request, options: ProxyOptions) -> Person | None:
+    """The person whom the proxy names; None where it names nobody, or another sender does.
+
+    Raises:
+        ApiError: 401; the name or the groups cannot be used, or a header was sent twice.
+    """
+    sender = request.client.host if request.client is not None else ""
+    if not options.user_header or not options.trusts(sender):
+        return None
+    name = _only_header(request, options.user_header).strip()
+    if not name:
+        return None
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise _refusal(f"the header {options.user_header} cannot be used")
+    label = _printed(_only_header(request, options.name_header)) or _printed(name)
+    sent = _only_header(request, options.groups_header).split(",")
+    groups = tuple(dict.fromkeys(filter(None, map(str.strip, sent))))
+    if len(groups) > _GROUPS or any(len(group) > _GROUP for group in groups):
+        raise _refusal(
+            f"more than {_GROUPS} groups, or one of more than {_GROUP} characters: let the proxy "
+            "send only the groups of this server"
+        )
+    return Person(PROXIED + name, label, groups)
+
+
+def _only_header(request: Request, header: str) -> str:
+    """The value of a header, which a client must not be able to add to; empty without a name.
+
+    Raises:
+        ApiError: 401; it was sent twice.
+    """
+    values = request.headers.getlist(header) if header else []
+    if len(values) > 1:
+        raise _refusal(f"the header {header} was sent twice")
+    sent = values[0] if values else ""
+    try:
+        return sent.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return sent
+
+
+def _refusal(fault: str) -> ApiError:
+    return ApiError(401, fault, "invalid_proxy")
+
+
+def identity_of(options: PeopleOptions, person: Person) -> Identity | None:
+    """The rights of a person under the present settings, None for whom nothing lets in."""
+    names = set(person.groups)
+    matching = [role for role in ROLES if names & set(options.roles.get(role, ()))]
+    role = matching[-1] if matching else options.default_role
+    if role == "none":
+        return None
+    configurations: tuple[str, ...] = ()
+    if options.configurations and role != "owner":
+        opened = [options.configurations.get(group, ()) for group in person.groups]
+        configurations = tuple(dict.fromkeys(name for names in opened for name in names))
+        if not configurations:  # an empty list would open all of them
+            return None
+    return Identity(
+        person.name,
+        role,
+        configurations,
+        per_minute=options.per_minute,
+        daily_budget=options.daily_budget,
+        groups=_reader_groups(person.groups),
+        label=person.label,
+    )
+
+
+def _reader_groups(sent: Sequence[str]) -> tuple[str, ...]:
+    """Groups of readers by the names that a proxy sends: a path without its first slash.
+
+    Keycloak names a group by its path, ``/hr/berlin``. What no document can name is left out.
+    """
+    names = (name.removeprefix("/") for name in sent)
+    return tuple(dict.fromkeys(filter(is_group_name, names)))
+
+
+def _printed(text: str) -> str:
+    """A name for pages: printable, on one line, of a bounded length."""
+    kept = "".join(character for character in text if character.isprintable())
+    return " ".join(kept.split())[:_LABEL]
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleSource:
+    """A document, and the spans of it and of its chunks that a caller may see, in text order."""
+
+    document: Document
+    spans: tuple[Span, ...]
+    chunks: tuple[Span, ...]
+
+    @property
+    def whole(self) -> bool:
+        """True where all of it may be seen."""
+        return self.spans == (Span(0, len(self.document.text)),)
+
+    def shows(self, start: int, end: int) -> bool:
+        """True where a span may be seen as a whole."""
+        return any(span.start <= start and end <= span.end for span in self.spans)
+
+    def text(self, start: int, end: int) -> str:
+        """Return the visible text of a span; gaps are left out."""
+        parts = (
+            self.document.text[max(start, span.start) : min(end, span.end)]
+            for span in self.spans
+            if span.start < end and start < span.end
+        )
+        return "\n\n".join(parts)
+
+
+async def visible_source(
+    bench: Workbench, asking: AskOptions, document_id: str
+) -> VisibleSource | None:
+    """A document of the index as a caller may see it; None where nothing of it may be."""
+    project = bench.project
+    filters = asking.searching(project.settings.retrieve).filters
+    wanted = (*filters, Filter("document_id", (document_id,)))
+    try:
+        hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)
+    except FilterError:  # no chunk that may be seen is of this document
+        return None
+    document = await asyncio.to_thread(project.store.document, document_id) if hits else None
+    # An ingest under way may have closed it: the text is its newest, the search is of before.
+    if document is None or not is_readable(document, filters):
+        return None
+    parted = any(condition.missing is None for condition in filters)  # groups are of documents
+    spans = _merged_spans(hits) if parted else (Span(0, len(document.text)),)
+    return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
+
+
+async def reads_all(service: Service, identity: Identity) -> bool:
+    """True if the rights of an identity hide no chunk of the index; False without an index."""
+    try:
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            asking = opened.asking(identity)
+            if not asking.filters:
+                return True
+            count = partial(_hides_none, asking=asking)
+            snapshot = _target_of(asking).snapshot
+            hides_none, _ = await asyncio.to_thread(bench.project.views.answer, snapshot, count)
+            return hides_none
+    except RagwrightError:  # nothing is searched, so nobody knows whose the documents are
+        return False
+
+
+def _hides_none(view: View, asking: AskOptions) -> bool:
+    try:
+        return view.count(asking.filters) == view.count()
+    except FilterError:  # no chunk has what the rights ask for
+        return False
+
+
+def _visible_chunks(asking: AskOptions, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
+    """Every chunk that meets the filters, as hits."""
+    target = _target_of(asking)
+    ids, _ = yield from corpus_ids(target, filters)
+    if not ids:
+        return ()
+    return (yield from lookup(target.snapshot, ids)).hits
+
+
+def _target_of(asking: AskOptions) -> Target:
+    assert asking.target is not None, "a service says what is searched"
+    return asking.target
+
+
+def _merged_spans(hits: Iterable[Hit]) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    for hit in sorted(hits, key=lambda hit: hit.start):
+        if spans and hit.start <= spans[-1].end:
+            spans[-1] = replace(spans[-1], end=max(spans[-1].end, hit.end))
+        else:
+            spans.append(Span(hit.start, hit.end))
+    return tuple(spans)
+
+
+class OtherOrigins(CORSMiddleware):
+    """ASGI middleware: lets scripts of the origins of ``serve.cors`` call the server.
+
+    It stands before the door, since a browser sends no key with the request by which it asks for
+    permission. Cookies are not allowed: such a script sends a key of its own.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        super().__init__(
+            app,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=(REQUEST_ID, "retry-after"),
+        )
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with the headers that an allowed origin needs."""
+        if self._service.options.cors:
+            await super().__call__(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        """True for an origin of the settings, which may change while the server runs."""
+        return origin in self._service.options.cors
+
+
+def clean_requests(app: ASGIApp, prefix: str) -> ASGIApp:
+    """ASGI middleware: HEAD is asked as GET, and paths of the API in their clean form.
+
+    The server sends no body for HEAD. An agent's connection is not opened by it: it has no end.
+    """
+
+    async def cleaned(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = re.sub(r"^/+", "/", scope["path"])
+            path = re.sub(rf"^((?:{re.escape(prefix)})?/v1)/+(.*?)/*$", r"\1/\2", path)
+            as_get = scope["method"] == "HEAD" and "/mcp" not in path
+            scope = {
+                **scope,
+                "path": path,
+                "raw_path": path.encode(),
+                "method": "GET" if as_get else scope["method"],
+            }
+        await app(scope, receive, send)
+
+    return cleaned
+
+
+class BelowPath:
+    """ASGI middleware: serves below the path of a proxy, whether or not the proxy removes it."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the path from the request, and put it before the addresses of redirects."""
+        prefix = self._service.options.prefix
+        if scope["type"] != "http" or not prefix:
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        if path == prefix or path.startswith(f"{prefix}/"):
+            scope["path"] = path[len(prefix) :] or "/"
+            scope["raw_path"] = scope["path"].encode("utf-8")
+        scope["app_root_path"] = prefix  # Starlette begins the addresses of a request with it
+        host = Headers(scope=scope).get("host", "")
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if "location" in headers:
+                    headers["location"] = _below_prefix(prefix, headers["location"], host)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+def _below_prefix(prefix: str, location: str, host: str) -> str:
+    """An address of this server with the prefix before its path."""
+    parts = urlsplit(location)
+    own = parts.netloc in ("", host) and parts.path.startswith("/")
+    if not own or parts.path == prefix or parts.path.startswith(f"{prefix}/"):
+        return location
+    return parts._replace(path=prefix + parts.path).geturl()

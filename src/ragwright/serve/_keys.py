@@ -6,8 +6,11 @@ The ledger holds hashes of the keys, never a key.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import re
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -288,3 +291,32 @@ def access_place(folder: ProjectFolder) -> Place:
 def hash_key(secret: str) -> str:
     """SHA-256 of a key, which is all that is stored of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+COOKIE = "ragwright_reader"
+
+LIFE = 24 * 3600
+"""Seconds after which the key has to be entered again."""
+
+_SHAPE = re.compile(r"(?P<key>[0-9a-f]{16})\.(?P<ends>[0-9]{1,12})\.(?P<signature>[0-9a-f]{64})")
+
+
+def cookie_of_key(key: ServeKey) -> str:
+    """The value of a cookie that holds from now on."""
+    ends = str(int(time.time()) + LIFE)
+    return f"{key.hash[:16]}.{ends}.{_signature(key, ends)}"
+
+
+def key_of_cookie(keys: ServeKeys, value: str) -> ServeKey | None:
+    """The key of a cookie, None where the cookie or the key has ended, or nobody signed it."""
+    parts = _SHAPE.fullmatch(value)
+    if parts is None or int(parts["ends"]) <= time.time():
+        return None
+    key = keys.named_by(parts["key"])
+    if key is None or not hmac.compare_digest(_signature(key, parts["ends"]), parts["signature"]):
+        return None
+    return key
+
+
+def _signature(key: ServeKey, ends: str) -> str:
+    return hmac.new(key.hash.encode(), f"{COOKIE} {ends}".encode(), "sha256").hexdigest()

@@ -30,14 +30,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..answer import CitedSpan, citation
 from ..core import Citation, suggest_name
-from ._admission import Admission, Caller, RequestNeeds, admit
-from ._answers import answer_personas, hide_addresses
+from ._admission import Admission, Caller, Extras, RequestNeeds, admit
+from ._answers import (
+    answer_personas,
+    citation_json,
+    hide_addresses,
+    move_url,
+    promise_json,
+    snippets_json,
+    source_url,
+)
+from ._door import VisibleSource, visible_source
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, move_url, promise_json, snippets_json, source_url
-from ._note import Note
-from ._reading import VisibleSource, visible_source
+from ._identity import Note
 from ._service import Lane, ServedProject, Service
-from ._wire import Extras
 
 TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
 Filters: TypeAlias = Annotated[

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -16,7 +21,22 @@ from prometheus_client import (
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core import Usage
+from .. import __version__
+from ..core import RagwrightError, Usage, require
+from ..flow import (
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    Lookup,
+    Rerank,
+    Search,
+    SearchReply,
+    Sql,
+    TraceEntry,
+)
+from ._errors import request_id
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Variable that names the folder in which the workers of one server add up their numbers."""
@@ -121,3 +141,199 @@ class MetricsMiddleware:
             self._metrics.open.dec()
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(time.perf_counter() - begun)
+
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+class Tracing:
+    """Makes spans, where traces are on; else it does nothing and costs nothing."""
+
+    def __init__(self) -> None:
+        self._content = os.environ.get(_CONTENT, "").lower() == "true"
+        self._provider: Any = None
+        self._tracer = self._tracer_of()
+
+    def _tracer_of(self) -> Tracer | None:
+        wanted = any(os.environ.get(name) for name in _ADDRESSES)
+        if importlib.util.find_spec("opentelemetry") is None:
+            if wanted:
+                require("opentelemetry.sdk", "otel", "sending traces")
+            return None
+        from opentelemetry import trace
+
+        if wanted:
+            self._provider = _exporting_provider()
+            tracer: Tracer = self._provider.get_tracer("ragwright", __version__)
+            return tracer
+        if type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider":
+            return None
+        return trace.get_tracer("ragwright", __version__)
+
+    def close(self) -> None:
+        """Send what waits to be sent."""
+        if self._provider is not None:
+            self._provider.shutdown()
+
+    @contextmanager
+    def answering(
+        self, operation: str, model: str, headers: Mapping[str, str]
+    ) -> Iterator[list[TraceEntry] | None]:
+        """A span around an answer; what it gives takes an entry for each request of the runner.
+
+        A ``traceparent`` of the caller is the span's parent.
+        """
+        if self._tracer is None:
+            yield None
+            return
+        from opentelemetry import propagate
+        from opentelemetry.trace import SpanKind
+
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.request.model": model,
+            "ragwright.request_id": request_id(),
+        }
+        with self._tracer.start_as_current_span(
+            f"{operation} {model}",
+            context=propagate.extract(headers),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            record_exception=False,  # its message may repeat the prompt
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield _Entries(self._tracer, span, self._content)
+            except Exception as error:
+                _mark_failed(span, error, self._content)
+                raise
+
+
+class _Entries(list[TraceEntry]):
+    """A trace that turns each of its entries into a span as it comes."""
+
+    def __init__(self, tracer: Tracer, parent: Span, content: bool) -> None:
+        super().__init__()
+        from opentelemetry.trace import set_span_in_context
+
+        self._tracer = tracer
+        self._context = set_span_in_context(parent)
+        self._content = content
+
+    def append(self, entry: TraceEntry, /) -> None:
+        """Make a span of an entry; called on the runner's thread when its request has ended."""
+        from opentelemetry.trace import SpanKind
+
+        end = time.time_ns()
+        name, attributes = _span_of_entry(entry, self._content)
+        span = self._tracer.start_span(
+            name,
+            context=self._context,
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=end - int(entry.seconds * 1e9),
+        )
+        if entry.error is not None:
+            _mark_failed(span, entry.error, self._content)
+        span.end(end)
+
+
+def _mark_failed(span: Span, error: Exception, content: bool) -> None:
+    """Mark a span as failed: model servers repeat the prompt in what they say of an error."""
+    from opentelemetry.trace import Status, StatusCode
+
+    message = error.what if isinstance(error, RagwrightError) else str(error)
+    span.set_attribute("error.type", type(error).__name__)
+    span.set_status(Status(StatusCode.ERROR, message if content else None))
+
+
+def _exporting_provider() -> Any:
+    sdk = require("opentelemetry.sdk.trace", "otel", "sending traces")
+    export = require("opentelemetry.sdk.trace.export", "otel", "sending traces")
+    http = require(
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter", "otel", "sending traces"
+    )
+    resources = require("opentelemetry.sdk.resources", "otel", "sending traces")
+    resource = resources.Resource.create({"service.name": "ragwright"})
+    provider = sdk.TracerProvider(resource=resource)
+    provider.add_span_processor(export.BatchSpanProcessor(http.OTLPSpanExporter()))
+    return provider
+
+
+def _span_of_entry(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any]]:
+    """Name and attributes of a request's span."""
+    request = entry.request
+    if isinstance(request, Chat | Complete):
+        name, attributes = _of_call(entry, request, content)
+    elif isinstance(request, Search):
+        name, attributes = _of_search(entry, request, content)
+    elif isinstance(request, Embed):
+        name, attributes = (
+            f"embeddings {request.model}",
+            _model_attributes("embeddings", request.model),
+        )
+    elif isinstance(request, Rerank):
+        name, attributes = f"rerank {request.model}", {"ragwright.passages": len(request.passages)}
+    elif isinstance(request, Lookup):
+        name, attributes = "lookup", {"ragwright.chunks": len(request.chunk_ids)}
+    elif isinstance(request, Sql):
+        name, attributes = f"sql {request.database}", {"db.namespace": request.database}
+    else:
+        name, attributes = type(request).__name__.lower(), {}
+    return name, {"ragwright.cached": entry.cached, **attributes}
+
+
+def _of_call(
+    entry: TraceEntry, request: Chat | Complete, content: bool
+) -> tuple[str, dict[str, Any]]:
+    reply = entry.reply
+    operation = "chat" if isinstance(request, Chat) else "text_completion"
+    attributes = _model_attributes(operation, request.model)
+    for name, value in request.params:
+        if name in ("temperature", "max_tokens", "seed", "top_p") and value is not None:
+            attributes[f"gen_ai.request.{name}"] = value
+    if isinstance(reply, ChatReply | CompleteReply):
+        attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
+        attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
+        attributes["gen_ai.response.finish_reasons"] = [reply.finish]
+    if content and isinstance(request, Chat):
+        turns = [(message.role, message.content) for message in request.messages]
+        attributes["gen_ai.input.messages"] = _messages_json(turns)
+        if isinstance(reply, ChatReply):
+            attributes["gen_ai.output.messages"] = _messages_json([("assistant", reply.text)])
+    return f"{operation} {request.model}", attributes
+
+
+def _of_search(entry: TraceEntry, request: Search, content: bool) -> tuple[str, dict[str, Any]]:
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.data_source.id": request.snapshot,
+        "gen_ai.retrieval.top_k": request.k,
+        "ragwright.channel": request.channel,
+    }
+    if isinstance(entry.reply, SearchReply):
+        attributes["ragwright.candidates"] = len(entry.reply.candidates)
+    if content:
+        attributes["gen_ai.retrieval.query.text"] = request.text
+    return f"retrieval {request.snapshot}", attributes
+
+
+def _model_attributes(operation: str, model: str) -> dict[str, Any]:
+    provider, _, name = model.partition(":")
+    known = name and provider not in ("http", "https")
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.request.model": model,
+        "gen_ai.provider.name": provider if known else "openai",
+    }
+
+
+def _messages_json(turns: list[tuple[str, str]]) -> str:
+    messages = [
+        {"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns
+    ]
+    return json.dumps(messages, ensure_ascii=False)

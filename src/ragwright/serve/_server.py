@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -28,18 +27,14 @@ from uvicorn.supervisors.multiprocess import Process
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _dify, _mcp, _metrics, _responses
+from . import _api, _mcp, _metrics, pages
 from ._audit import AuditMiddleware, find_route, route_events
-from ._door import Door
-from ._errors import describe_errors, install_errors
+from ._dify import knowledge_router
+from ._door import BelowPath, Door, OtherOrigins, clean_requests
+from ._errors import LogMiddleware, describe_errors, install_errors, log, log_to_stderr
 from ._identity import is_loopback
-from ._logs import LogMiddleware, log_to_stderr
 from ._options import LogForm
-from ._outside import BelowPath, OtherOrigins, clean_requests
 from ._service import ServedProject, Service
-from .pages import page_routes
-
-log = logging.getLogger("ragwright.serve")
 
 _SERVING = "RAGWRIGHT_SERVING"
 """Variable by which a worker process learns what to serve."""
@@ -130,13 +125,7 @@ async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
 
 
 def _include_routes(app: FastAPI) -> None:
-    for router in (
-        _api.router,
-        _responses.router,
-        _dify.router,
-        page_routes(),
-        _metrics_router,
-    ):
+    for router in (_api.router, knowledge_router, pages.router, _metrics_router):
         app.include_router(router)
 
 

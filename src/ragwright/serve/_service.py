@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -30,21 +29,19 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
-from ._catalogue import Catalogues
-from ._charges import Charges
-from ._errors import ApiError
-from ._identity import Identity
+from ._charges import Charges, Turns
+from ._configurations import (
+    BackgroundMeasurer,
+    Catalogues,
+    OpenConfiguration,
+    Readiness,
+    is_everyones,
+)
+from ._errors import ApiError, log
+from ._identity import Identity, Note
 from ._keys import ServeKeys
-from ._measuring import BackgroundMeasurer
-from ._metrics import Metrics
-from ._note import Note
-from ._opened import OpenConfiguration, is_everyones
+from ._metrics import Metrics, Tracing
 from ._options import ServeOptions, serve_options
-from ._readiness import Readiness
-from ._traces import Tracing
-from ._turns import Turns
-
-log = logging.getLogger("ragwright.serve")
 
 _HOUR = 3_600.0
 """Seconds between two deletions of answers that were kept long enough."""

@@ -1,7 +1,6 @@
-"""Web pages over the same service: ask, sources, experiments, outputs, settings."""
+"""Web pages over the same service: each module adds its routes to one router."""
 
-from ._routes import page_routes
+from . import _ask, _drafts, _experiments, _testsets  # noqa: F401
+from ._base import router
 
-__all__ = [
-    "page_routes",
-]
+__all__ = ["router"]

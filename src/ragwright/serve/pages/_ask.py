@@ -1,36 +1,173 @@
-"""Ask: answers shown as they are written, their sources beside them.
-
-The server keeps nothing of a conversation: the page sends the turns before a question along, and
-our script keeps its threads in the storage of the browser.
-"""
+"""Answers as cards."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from ...answer import Marks, PlacedMark
-from ...core import Answer, RagwrightError
+from ...answer import NO_MODEL_LINE, CitedSpan, Marks, PlacedMark, citation
+from ...core import Answer, RagwrightError, Span
 from ...flow import Message
-from .._admission import Admission, RequestNeeds, admit
-from .._answers import ServedAnswer, answer_personas, make_answer_id
+from ...models import TokenSource, words
+from ...project import read_last_ingest
+from .._admission import Admission, FeedbackRequest, RequestNeeds, admit
+from .._answers import (
+    AnswerEvents,
+    EventStream,
+    ServedAnswer,
+    Streamed,
+    answer_personas,
+    citation_json,
+    is_same_text,
+    make_answer_id,
+    move_url,
+    notes_for,
+    shorten_model,
+    snippets_json,
+    source_url,
+    sse_frame,
+    standalone,
+)
 from .._api import caller_of, respond_to, service_of
+from .._configurations import Catalogue, OpenConfiguration
+from .._door import VisibleSource, visible_source
 from .._errors import ApiError
-from .._links import move_url
-from .._opened import OpenConfiguration
-from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
-from .._wire import FeedbackRequest
-from ._base import VERDICTS, error_page, fragment, page
-from ._cards import card_values
+from .._identity import Identity
+from .._service import Service
+from ._base import VERDICTS, error_page, fragment, page, page_headers, router
 
-router = APIRouter()
+_WAYS: Mapping[str, str] = {
+    "keyword": "by its words",
+    "dense": "by its meaning",
+    "rerank": "when question and passage were read together",
+    "select": "by how well its sentences answer",
+}
+"""Channels and stages of a search -> how a reader would put it."""
+
+_TEENS = range(11, 14)
+
+
+def explain_answer(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
+    """Explain an answer.
+
+    Args:
+        analyzer: That of the index.
+        answer: The answer.
+        marks: Its text and the spans that it cites.
+
+    Returns:
+        The words that were looked for, those that no passage holds, those that were not looked
+        for, each passage with its words, its places and whether it was quoted, and whether a search
+        by words found nothing.
+    """
+    read_as = standalone(answer)
+    tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
+    looked_for = {word: tokens for word, tokens in tokens_of.items() if tokens}
+    numbers: dict[str, list[int]] = {}
+    for span in marks.spans:
+        numbers.setdefault(span.citation.chunk_id, []).append(span.number)
+    read = []
+    held: set[str] = set()
+    for hit in answer.hits:
+        title = hit.title or hit.source
+        tokens = set(analyzer.tokens(f"{hit.text}\n{title}"))
+        matched = [word for word, wanted in looked_for.items() if wanted & tokens]
+        held.update(matched)
+        read.append(
+            {
+                "title": title,
+                "page": hit.page,
+                "url": move_url(marks.link(citation(hit.rank, hit), hit.text), ""),
+                "text": hit.text,
+                "words": matched,
+                "others": not matched and "keyword" in hit.channels,
+                "places": [
+                    f"{_ordinal(score.rank)} {_WAYS[name]}"
+                    for name, score in hit.channels.items()
+                    if name in _WAYS
+                ],
+                "numbers": numbers.get(hit.chunk_id, ()),
+            }
+        )
+    return {
+        "read_as": "" if read_as == answer.question else read_as,
+        "words": [*looked_for],
+        "absent": [word for word in looked_for if word not in held] if read else [],
+        "common": [word for word, tokens in tokens_of.items() if not tokens],
+        "read": read,
+        "unfound": any(note.startswith("no keyword hits") for note in answer.notes),
+        "quoted": sum(bool(passage["numbers"]) for passage in read),
+    }
+
+
+def _ordinal(rank: int) -> str:
+    ending = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
+"""Beginnings of notes that the page says in other words."""
+
+
+def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
+    """The values of an answer's card for the template."""
+    answer, marks = done.answer, done.marks
+    spans = {span.number: _place(span) for span in marks.spans}
+    return {
+        "id": done.id,
+        "persona": answer.persona,
+        "parts": _parts(marks, spans),
+        "spans": list(spans.values()),
+        "line": NO_MODEL_LINE,
+        "snippets": [_marked_snippet(snippet) for snippet in snippets_json(answer, marks.link)],
+        "model": shorten_model(answer.model, work.caller),
+        "notes": notes_for([n for n in answer.notes if not n.startswith(_IN_WORDS)], work.caller),
+        "promise": "" if answer.promise is None else answer.promise.line,
+        "why": explain_answer(work.bench.project.analyzer, answer, marks),
+    }
+
+
+def _place(span: CitedSpan) -> dict[str, Any]:
+    """A cited span with its address on this server, whatever name it was reached by."""
+    place = citation_json(span)
+    title = place["title"] or place["document_id"]
+    return {**place, "url": move_url(span.url, ""), "title": title}
+
+
+def _marked_snippet(snippet: Mapping[str, Any]) -> dict[str, Any]:
+    """A snippet with its text in three parts: before, in and after its best sentence."""
+    text, (start, end) = snippet["text"], snippet["marked"]
+    return {
+        **snippet,
+        "url": move_url(snippet["url"], ""),
+        "parts": (text[:start], text[start:end], text[end:]),
+    }
+
+
+def _parts(
+    marks: Marks, spans: Mapping[int, Mapping[str, Any]]
+) -> Sequence[tuple[str, Mapping[str, Any] | None]]:
+    """The text cut at its marks, so that each mark becomes a link and nothing else does."""
+    parts: list[tuple[str, Mapping[str, Any] | None]] = []
+    at = 0
+    for mark in marks.marks:
+        parts.append((marks.text[at : mark.start], None))
+        parts.append((marks.text[mark.start : mark.end], spans.get(mark.span.number)))
+        at = mark.end
+    return [*parts, (marks.text[at:], None)]
+
 
 _LONGEST = 10_000
 _MOST = 6
@@ -235,3 +372,191 @@ async def say(
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
     return page(request, "thanks.html", {"title": "Feedback"})
+
+
+_LISTED = 100
+"""Documents on one page."""
+
+_SHOWN = 200_000
+"""Most characters of a document on one page, around the passage."""
+
+
+_AROUND = 1_500
+"""Characters before and after a passage that is shown beside an answer."""
+
+_CHANGED = "The document has changed since it was cited: the passage cannot be marked."
+_PART = "This is a part of the document, around the passage."
+_NARROWED = "Only the parts of the document that you may see are shown."
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceListing:
+    """The documents to list, as the address of the page says."""
+
+    find: str = ""
+    kind: str = ""
+    group: str = ""
+    page: int = 1
+
+    def href(self, page: int) -> str:
+        """The address of another page of the listing."""
+        values = {key: value for key, value in asdict(replace(self, page=page)).items() if value}
+        return f"/sources?{urlencode(values)}"
+
+
+@router.get("/sources", response_class=HTMLResponse)
+async def sources(
+    request: Request,
+    find: str = Query("", max_length=2_000),
+    kind: str = Query("", max_length=100),
+    group: str = Query("", max_length=200),
+    at: int = Query(1, alias="page", ge=1, le=1_000_000),
+) -> HTMLResponse:
+    """List the documents, or those with a text in their name or title, of a kind, for a group."""
+    service, caller = service_of(request), caller_of(request)
+    listing = _SourceListing(find.strip(), kind, group, at)
+    try:
+        opened, _ = service.find("", caller.identity)
+        catalogue = Catalogue()
+        if opened.target is not None:
+            async with service.using(opened) as bench:
+                asking = opened.asking(caller.identity)
+                catalogue = await service.catalogues.of(bench, asking)
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    if caller.identity is not None and not caller.owner:
+        catalogue = catalogue.seen_by(caller.identity.groups)
+    matching = catalogue.find(listing.find, kind, group)
+    skipped = (at - 1) * _LISTED
+    # Names of sources that failed are for those who may see all sources.
+    ingest = None
+    if caller.owner and not caller.narrowed and at == 1 and not find:
+        ingest = await service.for_page(read_last_ingest, service.folder)
+    values = {
+        "ingest": ingest,
+        "title": "Sources",
+        "sources": matching[skipped : skipped + _LISTED],
+        "matching": len(matching),
+        "total": len(catalogue.sources),
+        "kinds": catalogue.kinds,
+        "groups": catalogue.groups,
+        "ungrouped": "everyone" if opened.ungrouped else "owners",
+        "whole": caller.owner,
+        "listing": listing,
+        "first": skipped + 1,
+        "previous": listing.href(at - 1) if at > 1 else "",
+        "next": listing.href(at + 1) if skipped + _LISTED < len(matching) else "",
+    }
+    return page(request, "sources.html", values)
+
+
+@router.get("/source", response_class=HTMLResponse)
+async def source(
+    request: Request,
+    id: str = "",  # noqa: A002
+    start: int = 0,
+    end: int = 0,
+    v: str = "",
+    chunks: bool = False,
+) -> HTMLResponse:
+    """Show a document of the index, the passage of a citation marked, or its chunks."""
+    service, caller = service_of(request), caller_of(request)
+    caller.note.used([id])
+    try:
+        visible, spans = await _first_visible(service, caller.identity, id)
+    except RagwrightError as error:
+        return error_page(request, error)
+    if visible is None:
+        return error_page(request, ApiError(404, "source not found", "not_found"))
+    values = _source_values(visible, start, end, v)
+    borders = _chunk_pieces(visible, spans) if chunks else []
+    return page(request, "source.html", {**values, "id": id, "pieces": borders})
+
+
+@router.get("/source/beside", response_class=HTMLResponse)
+async def show_passage(
+    request: Request,
+    id: str = "",  # noqa: A002
+    start: int = 0,
+    end: int = 0,
+    v: str = "",
+) -> HTMLResponse:
+    """Show the passage of a citation with the text around it, for a place beside the answer."""
+    service, caller = service_of(request), caller_of(request)
+    caller.note.used([id])
+    visible, _ = await _first_visible(service, caller.identity, id)
+    if visible is None:
+        raise ApiError(404, "source not found", "not_found")
+    values = _source_values(visible, start, end, v)
+    before, after = values["before"], values["after"]
+    cut = {
+        "before": before[-_AROUND:],
+        "after": after[:_AROUND],
+        "cut_before": len(before) > _AROUND,
+        "cut_after": len(after) > _AROUND,
+    }
+    link = source_url("", id, start, end, values["marked"])
+    html = fragment(service, "beside.html", {**values, **cut, "whole": link})
+    return HTMLResponse(html, headers=page_headers())
+
+
+async def _first_visible(
+    service: Service, identity: Identity | None, document_id: str
+) -> tuple[VisibleSource | None, tuple[Span, ...]]:
+    """The document in the first configuration that holds it, and its chunks' spans."""
+    for opened in service.configurations(identity):
+        if opened.target is None:
+            continue
+        async with service.using(opened) as bench:
+            asking = opened.asking(identity)
+            visible = await visible_source(bench, asking, document_id)
+            if visible is not None:
+                return visible, visible.chunks
+    return None, ()
+
+
+def _chunk_pieces(visible: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
+    """The chunks in text order; what a chunk shares with the one before it is set apart."""
+    pieces, last = [], 0
+    for number, span in enumerate(sorted(spans, key=lambda chunk: (chunk.start, chunk.end)), 1):
+        shared = max(0, min(last, span.end) - span.start)
+        text = visible.text(span.start, span.end)
+        pieces.append(
+            {"number": number, "span": span, "shared": text[:shared], "text": text[shared:]}
+        )
+        last = max(last, span.end)
+        if last > _SHOWN:
+            break
+    return pieces
+
+
+def _source_values(visible: VisibleSource, start: int, end: int, stamp: str) -> dict[str, Any]:
+    document = visible.document
+    is_span = 0 <= start < end <= len(document.text)
+    passage = document.text[start:end] if is_span and visible.shows(start, end) else ""
+    marked = passage if passage and is_same_text(stamp, passage) else ""
+    notes = []
+    if stamp and not marked:
+        notes.append(_CHANGED)
+    if not visible.whole:
+        notes.append(_NARROWED)
+    low, high = 0, len(document.text)
+    if high > _SHOWN:
+        low = max(0, (start if marked else 0) - _SHOWN // 2)
+        high = min(high, low + _SHOWN)
+        notes.append(_PART)
+    middle = (start, end) if marked else (high, high)
+    address = document.source
+    page = next(
+        (page.number for page in document.pages if page.span.start <= start < page.span.end), None
+    )
+    return {
+        "title": document.title or document.id,
+        "source": address,
+        "link": address if address.startswith(("http://", "https://")) else "",
+        "page": page if marked else None,
+        "note": " ".join(notes),
+        "before": visible.text(low, middle[0]),
+        "marked": marked,
+        "after": visible.text(middle[1], high),
+    }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
@@ -20,10 +21,13 @@ from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 from .._identity import PROXIED, Identity
-from .._keys import hash_key
+from .._keys import COOKIE, LIFE, cookie_of_key, hash_key, key_of_cookie
 from .._service import Service
 
 T = TypeVar("T")
+
+router = APIRouter(include_in_schema=False)
+"""Every page; none of them is part of the API's description."""
 
 _BLANK = 32
 """Code of the first character that is not a control character."""
@@ -245,3 +249,50 @@ def local_path(wanted: str) -> str:
     # Browsers leave out tabs and ends of lines, and so would read //host.
     hidden = any(ord(character) < _BLANK for character in wanted)
     return "/" if foreign or hidden else wanted
+
+
+@router.get("/login", response_class=HTMLResponse)
+async def login(request: Request, next: str = "/") -> HTMLResponse:  # noqa: A002
+    """Ask for a key."""
+    return login_page(request, next)
+
+
+@router.post("/login")
+async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -> Response:  # noqa: A002
+    """Put a signed cookie in the place of the key; no script can read it."""
+    caller = caller_of(request)
+    known = await asyncio.to_thread(service_of(request).keys.find, key.strip())
+    if known is None:
+        caller.note.identified("sign-in failed", "")
+        fault = "This key is unknown. Check that all of it was copied: keys begin with rw_."
+        return login_page(request, next, fault)
+    caller.note.identified("signed in", known.name, known.role)
+    reply = RedirectResponse(local_path(next), 303)
+    secure = caller.base.startswith("https://")
+    # Lax: a link of another site, such as a citation in a chat program, opens the document. What
+    # changes something is a POST, and needs the origin of this server.
+    reply.set_cookie(
+        COOKIE, cookie_of_key(known), LIFE, secure=secure, httponly=True, samesite="lax"
+    )
+    return reply
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    """Delete the cookie."""
+    keys, sent = service_of(request).keys, request.cookies.get(COOKIE, "")
+    key = await asyncio.to_thread(key_of_cookie, keys, sent)
+    if key is not None:
+        caller_of(request).note.identified("signed out", key.name, key.role)
+    reply = RedirectResponse("/login", 303)
+    reply.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    return reply
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """A script or a style sheet."""
+    if name not in STATIC:
+        raise ApiError(404, "file not found", "not_found")
+    headers = {"cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
+    return Response(static_file(name), media_type=STATIC[name], headers=headers)

@@ -1,0 +1,496 @@
+"""A configuration that is open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from ..answer import corpus_ids
+from ..core import GROUPS, Filter, FilterError, Hit, MetaValue, RagwrightError, RetrieveError
+from ..drafting import Origin, Outputs
+from ..flow import Flow, lookup
+from ..jobs import PROGRAM, StepPlan, run_step
+from ..ledger import FileLock, writable
+from ..models import NO_MODEL, check_model
+from ..project import ProjectFolder, Settings
+from ..retrieve import Target
+from ..workbench import AskOptions, Workbench
+from ._errors import log
+from ._identity import Identity
+from ._options import ServeOptions, serve_options
+
+
+def is_everyones(settings: Settings) -> bool:
+    """True if documents without groups are everyone's."""
+    return settings.groups.ungrouped == "everyone"
+
+
+@dataclass(slots=True)
+class OpenConfiguration:
+    """A configuration that is open, and how many requests use it.
+
+    Attributes:
+        name: Its name in ids of models.
+        bench: The project under it.
+        number: Number of the served configuration, None where it is the project's own.
+        origin: What stored answers say of where they come from.
+        target: What is searched; None where nothing is ingested, see ``fault``.
+        fault: Why there is no target.
+        erased: The last erasure that the target knows of.
+        grouped: True if some documents of the target name groups of readers.
+        ungrouped: True if documents without groups are everyone's.
+    """
+
+    name: str
+    bench: Workbench
+    number: int | None
+    origin: Origin
+    target: Target | None = None
+    fault: RagwrightError | None = None
+    erased: int = 0
+    grouped: bool = False
+    ungrouped: bool = False
+    users: int = 0
+    retired: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def personas(self) -> tuple[str, ...]:
+        """Personas that are served, by name: those chosen, else the project's own.
+
+        Shipped personas speak of teams that a project may not have.
+        """
+        project = self.bench.project
+        wanted = serve_options(project.settings).personas
+        known = project.personas if wanted else project.own_personas
+        return tuple(name for name in sorted(known) if not wanted or name in wanted)
+
+    def aim(self) -> None:
+        """Search the newest state of the index.
+
+        Raises:
+            RagwrightError: Nothing is ingested, or the index cannot be opened.
+        """
+        project = self.bench.project
+        target = project.target()
+        grouped, _ = project.views.answer(target.snapshot, lambda view: GROUPS in view.fields())
+        # Requests read both from another thread, see `asking`: the right is never late.
+        self.grouped = self.grouped or grouped
+        self.target, self.fault = target, None
+        self.grouped = grouped
+
+    def searched(self) -> Target:
+        """The index that is searched now.
+
+        Raises:
+            RagwrightError: Nothing is.
+        """
+        if self.target is None:
+            raise self.fault or RetrieveError("nothing has been ingested yet")
+        return self.target
+
+    def asking(self, identity: Identity | None) -> AskOptions:
+        """Return how a caller's requests ask: under its rights and scope, on the current index.
+
+        Where every document is everyone's, groups cost nothing and narrow nothing.
+        """
+        grouped = self.grouped  # before the target is read and behind it: either may be newer
+        target = self.searched()
+        if identity is None:
+            return AskOptions(target=target)
+        filters: tuple[Filter, ...] = identity.conditions
+        grouped = grouped or self.grouped or self.bench.project.databases.grouped
+        if grouped or not self.ungrouped:
+            right = identity.right(ungrouped=self.ungrouped)
+            filters = filters if right is None else (right, *filters)
+        return AskOptions(
+            scope=identity.scope, person=identity.name, filters=filters, target=target
+        )
+
+
+_AT_ONCE = 500
+"""Chunks looked up by one request."""
+
+_KEPT = 8
+"""Catalogues that are kept: states of indexes, times rights of callers."""
+
+_KINDS: Mapping[str, str] = {
+    "pdf": "PDF",
+    "docx": "Word",
+    "doc": "Word",
+    "odt": "OpenDocument",
+    "pptx": "PowerPoint",
+    "xlsx": "Excel",
+    "csv": "table",
+    "tsv": "table",
+    "md": "Markdown",
+    "html": "web page",
+    "htm": "web page",
+    "txt": "text",
+    "eml": "e-mail",
+    "epub": "book",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSource:
+    """A document in a list.
+
+    Attributes:
+        id: Its id.
+        title: Its title.
+        source: Its path or address.
+        kind: What it is, in a word.
+        chunks: Chunks of it that may be seen.
+        date: When it was changed, else made, as it says itself; empty where it does not.
+        groups: Groups of readers that it is for; to a reader those that it belongs to itself.
+    """
+
+    id: str
+    title: str
+    source: str
+    kind: str = ""
+    chunks: int = 0
+    date: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All documents that a caller may see, by id."""
+
+    sources: tuple[ListedSource, ...] = ()
+
+    @cached_property
+    def kinds(self) -> Mapping[str, int]:
+        """Number of documents of each kind, the most frequent first."""
+        return dict(Counter(source.kind for source in self.sources).most_common())
+
+    @cached_property
+    def groups(self) -> Mapping[str, int]:
+        """Number of documents for each group of readers, by name."""
+        return dict(sorted(Counter(g for s in self.sources for g in s.groups).items()))
+
+    @cached_property
+    def _ids(self) -> list[str]:
+        return [source.id for source in self.sources]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [f"{source.id}\n{source.title}".casefold() for source in self.sources]
+
+    def seen_by(self, groups: Sequence[str]) -> Catalogue:
+        """The catalogue without the groups that a reader does not belong to."""
+        own = frozenset(groups)
+        return Catalogue(
+            tuple(
+                replace(source, groups=tuple(name for name in source.groups if name in own))
+                for source in self.sources
+            )
+        )
+
+    def find(self, text: str = "", kind: str = "", group: str = "") -> list[ListedSource]:
+        """The documents whose name or title contains a text, ignoring case, by id."""
+        wanted = text.casefold()
+        return [
+            source
+            for source, names in zip(self.sources, self._names, strict=True)
+            if wanted in names
+            and (not kind or source.kind == kind)
+            and (not group or group in source.groups)
+        ]
+
+    def behind(self, after: str, most: int) -> Sequence[ListedSource]:
+        """Documents behind an id, which need not exist."""
+        start = bisect_right(self._ids, after)
+        return self.sources[start : start + most]
+
+
+class Catalogues:
+    """Catalogues by state of the index and rights; those used last are kept."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], Catalogue] = OrderedDict()
+
+    async def of(self, bench: Workbench, asking: AskOptions) -> Catalogue:
+        """The catalogue of a caller; made anew where the index or its rights are new."""
+        if asking.target is None:
+            return Catalogue()
+        project = bench.project
+        filters = asking.searching(project.settings.retrieve).filters
+        key = (asking.target.snapshot, repr(filters))
+        known = self._kept.get(key)
+        if known is None:
+            flow = _listed_sources(asking.target, filters)
+            try:
+                known = Catalogue(await project.runner.arun(flow, scope=asking.scope))
+            except FilterError:  # no document has what the rights ask for
+                known = Catalogue()
+            self._kept[key] = known
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return known
+
+
+def _listed_sources(target: Target, filters: Sequence[Filter]) -> Flow[tuple[ListedSource, ...]]:
+    """The documents with a chunk that meets the filters, by id."""
+    right = next((condition for condition in filters if condition.missing is not None), None)
+    ids, _ = yield from corpus_ids(target, filters)
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for chunk in ids:
+        document = chunk.rpartition(":")[0]  # the id of a chunk begins with that of its document
+        first.setdefault(document, chunk)
+        counts[document] += 1
+    sources: list[ListedSource] = []
+    wanted = list(first.values())
+    for at in range(0, len(wanted), _AT_ONCE):
+        for hit in (yield from lookup(target.snapshot, wanted[at : at + _AT_ONCE])).hits:
+            source = _listed_source(hit, counts[hit.chunk_id.rpartition(":")[0]])
+            if right is not None:  # readers do not learn which other groups may read it
+                own = tuple(group for group in source.groups if group in right.values)
+                source = replace(source, groups=own)
+            sources.append(source)
+    return tuple(sorted(sources, key=lambda source: source.id))
+
+
+def _listed_source(hit: Hit, chunks: int) -> ListedSource:
+    facts = hit.metadata
+    date = str(facts.get("modified") or facts.get("created") or "")[:10]
+    groups = _texts(facts.get(GROUPS, ()))
+    kind = _kind(hit.source or hit.document_id)
+    return ListedSource(hit.document_id, hit.title, hit.source, kind, chunks, date, groups)
+
+
+def _kind(source: str) -> str:
+    if source.startswith(("http://", "https://")):
+        return "web page"
+    suffix = PurePosixPath(source).suffix.lower().lstrip(".")
+    return _KINDS.get(suffix, suffix.upper() or "other")
+
+
+def _texts(value: MetaValue | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
+class BackgroundMeasurer:
+    """Starts `ragwright outputs measure` whenever served answers wait to be measured.
+
+    One worker of a project does it; where that one ends, another takes over.
+
+    Args:
+        folder: The project.
+        overrides: ``key.path=value`` texts laid over its file.
+        options: Gives the settings of the moment.
+        using: Gives the project, kept open while it is used.
+    """
+
+    def __init__(
+        self,
+        folder: ProjectFolder,
+        overrides: Sequence[str],
+        options: Callable[[], ServeOptions],
+        using: Callable[[], AbstractAsyncContextManager[Workbench]],
+    ) -> None:
+        self._root = folder.root.resolve()
+        self._overrides = overrides
+        self._options = options
+        self._using = using
+        self._stop = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="measuring")
+        path = folder.data / "serve" / "background.lock"
+        self._lock = FileLock(path, "measuring in the background")
+        self._mine = False
+        self._last_fault = ""
+        self._task = asyncio.create_task(self._measure_forever())
+
+    async def close(self) -> None:
+        """End the work under way; what was paid for is stored, the rest waits."""
+        self._stop.set()
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        await asyncio.to_thread(self._thread.shutdown, wait=True)
+        self._lock.release()
+
+    async def _measure_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._options().measure.interval)
+            options = self._options()
+            if not options.measure.share or not options.keep_answers:
+                continue
+            try:
+                async with self._using() as bench:
+                    loop = asyncio.get_running_loop()
+                    await loop.run_in_executor(
+                        self._thread,
+                        self._score_waiting,
+                        bench.outputs,
+                        options.measure.daily_budget,
+                    )
+            except (RagwrightError, OSError) as error:
+                self._warn_once(str(error))
+
+    def _score_waiting(self, outputs: Outputs, daily_budget: float | None) -> None:
+        """Score what waits, in a process of its own; on this object's thread."""
+        self._mine = self._mine or self._lock.acquire()
+        if not self._mine or not outputs.scores.has_work(daily_budget):
+            return
+        override_words = [word for text in self._overrides for word in ("--set", text)]
+        words = [*PROGRAM, "outputs", "measure", "--background", "--quiet"]
+        words += ["--project", str(self._root), *override_words]
+        end = run_step(StepPlan(words, self._root), self._stop)
+        if end.state == "failed":
+            self._warn_once(end.output.rpartition("\n")[2])
+        elif end.state == "succeeded":
+            self._last_fault = ""
+
+    def _warn_once(self, fault: str) -> None:
+        """Log a fault once, until it changes."""
+        if fault != self._last_fault:
+            self._last_fault = fault
+            log.warning("served answers are not measured at the moment: %s", fault)
+
+
+_PROBES_KEPT = 5.0
+"""Seconds that results are kept, so that probes cost models and databases little."""
+
+_PATIENCE = 5.0
+"""Most seconds that one test may take."""
+
+_PROBE = 64 * 1024
+"""Bytes written to learn whether the disk takes an answer."""
+
+
+class Readiness:
+    """Tries what the configurations need for an answer; never pays for a reply.
+
+    The first time also opens what the first answer would wait for: model clients, local models.
+
+    Args:
+        configurations: Gives what is served now.
+        using: Keeps a configuration open while it is used.
+    """
+
+    def __init__(
+        self,
+        configurations: Callable[[], Sequence[OpenConfiguration]],
+        using: Callable[[OpenConfiguration], AbstractAsyncContextManager[Workbench]],
+    ) -> None:
+        self._configurations = configurations
+        self._using = using
+        self._lock = asyncio.Lock()
+        self._faults: Mapping[str, str] = {}
+        self._until = 0.0
+
+    async def faults(self) -> Mapping[str, str]:
+        """Return faults by name: ``index``, ``disk``, ``shared database``, ``chat model``...
+
+        The texts name no address, since the endpoint needs no key; details are logged once.
+        """
+        opened = self._configurations()
+        index = next(
+            (str(configuration.fault) for configuration in opened if configuration.target is None),
+            "",
+        )
+        async with self._lock:
+            if time.monotonic() >= self._until:
+                before, self._faults = self._faults, await self._all_faults()
+                for name in self._faults.keys() - before.keys():
+                    log.warning("not ready: %s: %s", name, self._faults[name])
+                if before and not self._faults:
+                    log.warning("ready again")
+                self._until = time.monotonic() + _PROBES_KEPT * (0.2 if self._faults else 1.0)
+            return {**self._faults, **({"index": index} if index else {})}
+
+    async def _all_faults(self) -> dict[str, str]:
+        tests = [self._faults_of(opened) for opened in self._configurations()]
+        return {
+            name: fault for faults in await asyncio.gather(*tests) for name, fault in faults.items()
+        }
+
+    async def _faults_of(self, opened: OpenConfiguration) -> dict[str, str]:
+        async with self._using(opened) as bench:
+            tests = {
+                "disk": asyncio.to_thread(_disk_fault, bench),
+                "shared database": asyncio.to_thread(_database_fault, bench),
+                **{
+                    use: asyncio.to_thread(_model_fault, bench, name)
+                    for use, name in _needed_models(opened).items()
+                },
+            }
+            outcomes = await asyncio.gather(
+                *(asyncio.wait_for(test, _PATIENCE) for test in tests.values()),
+                return_exceptions=True,
+            )
+        faults = {}
+        for name, outcome in zip(tests, outcomes, strict=True):
+            if isinstance(outcome, TimeoutError):
+                faults[name] = f"no reply within {_PATIENCE:g} s"
+            elif isinstance(outcome, RagwrightError | OSError):
+                faults[name] = str(outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            elif outcome:
+                faults[name] = outcome
+        return faults
+
+
+def _needed_models(opened: OpenConfiguration) -> dict[str, str]:
+    """The models of an answer by their use; several chat models where personas have their own."""
+    project = opened.bench.project
+    own = [project.persona(name).model or project.settings.answer.model for name in opened.personas]
+    chats = sorted(set(own or [project.settings.answer.model]) - {"", NO_MODEL})
+    uses = {"chat model" if n == 1 else f"chat model {n}": name for n, name in enumerate(chats, 1)}
+    if project.settings.embed.model:
+        uses["embedding model"] = project.settings.embed.model
+    return uses
+
+
+def _model_fault(bench: Workbench, name: str) -> str:
+    project = bench.project
+    _ = project.runner  # opened before the first reader waits for it
+    finding = check_model(project.models, name, _PATIENCE)
+    return finding.text if finding.state == "error" else ""
+
+
+def _database_fault(bench: Workbench) -> str:
+    bench.project.work.reach()
+    return ""
+
+
+def _disk_fault(bench: Workbench) -> str:
+    """Return why nothing can be written; empty if it can, or if nothing is meant to be."""
+    folder = bench.project.folder.data / "serve"
+    if not writable(folder / "probe"):
+        return ""
+    file = folder / f"probe-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_probe(file)
+    except OSError as error:
+        return f"nothing can be stored: {error.strerror or error}"
+    finally:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+    return ""
+
+
+def _write_probe(file: Path) -> None:
+    with file.open("wb") as probe:
+        probe.write(os.urandom(_PROBE))
+        probe.flush()
+        os.fsync(probe.fileno())
