@@ -1,6 +1,6 @@
 """Readers that turn sources into documents, and chunkers that cut them."""
 
-from ._apart import extract_bytes
+from ._apart import ScanProgress, extract_bytes
 from ._beir import BeirReader
 from ._chunkers import HeadedChunker, make_chunker
 from ._encoding import decode
@@ -10,6 +10,7 @@ from ._files import FileReader
 from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
 from ._normalise import clean_metadata, guess_language, iso_date, normalise
+from ._ocr import engine_name
 from ._options import (
     OURS,
     ChunkOptions,
@@ -36,7 +37,6 @@ from ._sources import catch_failures, default_readers, files_of, load_reader, pi
 from ._table import TableReader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
-from .ocr import ScanProgress, engine_name
 from .parsers import Parser, parser_version
 
 __all__ = [

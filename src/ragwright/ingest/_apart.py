@@ -7,11 +7,14 @@ serves many files. Text, Markdown and CSV are read here: their cost is linear in
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..core import (
     RagwrightError,
@@ -26,16 +29,8 @@ from ..core import (
 )
 from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
+from ._ocr import ScannedPage, engine_name, faults_of, image_extract, may_recognise, read_page
 from ._options import OURS, SourceOptions
-from .ocr import (
-    ScannedPage,
-    ScanProgress,
-    engine_name,
-    faults_of,
-    image_extract,
-    may_recognise,
-    recognise,
-)
 from .parsers import parser_of
 
 _ARCHIVE = b"PK\x03\x04"
@@ -47,22 +42,78 @@ _WAITS = 2
 _SPENT = 300_000_000
 """Bytes that a worker may keep between files; one that keeps more is replaced."""
 
+_MODELS_ROOM = 2_000_000_000
+"""Address space of the models of OCR and their work on a page, in addition to `max_memory`."""
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of a known kind; if the kind is empty, the worker detects it.
+_SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
+"""Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
 
-    ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
+
+@dataclass(slots=True)
+class ScanProgress:
+    """Counters of OCR, for a progress bar and a note; can be read from any thread.
+
+    Attributes:
+        pages: Pages read so far, in ``seconds``.
+        files: Files with such pages.
+        current: File under way and its page, empty if none is.
+        unread: Files that hold pages without text, which were not read since OCR is not installed.
     """
 
+    pages: int = 0
+    seconds: float = 0.0
+    files: int = 0
+    current: str = ""
+    unread: int = 0
+
+    def add(self, other: ScanProgress) -> None:
+        """Add the counters of another process."""
+        self.pages += other.pages
+        self.seconds += other.seconds
+        self.files += other.files
+        self.unread += other.unread
+
+    def taken(self) -> ScanProgress:
+        """Return the counters so far, and set them to 0."""
+        counters = replace(self, current="")
+        self.pages = self.files = self.unread = 0
+        self.seconds = 0.0
+        return counters
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A call for a worker: a function of this room with its arguments, and its limits.
+
+    ``name`` says in messages what works on the document at ``where``; ``extra`` is the address
+    space that it takes beside ``max_memory`` and may keep; ``seconds`` are those of the processor,
+    ``waiting`` those of the clock (0: any).
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: SourceOptions
     where: str
-    kind: str
-    data: bytes
-    scans: Mapping[int, ScannedPage] | None = None
+    size: int
+    seconds: float
+    name: str = "reading it"
+    extra: int = 0
+    waiting: float = 0.0
+
+    def failed(self, what: str, key: str) -> UnsupportedSourceError:
+        """Return the error of a document that passes a limit, ``key``."""
+        return UnsupportedSourceError(
+            f"{self.name} {what}", where=self.where, hint=f"if you trust the file, raise `{key}`"
+        )
+
+    @property
+    def memory(self) -> str:
+        """The bound of memory, for messages."""
+        return f"more than `max_memory` ({self.options.max_memory:,} bytes)"
 
 
-_Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
-"""The result, and whether the worker kept too much memory."""
+_Answer: TypeAlias = tuple[Any, float, bool]
+"""The result or its error, processor time in seconds, whether the worker kept too much memory."""
 
 
 def extract_bytes(
@@ -91,7 +142,7 @@ def extract_bytes(
         return parse_file(name, kind, data, options)
     recognising = kind in ("image", "pdf") and may_recognise(options)
     if kind == "image" and recognising:
-        return image_extract(name, recognise(name, "image", data, options, progress))
+        return image_extract(name, _recognise(name, "image", data, options, progress))
     if kind == "image":
         never = options.ocr == "never"
         raise UnsupportedSourceError(
@@ -102,64 +153,136 @@ def extract_bytes(
             + ("" if never else ", or read it: pip install 'ragwright[ocr]'"),
         )
     if kind != "pdf" or parser_of(options, kind):
-        return _apart(_File(name, kind, data), options, progress)
-    extract = _apart(_File(name, kind, data, {} if recognising else None), options, progress)
+        return _parse(name, kind, data, options, progress)
+    extract = _parse(name, kind, data, options, progress, {} if recognising else None)
     if not extract.unread:
         return extract
     if not recognising:
         progress.unread += not engine_name() and options.ocr != "never"
         return extract
-    scans = recognise(name, kind, data, options, progress, extract.unread)
+    scans = _recognise(name, kind, data, options, progress, extract.unread)
     faults = faults_of(scans)
     if len(faults) == len(scans) and not extract.text:
         raise faults[0]
-    return _apart(_File(name, kind, data, scans), options, progress)
+    return _parse(name, kind, data, options, progress, scans)
 
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     """Return the main part of a web page; raises as :func:`extract_bytes`."""
-    page = _File(where, "html", html.encode(errors="replace"))
     options = replace(options, main_text=True, encoding="utf-8", parser=OURS)
-    return _apart(page, options, ScanProgress())
+    return _parse(where, "html", html.encode(errors="replace"), options, ScanProgress())
 
 
-def _apart(task: _File, options: SourceOptions, progress: ScanProgress) -> Extract:
-    """Read a document in a worker; ``progress`` names it meanwhile, and its page."""
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
-        f"serve({plugin_folder()!r})"
+def _parse(
+    where: str,
+    kind: str,
+    data: bytes,
+    options: SourceOptions,
+    progress: ScanProgress,
+    scans: Mapping[int, ScannedPage] | None = None,
+) -> Extract:
+    """Read a document in a worker; ``progress`` names it meanwhile, and its page.
+
+    ``scans`` are the pages of a PDF that OCR has read; None if it may not read any.
+    """
+    parser = parser_of(options)
+    job = _Job(
+        parse_file,
+        (where, kind, data, options, scans),
+        options,
+        where,
+        len(data),
+        options.max_seconds,
+        f"the parser {options.parser!r}" if parser else "reading it",
+        parser.room if parser else 0,
+        _WAITS * options.max_seconds if parser else 0.0,
     )
-    progress.current = task.where
+    progress.current = where
     try:
-        answer: _Answer = ask_worker(
-            ("-P", "-c", code),
-            (task, options),
-            options.max_seconds,
-            lambda a: bool(a[1]),
-            partial(setattr, progress, "current"),
-        )
-    except WorkerEndedError as error:
-        called = f"the parser {options.parser!r}" if parser_of(options) else ""
-        key = "max_memory" if error.reason else "max_seconds"
-        raise UnsupportedSourceError(
-            f"{called or 'its parser'} crashed, or needed more than `max_memory` "
-            f"({options.max_memory:,} bytes): {error.reason}"
-            if error.reason
-            else f"{called or 'reading it'} took longer than `max_seconds` "
-            f"({options.max_seconds:g} s of processor time)",
-            where=task.where,
-            hint=f"if you trust the file, raise `{key}`",
-        ) from error
+        extract, _ = _run(job, partial(setattr, progress, "current"))
     finally:
         progress.current = ""
-    result = answer[0]
-    if isinstance(result, RagwrightError):
-        raise result
-    return result
+    if isinstance(extract, Extract):
+        return extract
+    raise extract
+
+
+def _recognise(
+    where: str,
+    kind: str,
+    data: bytes,
+    options: SourceOptions,
+    progress: ScanProgress,
+    pages: Sequence[int] = (),
+) -> dict[int, ScannedPage]:
+    """Recognise pages, by number from 1; without ``pages`` every page of the file.
+
+    A page that cannot be read has a fault, and so have those that are not reached within
+    `max_seconds` of processor time; the others are read all the same.
+    """
+    scans: dict[int, ScannedPage] = {}
+    left = options.max_seconds
+
+    def read(page: int) -> ScannedPage:
+        nonlocal left
+        job = _Job(
+            read_page,
+            (data, kind, page, options, where),
+            options,
+            f"{where}, page {page}",
+            len(data),
+            left,
+            "OCR of the file",
+            _MODELS_ROOM,
+        )
+        scan, taken = _run(job) if left > 0 else (_late(job), 0.0)
+        left -= taken
+        return ScannedPage(fault=scan) if isinstance(scan, RagwrightError) else scan
+
+    progress.current = where
+    before = time.monotonic()
+    wanted: Sequence[int] = pages or (1,)
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
+        try:
+            while rest := wanted[len(scans) :]:
+                for page, scan in zip(rest, pool.map(read, rest), strict=True):
+                    scans[page] = scan
+                    if scan.fault is None:
+                        progress.pages += 1
+                        progress.seconds += time.monotonic() - before
+                    before = time.monotonic()
+                wanted = pages or range(1, scans[1].pages + 1)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    progress.current = ""
+    progress.files += any(scan.fault is None for scan in scans.values())
+    return scans
+
+
+def _late(job: _Job) -> UnsupportedSourceError:
+    limit = f"`max_seconds` ({job.options.max_seconds:g} s of processor time)"
+    return job.failed(f"took longer than {limit}", "max_seconds")
+
+
+def _run(job: _Job, heard: Callable[[str], object] = lambda _: None) -> tuple[Any, float]:
+    """Return the result of a job, or its error, and the seconds of processor time that it took."""
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
+        f"serve({plugin_folder()!r})  # {job.function.__name__}"
+    )
+    try:
+        answer: _Answer = ask_worker(
+            ("-P", "-c", code), job, job.seconds, lambda a: bool(a[2]), heard
+        )
+    except WorkerEndedError as error:
+        if not error.reason:
+            return _late(job), job.seconds
+        return job.failed(f"crashed, or needed {job.memory}: {error.reason}", "max_memory"), 0.0
+    return answer[:2]
 
 
 def serve(plugins: str = "") -> None:
-    """Run as a worker: read documents until there are no more requests.
+    """Run as a worker: do jobs until there are no more.
 
     ``plugins`` is the folder that modules of parsers may be imported from.
     """
@@ -167,24 +290,19 @@ def serve(plugins: str = "") -> None:
     parse_file("warm.txt", "text", b"warm", SourceOptions())
     before = address_space()
 
-    def answer(request: tuple[_File, SourceOptions]) -> _Answer:
-        task, options = request
-        parser = parser_of(options)
-        own = 0 if parser is None else parser.room
-        room = options.max_memory + 3 * len(task.data) + own
-        waiting = _WAITS * options.max_seconds if parser is not None else 0.0
-        result: Extract | RagwrightError
+    def answer(job: _Job) -> _Answer:
+        if job.waiting:
+            parser_of(job.options)  # its import takes no time of the document
+        begun = time.process_time()
+        room = job.options.max_memory + 3 * job.size + job.extra
         try:
-            with limit_work(before and before + room, options.max_seconds, waiting):
-                result = parse_file(task.where, task.kind, task.data, options, task.scans)
+            with limit_work(before and before + room, job.seconds, job.waiting):
+                result = job.function(*job.arguments)
         except RagwrightError as error:
             result = error
         except MemoryError:
-            result = UnsupportedSourceError(
-                f"reading it takes more than `max_memory` ({options.max_memory:,} bytes)",
-                where=task.where,
-                hint="if you trust the file, raise `max_memory`",
-            )
-        return result, address_space() > before + _SPENT + own
+            result = job.failed(f"takes {job.memory}", "max_memory")
+        keeps = address_space() > before + _SPENT + job.extra
+        return result, time.process_time() - begun, keeps
 
     serve_requests(answer)

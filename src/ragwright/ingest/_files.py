@@ -17,11 +17,11 @@ from ..core import (
     SourceError,
     UnsupportedSourceError,
 )
-from ._apart import extract_bytes
+from ._apart import ScanProgress, extract_bytes
+from ._ocr import nothing_recognised
 from ._options import SourceOptions
 from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._walk import Missed, expand, printable, read_bytes, unreadable, walk
-from .ocr import ScanProgress, nothing_recognised
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3

@@ -70,9 +70,9 @@ class Line:
         return self.top - self.bottom
 
     @property
-    def is_sparse(self) -> bool:
-        """True if wide gaps separate its words, as in a table without rules."""
-        return self.right - self.left > 0.8 * self.size * max(len(self.text), 4)
+    def middle(self) -> float:
+        """Height of its middle."""
+        return (self.bottom + self.top) / 2
 
 
 @dataclass(slots=True)
@@ -123,37 +123,39 @@ def groups_apart(
     return groups
 
 
+def group_runs(items: Iterable[T], goes_on: Callable[[list[T], T], bool]) -> list[list[T]]:
+    """Return items in groups; one that does not go on the group before it begins the next."""
+    groups: list[list[T]] = []
+    for item in items:
+        if groups and goes_on(groups[-1], item):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
+
+
 def paragraphs(lines: Sequence[Line]) -> list[Block]:
     """Join lines to paragraphs; a gap, new column, other size or bullet separates them."""
-    groups: list[list[Line]] = []
-    pitch = _pitch(lines)
-    for line in lines:
-        if groups and not _parts(groups[-1], line, pitch):
-            groups[-1].append(line)
-        else:
-            groups.append([line])
-    return [_join(group, lines) for group in groups]
-
-
-def _pitch(lines: Sequence[Line]) -> float:
-    """Return the most common distance between the baselines of neighbouring lines."""
     steps = Counter(
         round(a.bottom - b.bottom) for a, b in itertools.pairwise(lines)
         if 0 < a.bottom - b.bottom < 4 * max(a.size, 1)
     )  # fmt: skip
-    return float(max(steps.items(), key=lambda p: (p[1], -p[0]))[0]) if steps else 0.0
+    pitch = max(steps, key=lambda step: (steps[step], -step), default=0)
+    groups = group_runs(lines, lambda group, line: _goes_on(group, line, pitch))
+    return [_join(group, lines) for group in groups]
 
 
-def _parts(group: Sequence[Line], line: Line, pitch: float) -> bool:
+def _goes_on(group: Sequence[Line], line: Line, pitch: float) -> bool:
+    """Return True if a line belongs to a paragraph; ``pitch`` is the usual step between lines."""
     before = group[-1]
     step = before.bottom - line.bottom
     if _is_broken(before.text, line.text):
-        return False
+        return True
     captions = CAPTION.match(line.text) or CAPTION.match(group[0].text)
     number, first = _NUMBERED.match(line.text), _NUMBERED.match(group[0].text)
     size = max(before.size, line.size, 1.0)
     usual = pitch if 0.8 * size <= pitch <= 2.2 * size else 1.2 * size
-    return bool(
+    return not (
         abs(before.size - line.size) > _RESIZED * max(before.size, line.size)
         or before.bold != line.bold
         or before.formula != line.formula
@@ -201,8 +203,6 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
 def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
     if BULLET.match(line.text) or LEADER.search(before.text) or LEADER.search(line.text):
         return False
-    if before.is_sparse or line.is_sparse:
-        return False
     letter = (line.right - line.left) / max(len(line.text), 1)
     word = (len(line.text.split(maxsplit=1)[0]) + 1) * letter
     if _RIGHT_TO_LEFT.search(line.text):
@@ -212,29 +212,27 @@ def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
 
 def place(blocks: Sequence[Block], at: int, table: Block) -> int:
     """Find the index of a table among blocks that may have been drawn before or after it."""
-    while at > 0 and _over(table, blocks[at - 1]):
+    while at > 0 and is_over(table, blocks[at - 1]):
         at -= 1
-    while at < len(blocks) and _over(blocks[at], table):
+    while at < len(blocks) and is_over(blocks[at], table):
         at += 1
     return at
 
 
-def _over(upper: Block, lower: Block) -> bool:
-    """Return True if one block is above another in the same column."""
+def is_over(upper: Block, lower: Block) -> bool:
+    """Return True if a block stands above another in its column."""
     left, bottom, right, _ = upper.box
     other_left, _, other_right, other_top = lower.box
-    same_column = min(right, other_right) > max(left, other_left)
-    return same_column and bottom >= other_top - 2 and other_right > other_left
+    return min(right, other_right) > max(left, other_left) and bottom >= other_top - 2
 
 
 def body_size(pages: Sequence[Sequence[Block]]) -> float:
     """Return the letter height that most characters have."""
     sizes: Counter[float] = Counter()
-    for blocks in pages:
-        for block in blocks:
-            if block.kind == "text" and block.size > 0:
-                sizes[round(block.size, 1)] += len(block.text)
-    return max(sizes.items(), key=lambda p: (p[1], -p[0]))[0] if sizes else 0.0
+    for block in itertools.chain.from_iterable(pages):
+        if block.kind == "text" and block.size > 0:
+            sizes[round(block.size, 1)] += len(block.text)
+    return max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
 
 
 def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
@@ -249,16 +247,10 @@ def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
             word, _, rest = after[0].text.partition(" ")
             before[-1].text = f"{before[-1].text[:-1]}{_HYPHEN}{word}"
             after[0].text = rest
-    words = {
-        word.casefold()
-        for blocks in pages
-        for block in blocks
-        for word in _WORD.findall(_BROKEN.sub(" ", block.text))
-    }
-    for blocks in pages:
-        for block in blocks:
-            if _HYPHEN in block.text:
-                block.text = _BROKEN.sub(lambda m: _close(m[1], m[2], words), block.text)
+    blocks = [*itertools.chain.from_iterable(pages)]
+    words = {word.casefold() for b in blocks for word in _WORD.findall(_BROKEN.sub(" ", b.text))}
+    for block in blocks:
+        block.text = _BROKEN.sub(lambda m: _close(m[1], m[2], words), block.text)
 
 
 def _is_broken(before: str, after: str) -> bool:
@@ -296,29 +288,26 @@ def join_formulas(blocks: Sequence[Block]) -> list[Block]:
 
     Its parts stand at several heights: bounds of a sum, numerator and denominator, exponents.
     """
-    joined: list[Block] = []
-    for block in blocks:
-        before = joined[-1] if joined else None
-        part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
-        if before is not None and before.kind == "formula" and part and _touches(before, block):
-            before.text = f"{before.text} {block.text}"
-            before.box = box_around((before.box, block.box))
-        else:
-            joined.append(block)
-    for block in joined:
-        if block.kind == "formula":
-            letters = _MATH_LETTER.sub(lambda m: unicodedata.normalize("NFKC", m[0]), block.text)
-            block.text = f"[formula] {' '.join(letters.split())}"
-    return joined
+    groups = group_runs(blocks, _is_formula_part)
+    for first, *others in groups:
+        if first.kind == "formula":
+            text = " ".join([first.text, *(part.text for part in others)])
+            letters = _MATH_LETTER.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text)
+            first.text = f"[formula] {' '.join(letters.split())}"
+    return [group[0] for group in groups]
 
 
-def _touches(block: Block, other: Block) -> bool:
-    size = max(block.size, other.size)
+def _is_formula_part(group: Sequence[Block], block: Block) -> bool:
+    part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
+    left, bottom, right, top = box_around(item.box for item in group)
+    size = max(group[0].size, block.size)
     return (
-        block.box[1] - size < other.box[3]
-        and other.box[1] < block.box[3] + size
-        and block.box[0] - 4 * size < other.box[2]
-        and other.box[0] < block.box[2] + 4 * size
+        group[0].kind == "formula"
+        and part
+        and bottom - size < block.box[3]
+        and block.box[1] < top + size
+        and left - 4 * size < block.box[2]
+        and block.box[0] < right + 4 * size
     )
 
 

@@ -17,11 +17,11 @@ from ..core import (
     UnsupportedSourceError,
     require,
 )
+from ._apart import ScanProgress
 from ._files import documents, relative_id
 from ._options import SourceOptions
 from ._seams import Failure, Reader, RemoteFile, SourceFile
 from ._walk import matches, no_source
-from .ocr import ScanProgress
 
 _HIDDEN = "…"
 _SHORTEST = 4

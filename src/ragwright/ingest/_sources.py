@@ -15,13 +15,13 @@ from ..core import (
     find_additions,
     load_addition,
 )
+from ._apart import ScanProgress
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
 from ._remote import RemoteReader
 from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._web import ArxivReader, WebReader, WikipediaReader
-from .ocr import ScanProgress
 from .parsers import check_parser
 
 T = TypeVar("T")

@@ -25,10 +25,10 @@ from ._archive import parse_xml
 from ._encoding import decodes
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
+from ._ocr import require_text
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
-from .ocr import require_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {

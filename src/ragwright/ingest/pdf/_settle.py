@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 from .._extract import markdown_table
 from .._normalise import SUPERSCRIPTS
-from .._pdf_layout import Block, groups_apart
+from .._pdf_layout import Block, group_runs, groups_apart, is_over
 
 _MARGIN = 0.12
 """Share of the page's height, at the top and at the bottom, in which running lines stand."""
@@ -65,7 +65,7 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
             else:
                 page.blocks.append(Block(text, kind="slanted"))
         notes = _notes(page, body)
-        others = [block for block in page.blocks if not any(block is note for note in notes)]
+        others = [block for block in page.blocks if block.kind != "note"]
         page.blocks = _joined_tables(_cut(others) if _is_mixed(others) else others)
         for note in notes:
             _put_note(page.blocks, note)
@@ -76,10 +76,9 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
 def _without_running_lines(
     pages: Sequence[PageBlocks], labels: Sequence[str], body: float
 ) -> list[str]:
-    seen: Counter[tuple[str, int]] = Counter()
     edges = [[block for block in page.blocks if _at_edge(block, page, body)] for page in pages]
-    for blocks in edges:
-        seen.update({key for block in blocks for key in _keys(block)})
+    keys = ({key for block in blocks for key in _keys(block)} for blocks in edges)
+    seen = Counter(chain.from_iterable(keys))
     least = 2 if len(pages) <= 4 else 3
     removed: dict[str, None] = {}
     for number, (page, blocks) in enumerate(zip(pages, edges, strict=True), 1):
@@ -128,29 +127,18 @@ def _is_page_number(text: str, names: set[str]) -> bool:
 
 def _notes(page: PageBlocks, body: float) -> list[Block]:
     """Return the footnotes: small blocks that begin with a sign, with no other text below them."""
-    notes: list[Block] = []
-    for block in sorted(page.blocks, key=lambda b: b.box[1]):
-        middle = (page.top + page.bottom) / 2
-        small = 0 < block.size < _SMALL * body and block.kind == "text" and block.box[3] < middle
-        if small and _NOTE.match(block.text):
-            notes.append(block)
-        elif block.box[3] < middle and not small and not any(_over(block, n) for n in notes):
-            break
-    kept = [
-        note for note in notes if not any(_over(note, b) for b in page.blocks if b not in notes)
-    ]
-    for note in kept:
-        mark = _NOTE.match(note.text)
-        assert mark is not None
+    middle = (page.top + page.bottom) / 2
+    notes = [
+        block for block in page.blocks
+        if block.kind == "text" and 0 < block.size < _SMALL * body and block.box[3] < middle
+        and _NOTE.match(block.text)
+    ]  # fmt: skip
+    others = [block for block in page.blocks if block not in notes]
+    notes = [note for note in notes if not any(is_over(note, block) for block in others)]
+    for note in notes:
         note.kind = "note"
-        note.text = f"{mark[1]} {note.text[mark.end() :]}"
-    return sorted(kept, key=lambda b: -b.box[3])
-
-
-def _over(upper: Block, lower: Block) -> bool:
-    """Return True if a block stands above another in its column."""
-    beside = upper.box[2] <= lower.box[0] or lower.box[2] <= upper.box[0]
-    return not beside and upper.box[1] >= lower.box[3] - 2
+        note.text = _NOTE.sub(r"\1 ", note.text, count=1)
+    return sorted(notes, key=lambda b: -b.box[3])
 
 
 def _put_note(blocks: list[Block], note: Block) -> None:
@@ -158,14 +146,11 @@ def _put_note(blocks: list[Block], note: Block) -> None:
     sign = note.text.partition(" ")[0]
     raised = sign.translate(SUPERSCRIPTS)
     mark = re.compile(f"{_MARK.format(re.escape(sign))}|(?<![⁰¹²³⁴-⁹]){raised}(?![⁰¹²³⁴-⁹])")
-    for at, block in enumerate(blocks):
-        if block.kind == "text" and mark.search(block.text):
-            end = at + 1
-            while end < len(blocks) and blocks[end].kind == "note":
-                end += 1
-            blocks.insert(end, note)
-            return
-    blocks.append(note)
+    places = (at for at, b in enumerate(blocks) if b.kind == "text" and mark.search(b.text))
+    at = next(places, len(blocks) - 1) + 1
+    while at < len(blocks) and blocks[at].kind == "note":
+        at += 1
+    blocks.insert(at, note)
 
 
 def _is_mixed(blocks: Sequence[Block]) -> bool:
@@ -177,7 +162,7 @@ def _is_mixed(blocks: Sequence[Block]) -> bool:
             and block.lines + later.lines > 4
             and _share(block, later, 1) > 0.5
         )
-        or (_over(later, block) and _share(block, later, 0) > 0.5 and later.lines > 1)
+        or (is_over(later, block) and _share(block, later, 0) > 0.5 and later.lines > 1)
         for block, later in combinations(placed, 2)
     )
 
@@ -192,14 +177,8 @@ def _cut(blocks: Sequence[Block]) -> list[Block]:
     """Cut blocks into bands, and bands into columns, and read them in turn."""
     if len(blocks) < 2:
         return list(blocks)
-    merged: list[list[Block]] = []
-    for band in groups_apart(blocks, lambda b: (-b.box[3], -b.box[1])):
-        joined = [*merged[-1], *band] if merged else []
-        columned = (merged and len(_columns(merged[-1])) > 1) or len(_columns(band)) > 1
-        if columned and len(_columns(joined)) > 1:
-            merged[-1] = joined
-        else:
-            merged.append(band)
+    bands = groups_apart(blocks, lambda b: (-b.box[3], -b.box[1]))
+    merged = [[*chain(*group)] for group in group_runs(bands, _shares_columns)]
     result: list[Block] = []
     for band in merged:
         columns = _columns(band)
@@ -208,6 +187,13 @@ def _cut(blocks: Sequence[Block]) -> list[Block]:
         for column in columns:
             result += _cut(column)
     return result
+
+
+def _shares_columns(bands: Sequence[Sequence[Block]], band: Sequence[Block]) -> bool:
+    """Return True if a band goes on the columns of those above it, or is cut as they are."""
+    above = [*chain(*bands)]
+    columned = len(_columns(above)) > 1 or len(_columns(band)) > 1
+    return columned and len(_columns([*above, *band])) > 1
 
 
 def _columns(blocks: Sequence[Block]) -> list[list[Block]]:

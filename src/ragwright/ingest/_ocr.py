@@ -1,0 +1,493 @@
+"""Text recognition (OCR): images and scanned pages become lines with their place."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import (
+    EmptySourceError,
+    MalformedSourceError,
+    RagwrightError,
+    SourceError,
+    UnsupportedSourceError,
+    require,
+)
+from ._extract import Extract, TextBuilder
+from ._options import SourceOptions
+from ._pdf_layout import Line, body_size, group_runs, groups_apart, paragraphs
+
+IMAGES: Mapping[str, str] = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+}
+"""Suffix of an image file that is read -> its media type."""
+
+_FINEST = 300
+"""Dots per inch at which a small PDF page is rendered at most."""
+_LARGEST = 180_000_000
+"""Pixels of an image file that are decoded at most."""
+_REDUCIBLE = frozenset({"L", "RGB", "CMYK"})
+"""Modes that Pillow averages over squares of pixels."""
+_ORIENTATION = 0x0112
+"""Tag of EXIF data: how the picture is turned."""
+_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+"""Its value -> Pillow's number of the turn that sets the picture upright."""
+_SHEET = 842.0
+"""Points of the longer side of an image: the height of an A4 page."""
+
+Pixels = NDArray[np.uint8]
+
+_PACKAGES = ("rapidocr", "onnxruntime", "pypdfium2")
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedPage:
+    """What OCR read on a page.
+
+    Attributes:
+        lines: Lines in reading order, without those below `ocr_confidence`.
+        confidence: Mean confidence of the lines, by their characters; 0 without lines.
+        left_out: Lines below `ocr_confidence`.
+        pages: Pages of the file.
+        fault: Why the page could not be read; None if it was.
+    """
+
+    lines: tuple[Line, ...] = ()
+    confidence: float = 0.0
+    left_out: int = 0
+    pages: int = 1
+    fault: RagwrightError | None = None
+
+
+def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: str) -> ScannedPage:
+    """Recognise a page of a ``pdf`` or ``image`` file, by its number from 1.
+
+    Raises:
+        MalformedSourceError: Truncated or damaged.
+        UnsupportedSourceError: Decoding the image takes too much memory, or the engine failed.
+    """
+    pixels, points, pages = _picture(data, kind, page, options, where)
+    try:
+        seen = _engine().read(pixels)
+    except (RagwrightError, MemoryError):
+        raise
+    except Exception as error:  # the engine met unforeseen pixels
+        raise UnsupportedSourceError(
+            f"OCR failed: {type(error).__name__}: {error}",
+            where=f"{where}, page {page}",
+            hint="reduce the page, or `ocr_pixels`",
+        ) from error
+    kept = [(line, sure) for line, sure in seen if sure >= options.ocr_confidence]
+    weight = sum(len(line.text) for line, _ in kept)
+    return ScannedPage(
+        tuple(_sort_lines([line for line, _ in kept], points)),
+        sum(sure * len(line.text) for line, sure in kept) / weight if weight else 0.0,
+        len(seen) - len(kept),
+        pages,
+    )
+
+
+@cache
+def engine_name() -> str:
+    """Return the installed engine with its version; empty without the extra ``[ocr]``."""
+    if any(find_spec(name) is None for name in _PACKAGES):
+        return ""
+    try:
+        return f"rapidocr {version('rapidocr')}"
+    except PackageNotFoundError:
+        return "rapidocr"
+
+
+def may_recognise(options: SourceOptions) -> bool:
+    """Return True if scanned pages and images are to be read.
+
+    Raises:
+        MissingExtraError: ``ocr: always``, and the engine is not installed.
+    """
+    if options.ocr == "always" and not engine_name():
+        for module in _PACKAGES:
+            require(module, "ocr", "reading scans and images (`ocr: always`)")
+    return options.ocr != "never" and bool(engine_name())
+
+
+def about_scans(scans: Mapping[int, ScannedPage]) -> dict[str, object]:
+    """Return the metadata of a document with recognised pages; empty without any.
+
+    ``ocr`` names the engine, ``ocr_pages`` the pages, ``ocr_confidence`` the mean confidence of
+    their characters (0 to 1), ``ocr_left_out`` the number of lines that were too uncertain.
+    """
+    read = {number: scan for number, scan in scans.items() if scan.lines}
+    if not read:
+        return {}
+    sizes = {number: sum(len(line.text) for line in scan.lines) for number, scan in read.items()}
+    total = sum(scan.confidence * sizes[number] for number, scan in read.items())
+    return {
+        "ocr": engine_name(),
+        "ocr_pages": [str(number) for number in sorted(read)],
+        "ocr_confidence": round(total / sum(sizes.values()), 3),
+        "ocr_left_out": sum(scan.left_out for scan in scans.values()) or None,
+    }
+
+
+def faults_of(scans: Mapping[int, ScannedPage]) -> tuple[RagwrightError, ...]:
+    """Return why pages could not be read."""
+    return tuple(scan.fault for _, scan in sorted(scans.items()) if scan.fault is not None)
+
+
+def image_extract(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
+    """Extract the text of an image file, with a page for each frame; it may be empty.
+
+    Raises:
+        RagwrightError: No frame could be read.
+    """
+    faults = faults_of(scans)
+    if len(faults) == len(scans):
+        raise faults[0]
+    pages = [paragraphs(scan.lines) for _, scan in sorted(scans.items())]
+    size = body_size(pages)
+    builder = TextBuilder()
+    for blocks in pages:
+        if len(pages) > 1:
+            builder.page()
+        for block in blocks:
+            if block.is_heading(size):
+                builder.heading(block.text, 1, mark=False)
+            else:
+                builder.add(block.text)
+    suffix = PurePosixPath(name.rpartition("#")[2] or name).suffix.lower()
+    extract = builder.extract(IMAGES.get(suffix, "image/png"), about_scans(scans))
+    return replace(extract, faults=faults)
+
+
+def nothing_recognised(name: str) -> EmptySourceError:
+    """Return the error for an image, or a PDF without text layer, in which OCR found no text."""
+    return EmptySourceError(
+        "OCR found no text in it",
+        where=name,
+        hint="raise `ocr_pixels` if its print is small, or leave it out with `exclude`",
+    )
+
+
+def require_text(extract: Extract, name: str) -> Extract:
+    """Return the extract if it holds text.
+
+    Raises:
+        EmptySourceError: OCR found none.
+    """
+    if not extract.text and not extract.faults:
+        raise nothing_recognised(name)
+    return extract
+
+
+_MODELS = {
+    "Det": "PP-OCRv6_det_small.onnx",
+    "Cls": "ch_ppocr_mobile_v2.0_cls_mobile.onnx",
+    "Rec": "PP-OCRv6_rec_small.onnx",
+}
+"""Models that the package brings; their paths are given, so that it never downloads any."""
+
+_MARGIN = 24
+"""White pixels around a picture: the detector misses text that touches the border."""
+_UPRIGHT = 1.5
+"""Height per width from which a box holds a line that runs up or down."""
+
+
+@cache
+def _engine() -> OcrEngine:
+    return OcrEngine()
+
+
+class OcrEngine:
+    """Reads pictures with RapidOCR: PP-OCR models on onnxruntime.
+
+    Raises:
+        MissingExtraError: The extra ``[ocr]`` is not installed.
+        SourceError: The installed package lacks its models.
+    """
+
+    def __init__(self) -> None:
+        main = require("rapidocr.main", "ocr", "reading scans and images")
+        folder = Path(str(main.__file__)).parent / "models"
+        missing = [name for name in _MODELS.values() if not (folder / name).is_file()]
+        if missing:
+            raise SourceError(
+                f"the package rapidocr lacks its model {missing[0]}",
+                where=str(folder),
+                hint="install it again: pip install --force-reinstall 'rapidocr>=3.10,<3.11'",
+            )
+        parameters: dict[str, Any] = {
+            f"{part}.model_path": str(folder / name) for part, name in _MODELS.items()
+        }
+        parameters |= {
+            "Global.log_level": "critical",
+            "Global.use_vertical_padding": False,
+            # several pages side by side use cores better than several threads of a page
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+        self._ocr = main.RapidOCR(params=parameters)
+        self._nothing: type[Exception] = main.RapidOCRError
+
+    def read(self, pixels: Pixels) -> list[tuple[Line, float]]:
+        """Read the lines of a picture, with their confidence from 0 to 1, in no order.
+
+        Places are in pixels from the bottom left. A page on its side is turned first.
+        """
+        edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
+        pixels = np.pad(pixels, edges, constant_values=255)
+        boxes, cuts = self._detect(pixels)
+        if cuts and _on_its_side(boxes):
+            pixels = np.ascontiguousarray(np.rot90(pixels))
+            boxes, cuts = self._detect(pixels)
+        if not cuts:
+            return []
+        labels = self._ocr.cls_and_rotate(cuts)[1].cls_res
+        votes = (
+            cut.shape[1] * float(score) * (1 if label == "180" else -1)
+            for cut, (label, score) in zip(cuts, labels, strict=True)
+        )
+        height, width = pixels.shape[:2]
+        if sum(votes) > 0:  # most of the text is upside down; longer lines count more
+            # the corner at the bottom right becomes the one at the top left
+            boxes = np.roll(np.array([width, height]) - boxes, 2, axis=1)
+            cuts = [np.ascontiguousarray(cut[::-1, ::-1]) for cut in cuts]
+        try:
+            lines = self._ocr.recognize_txt(cuts)
+        except self._nothing:
+            return []
+        corners = boxes @ _turn(boxes)
+        return [
+            (Line(text.strip(), left, right, height - bottom, height - top), round(float(score), 3))
+            for text, score, (left, top), (right, bottom) in zip(
+                lines.txts,
+                lines.scores,
+                corners.min(axis=1).tolist(),
+                corners.max(axis=1).tolist(),
+                strict=True,
+            )
+            if text.strip()
+        ]
+
+    def _detect(self, pixels: Pixels) -> tuple[NDArray[np.float64], list[Pixels]]:
+        """Detect every line: its corners, clockwise from the top left, and its pixels."""
+        try:
+            cuts, detected = self._ocr.detect_and_crop(pixels, {})
+        except self._nothing:
+            return np.empty((0, 4, 2)), []
+        return np.asarray(detected.boxes, dtype=np.float64), list(cuts)
+
+
+def _on_its_side(boxes: NDArray[np.float64]) -> bool:
+    """Return True if the lines that are clearly longer than high run up or down."""
+    width, height = (np.linalg.norm(boxes[:, n] - boxes[:, 0], axis=1) for n in (1, 3))
+    down = height[height > _UPRIGHT * width].sum()
+    return bool(down > width[width > _UPRIGHT * height].sum())
+
+
+def _turn(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the matrix that sets the page straight, by the median skew of its longer lines."""
+    sides = boxes[:, 1] - boxes[:, 0]
+    lengths = np.linalg.norm(sides, axis=1)
+    long = sides[lengths > 0.4 * lengths.max()]
+    angle = np.median(np.arctan2(long[:, 1], long[:, 0]))
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+_PROSE = 20
+"""Characters that half of a column's lines have at least; less is a column of a table."""
+_COLUMN = 3
+"""Lines of a column at least."""
+_EDGE = 0.4
+"""Heights of a line by which a box may be wider than its text, at either end."""
+_GUTTER = 0.3
+"""Least gap between columns without these edges, in heights of a line."""
+_SAME = 0.5
+"""Share of the lower height by which two boxes of one row overlap."""
+_USUAL = 0.25
+"""Difference from the usual height within which a line has that height."""
+
+
+def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
+    """Sort the lines of a page as they are read, and join those side by side.
+
+    The height of a box depends on the letters in its line, so lines of about the usual height get
+    that height: paragraphs and headings are found by it.
+
+    Args:
+        lines: What was recognised, in pixels.
+        points: Points per pixel, of the result.
+    """
+    usual = median(line.size for line in lines) if lines else 0.0
+    result = []
+    for row in _rows_in_order(lines, usual):
+        size = median(line.size for line in row)
+        if abs(size - usual) <= _USUAL * usual:
+            size = usual
+        middle = (min(line.bottom for line in row) + max(line.top for line in row)) / 2
+        text = " ".join(line.text for line in row)
+        left, right, bottom, top = (
+            place * points
+            for place in (row[0].left, row[-1].right, middle - size / 2, middle + size / 2)
+        )
+        result.append(Line(text, left, right, bottom, top))
+    return result
+
+
+def _rows_in_order(lines: Sequence[Line], usual: float) -> list[list[Line]]:
+    """Sort a part of the page: split into columns, else at its widest gap, else by row."""
+    rows = [
+        sorted(row, key=lambda line: line.left)
+        for row in group_runs(sorted(lines, key=lambda s: (-s.middle, s.left)), _is_beside)
+    ]
+    edge = _EDGE * usual
+    parts = next(
+        (
+            parts
+            for parts in _gaps(lines, lambda s: (s.left + edge, s.right - edge), _GUTTER * usual)
+            if all(len(p) >= _COLUMN and median(len(x.text) for x in p) >= _PROSE for p in parts)
+        ),
+        [],
+    )
+    if not parts and len(rows) < len(lines):  # some lines stand beside each other
+        parts = max(
+            _gaps(lines, lambda s: (-s.top, -s.bottom), 0.2 * usual),
+            key=lambda parts: min(s.bottom for s in parts[0]) - max(s.top for s in parts[1]),
+            default=[],
+        )
+    return [row for part in parts for row in _rows_in_order(part, usual)] or rows
+
+
+def _gaps(
+    lines: Sequence[Line], side: Callable[[Line], tuple[float, float]], least: float
+) -> list[list[list[Line]]]:
+    """Return every split at a gap of at least ``least`` pixels along one axis."""
+    groups = groups_apart(lines, side, least)
+    return [[[*chain(*groups[:at])], [*chain(*groups[at:])]] for at in range(1, len(groups))]
+
+
+def _is_beside(row: Sequence[Line], line: Line) -> bool:
+    top, bottom = median(s.top for s in row), median(s.bottom for s in row)
+    shared = min(top, line.top) - max(bottom, line.bottom)
+    return shared > _SAME * min(top - bottom, line.size)
+
+
+def _picture(
+    data: bytes, kind: str, page: int, options: SourceOptions, where: str
+) -> tuple[Pixels, float, int]:
+    """Render a page of a PDF or image file, reduced to about `ocr_pixels`.
+
+    Returns:
+        Pixels (height, width, blue green red), points per pixel (as lines of a text layer have
+        them), and pages of the file.
+
+    Raises:
+        MalformedSourceError: Truncated or damaged.
+        UnsupportedSourceError: Decoding the image takes too much memory.
+    """
+    if kind != "pdf":
+        return _decoded(data, page, options, where)
+    pdfium = require("pypdfium2", "ocr", "reading scans")
+    with closing(pdfium.PdfDocument(data)) as document, closing(document[page - 1]) as sheet:
+        width, height = sheet.get_size()
+        scale = min(math.sqrt(options.ocr_pixels / max(width * height, 1.0)), _FINEST / 72)
+        bitmap = sheet.render(scale=scale, rev_byteorder=False)
+        pixels = np.array(bitmap.to_numpy()[:, :, :3])
+        return pixels, 1 / scale, len(document)
+
+
+def _decoded(
+    data: bytes, page: int, options: SourceOptions, where: str
+) -> tuple[Pixels, float, int]:
+    images = require("PIL.Image", "ocr", "reading images")
+    images.MAX_IMAGE_PIXELS = None  # bounded below, with a message of our own
+    try:
+        with images.open(io.BytesIO(data)) as image:
+            pages = int(getattr(image, "n_frames", 1))
+            image.seek(page - 1)
+            if image.width * image.height > _LARGEST:
+                raise UnsupportedSourceError(
+                    f"the image has {image.width:,} x {image.height:,} pixels, more than "
+                    f"{_LARGEST:,} in all",
+                    where=where,
+                    hint="save it smaller, or cut it into pages",
+                )
+            scale = min(1.0, math.sqrt(options.ocr_pixels / (image.width * image.height)))
+            # JPEG files are decoded at a smaller size at once
+            smaller = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+            image.draft("RGB", smaller)
+            taken = _decoding(image)
+            if taken > options.max_memory:
+                raise UnsupportedSourceError(
+                    f"decoding the image ({image.width:,} x {image.height:,} pixels) takes about "
+                    f"{taken:,} bytes, more than `max_memory` ({options.max_memory:,} bytes)",
+                    where=where,
+                    hint="save it smaller, or raise `max_memory` of the source",
+                )
+            pixels = _reduced(image, options.ocr_pixels)
+    except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
+        unknown = isinstance(error, images.UnidentifiedImageError)  # it names an object in memory
+        raise MalformedSourceError(
+            "the image is truncated or damaged"
+            + (", or of another kind than its name says" if unknown else f": {error}"),
+            where=where,
+            hint="copy or download it again, or save it again in an image program",
+        ) from error
+    return pixels, _SHEET / max(pixels.shape[:2]), pages
+
+
+def _decoding(image: Any) -> int:
+    """Estimate the bytes for decoding and converting an image; Pillow uses 1 or 4 per pixel.
+
+    Pictures in colour or grey are reduced before they are converted.
+    """
+    pixels = int(image.width * image.height)
+    if "transparency" in image.info:
+        return pixels * 13
+    return pixels * {"L": 1, "1": 2, "RGB": 4, "CMYK": 4, "P": 6}.get(image.mode, 13)
+
+
+def _reduced(image: Any, most: int) -> Pixels:
+    """Return an image upright and on white, with at most about ``most`` pixels."""
+    operations = require("PIL.ImageOps", "ocr", "reading images")
+    pixels = image.width * image.height
+    turn = _TURNS.get(image.getexif().get(_ORIENTATION))
+    transparent = "transparency" in image.info
+    if image.mode == "1":
+        image = image.convert("L")
+    factor = math.isqrt(max(1, pixels // max(1, most)))
+    if factor > 1 and image.mode in _REDUCIBLE and not transparent:
+        image = image.reduce(factor)
+    upright = image if turn is None else image.transpose(turn)
+    images = require("PIL.Image", "ocr", "reading images")
+    if upright.mode.startswith(("I", "F")):  # 16 bits and more
+        wide = np.asarray(upright, dtype=np.float32)
+        low, high = float(wide.min()), float(wide.max())
+        grey = (wide - low) * (255.0 / max(high - low, 1e-9))
+        upright = images.fromarray(grey.astype(np.uint8))
+    if upright.mode in ("RGBA", "LA", "PA") or transparent:
+        white = images.new("RGBA", upright.size, (255, 255, 255, 255))
+        white.alpha_composite(upright.convert("RGBA"))
+        upright = white
+    colours = upright.convert("RGB")
+    scale = math.sqrt(most / (colours.width * colours.height))
+    if scale < 1:
+        longest = max(1, round(max(colours.size) * scale))
+        colours = operations.contain(colours, (longest, longest))
+    return np.ascontiguousarray(np.asarray(colours)[:, :, ::-1])
