@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Filter, FilterError, Relaxation, RelaxationLevel, SoftFilter
-from ragwright.index import Ladder, RungRate, rung_rates, rungs_of
+from ragwright.index import Ladder, rungs_of
 
 A, B, C = (Filter(name, ("x",)) for name in "abc")
 T1, T2 = Filter("topic", ("1",)), Filter("topic", ("2",))
@@ -65,34 +65,3 @@ def test_ladders_that_cannot_be_climbed_are_refused() -> None:
         rungs_of(Relaxation(soft((A, sys.float_info.max), (B, 9e291), (C, 9e291))), ())
     with pytest.raises(FilterError, match="number"):
         rungs_of(Relaxation((), math.nan), ())
-
-
-def test_zero_hit_rates_by_fields() -> None:
-    relax = Relaxation(soft((A, 8), (T1, 3), (T2, 3)))
-    first = relax, [(0b011, 2), (0b100, 1), (0, 9)]
-    second = relax, [(0b001, 4), (0, 0)]
-    assert rung_rates([first, second]) == (
-        RungRate(("a", "topic", "topic"), 2, 2),
-        RungRate(("a", "topic"), 4, 3),
-        RungRate(("topic", "topic"), 2, 2),
-        RungRate(("a",), 2, 0),
-        RungRate(("topic",), 4, 2),
-        RungRate((), 2, 0),
-    )
-    assert rung_rates([first])[1].rate == 0.5
-    assert rung_rates([]) == ()
-
-
-def test_zero_hit_rates_of_nothing_found_and_of_no_last_rung() -> None:
-    assert rung_rates([(Relaxation(()), [])]) == (RungRate((), 1, 1),)
-    assert rung_rates([(Relaxation(soft((A, 1)), unfiltered=False), [])]) == (
-        RungRate(("a",), 1, 1),
-    )
-
-
-def test_many_filters_are_counted_one_by_one_and_all_together() -> None:
-    names = "abcdefghij"
-    relax = Relaxation(soft(*[(Filter(name, ("x",)), 1.0) for name in names]))
-    rates = rung_rates([(relax, [(0b1, 5), (0, 1)])])
-    assert [rate.fields for rate in rates] == [tuple(names), *[(name,) for name in names], ()]
-    assert [rate.empty for rate in rates] == [1, 0, *[1] * 9, 0]

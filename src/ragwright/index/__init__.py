@@ -5,7 +5,7 @@ from ._handlers import LookupHandler, SearchHandler
 from ._lance import LanceStore
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text
-from ._rank import Ladder, RungRate, rung_rates, rungs_of
+from ._rank import Ladder, rungs_of
 from ._sheets import forget_sheets, keep_sheets, unique
 from ._sqlite import SqliteStore, open_store
 from ._store import (
@@ -31,7 +31,6 @@ __all__ = [
     "LanceSizes",
     "LanceStore",
     "LookupHandler",
-    "RungRate",
     "SearchHandler",
     "SegmentView",
     "SqliteStore",
@@ -51,7 +50,6 @@ __all__ = [
     "keep_sheets",
     "open_store",
     "pack_chunk_terms",
-    "rung_rates",
     "rungs_of",
     "unique",
     "write_embedded_text",

@@ -12,7 +12,7 @@ A relaxation level (``rung``) is a set of soft filters, as a number whose bit i 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -115,8 +115,6 @@ def join_chunks(parts: Sequence[ScoredChunks]) -> ScoredChunks:
 MOST_FILTERS = 62
 """Most soft filters of one request: a level is a signed 64-bit number."""
 
-_MOST_COMBINATIONS = 512
-
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
@@ -217,64 +215,6 @@ def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[RelaxationLevel, 
             float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1])
         )
     return tuple(levels[rung] for rung in rungs)
-
-
-@dataclass(frozen=True, slots=True)
-class RungRate:
-    """The share of searches in which a combination of soft filters on certain fields had no chunk.
-
-    Attributes:
-        fields: Fields of the combination, sorted, one entry per filter: two topics are
-            ``("topic", "topic")``; empty for no filter.
-        asked: Number of combinations of these fields in the searches.
-        empty: Number of them for which no chunk over the threshold met all filters.
-    """
-
-    fields: tuple[str, ...]
-    asked: int
-    empty: int
-
-    @property
-    def rate(self) -> float:
-        """Share without a chunk, 0 to 1."""
-        return self.empty / self.asked
-
-
-def rung_rates(
-    searches: Iterable[tuple[Relaxation, Sequence[tuple[int, int]]]],
-) -> tuple[RungRate, ...]:
-    """Zero-hit rate of every combination of fields over many searches, most filters first.
-
-    A combination is empty where no chunk over the threshold meets *at least* its filters, as
-    one query with these filters alone would find. For a search with more than nine filters (512
-    combinations) only all filters together, each single filter and no filter are counted.
-
-    Args:
-        searches: Soft filters and full ``ladder`` of each search, as with k = 0. A ladder that ends
-            at the last candidate would count lighter levels as empty.
-
-    Raises:
-        FilterError: As in :meth:`View.relaxed`.
-    """
-    searched: dict[tuple[str, ...], int] = {}
-    empty: dict[tuple[str, ...], int] = {}
-    for relax, counted in searches:
-        ladder = Ladder.of(relax)
-        steps = [ladder.step(rung) for rung, count in counted if count]
-        size = len(ladder.conditions)
-        some = {0, *(1 << place for place in range(size)), (1 << size) - 1}
-        every = range(1 << size) if 1 << size <= _MOST_COMBINATIONS else sorted(some)
-        occurring = np.array(steps, np.int64)
-        for step in every:
-            if not step and not relax.unfiltered and size:
-                continue
-            picked = [c.field for at, c in enumerate(ladder.conditions) if step >> at & 1]
-            fields = tuple(sorted(picked))
-            searched[fields] = searched.get(fields, 0) + 1
-            if not ((occurring & step) == step).any():
-                empty[fields] = empty.get(fields, 0) + 1
-    order = sorted(searched, key=lambda fields: (-len(fields), fields))
-    return tuple(RungRate(fields, searched[fields], empty.get(fields, 0)) for fields in order)
 
 
 def make_relaxed_reply(

@@ -11,7 +11,6 @@ from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError, count_noun, list_names
 from ..ledger import writable
 from ..models import NO_MODEL, check_model
-from ..retrieve import find_pattern
 from ._project import Project
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
@@ -20,7 +19,6 @@ FindingState: TypeAlias = Literal["ok", "note", "fault"]
 _LITTLE_ROOM = 20_000_000
 """Free bytes below which the next refresh or draft may fail."""
 
-_MOST_READ = 5_000_000
 """Characters of documents that are searched for entries: about a second."""
 
 
@@ -155,7 +153,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
             f"searched under {list_names(pieces, 9)}" if pieces else "searched by their text alone"
         )
         yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
-        yield from _entry_pattern_check(project)
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
@@ -163,34 +160,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
             documents_kept = len(project.store.content_hashes(other))
             under = count_noun(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")
-
-
-def _entry_pattern_check(project: Project) -> Iterator[Check]:
-    """A pattern for `chunk.pattern` if the documents list codes and none is set."""
-    chunk = project.settings.chunk
-    if chunk.pattern or ":" in chunk.by:
-        return
-    codes = find_pattern(_first_texts(project))
-    if codes is not None:
-        yaml_pattern = codes.pattern.replace("'", "''")
-        yield Check(
-            "chunks",
-            "note",
-            f"{count_noun(codes.entries, 'code')} such as {codes.example} have entries in "
-            f"{count_noun(codes.documents, 'document')}, which are cut by {chunk.by}",
-            f"for a chunk per entry, write in ragwright.yaml: "
-            f"chunk: {{by: entries, pattern: '{yaml_pattern}'}}  (then: ragwright ingest)",
-        )
-
-
-def _first_texts(project: Project) -> Iterator[str]:
-    """Texts of the first stored documents."""
-    left = _MOST_READ
-    for document in project.store.documents(project.pair):
-        if left <= 0:
-            return
-        left -= len(document.text)
-        yield document.text[:_MOST_READ]
 
 
 def _answering_models(project: Project) -> set[str]:

@@ -11,7 +11,7 @@ from ._databases import (
     read_statement,
     sql_context,
 )
-from ._entries import ListEntry, find_pattern, read_entries
+from ._entries import read_entries
 from ._fusion import (
     balance,
     convex,
@@ -77,7 +77,6 @@ __all__ = [
     "Explanation",
     "Glossary",
     "IterateOptions",
-    "ListEntry",
     "Meaning",
     "QueryDatabase",
     "QueryOptions",
@@ -103,7 +102,6 @@ __all__ = [
     "dissimilar",
     "explain",
     "find_long_form",
-    "find_pattern",
     "idle_exclusions",
     "is_courtesy",
     "iterate",

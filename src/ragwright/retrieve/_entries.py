@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, TypeAlias
@@ -23,20 +23,11 @@ EntryForm: TypeAlias = Literal["alone", "heading", "line", "run"]
 LEAST_ENTRIES = 5
 """Distinct codes of one shape from which a corpus has entries."""
 
-_LEAST_HERE = 3
-"""Of these, in one document at least: one code a page needs no pattern."""
-
 _LEAST_ALIKE: Mapping[EntryForm, int] = {"alone": 1, "heading": 1, "line": 1, "run": 3}
 """Codes of one shape in a text from which a line in this form begins an entry."""
 
 _LEAST_WEAK = 3
 """The same for numbers and for letters with a number (``F 10``), which are mostly no codes."""
-
-_LONGEST_ENTRY = 4_000
-"""Characters of the middle entry of a list; longer parts are chapters."""
-
-_REPEATED = 1.25
-"""Most lines for each distinct code of a list: a running title repeats."""
 
 _TITLE_WORDS = 12
 _LEAST_WORDS = 3
@@ -55,7 +46,7 @@ _LINE = compile_late(
 _SEPARATOR = re.compile(r"[*_`\"']{0,3}[ \t]*(?::|=|[ \t][-–—](?=\s))[ \t]*[*_`\"']{0,3}[ \t]*")
 _NOTHING = re.compile(r"[*_`\"':.]{0,4}[ \t]*(?:#.*)?$")
 _STOPPED = re.compile(r"[.!?:;,…。！？][\"'”’)]?\s*$")
-_HEADING_LINE = re.compile(r"^\s{0,3}#{1,6}\s+", re.MULTILINE)
+HEADING_LINE = re.compile(r"^\s{0,3}#{1,6}\s+", re.MULTILINE)
 _BLANK = re.compile(r"\n[ \t]*\n")
 _FIELD = re.compile(
     r"^[ \t>]*(?:[-*+•][ \t]+)?[\"']?(?P<key>[^\W\d_]+)[\"']?[ \t]*:[ \t]+(?P<value>.+)$"
@@ -80,7 +71,6 @@ class ListEntry:
         title: What names it in words; empty where there is only a text.
         start: First character of its line; likewise ``end``, exclusive, of its text.
         body: First character after its code.
-        lead: What stands before the code in its line.
         weak: True for a number, or letters with one, which are mostly no codes.
     """
 
@@ -91,30 +81,12 @@ class ListEntry:
     start: int
     body: int
     end: int
-    lead: str = ""
     weak: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
         """The list that it belongs to."""
         return self.form, self.shape
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPattern:
-    """The pattern with which the entries of a corpus begin.
-
-    Attributes:
-        pattern: A regular expression for ``chunk.pattern``.
-        entries: The number of distinct codes.
-        documents: The number of documents with entries.
-        example: The first code.
-    """
-
-    pattern: str
-    entries: int
-    documents: int
-    example: str
 
 
 def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
@@ -138,7 +110,7 @@ def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
     for at, start in enumerate(starts):
         end = starts[at + 1].start if at + 1 < len(starts) else len(text)
         if start.form == "heading" and last[start.key] == at:
-            below = _HEADING_LINE.search(text, start.end, end)
+            below = HEADING_LINE.search(text, start.end, end)
             end = below.start() if below else end
         entry = _entry_at(text, start, end)
         in_column = empty is not None and empty.key == start.key
@@ -156,79 +128,6 @@ def _codes_by_list(entries: Iterable[ListEntry]) -> Mapping[tuple[str, str], set
     return codes
 
 
-def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
-    """The pattern with which the entries of documents begin; None where no list of entries is
-    certain.
-    """
-    lists: dict[tuple[str, str, str], list[tuple[int, ListEntry]]] = defaultdict(list)
-    for number, text in enumerate(texts):
-        for entry in read_entries(text, least=_LEAST_HERE):
-            lists[entry.form, _lead_pattern(entry), entry.shape].append((number, entry))
-    by_beginning: dict[tuple[str, str], list[list[tuple[int, ListEntry]]]] = defaultdict(list)
-    for (form, lead, _), entries in lists.items():
-        apart = {(number, entry.code) for number, entry in entries}
-        sizes = sorted(entry.end - entry.start for _, entry in entries)
-        # enough short entries with codes that hardly repeat within a document
-        if (
-            len({code for _, code in apart}) >= LEAST_ENTRIES
-            and len(entries) <= _REPEATED * len(apart)
-            and sizes[len(sizes) // 2] <= _LONGEST_ENTRY
-        ):
-            by_beginning[form, lead].append(entries)
-    patterns = [_entry_pattern(form, lead, shapes) for (form, lead), shapes in by_beginning.items()]
-    return max(patterns, key=lambda pattern: pattern.entries, default=None)
-
-
-def _lead_pattern(entry: ListEntry) -> str:
-    """A regular expression for the text before the code."""
-    if entry.form == "heading":
-        return "#{1,6} .*?" if entry.lead.strip(" \t#") else "#{1,6} "
-    flat = " ".join(entry.lead.split())
-    between = " " if flat and entry.lead[-1] in " \t" else ""
-    indent = " *" if flat or entry.lead else ""
-    return indent + re.sub(r"([\\.*+?()|\[\]{}^$])", r"\\\1", flat) + between
-
-
-def _entry_pattern(
-    form: str, lead: str, shapes: Sequence[Sequence[tuple[int, ListEntry]]]
-) -> EntryPattern:
-    codes = [list(dict.fromkeys(entry.code for _, entry in entries)) for entries in shapes]
-    parts = [_code_pattern(shape_codes) for shape_codes in codes]
-    alternatives = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-    end = ("$" if not lead.strip(" *") else r"[^\w\n]*$") if form == "alone" else r"\b"
-    documents = {number for entries in shapes for number, _ in entries}
-    return EntryPattern(
-        f"^{lead}{alternatives}{end}", sum(map(len, codes)), len(documents), codes[0][0]
-    )
-
-
-def _code_pattern(codes: Sequence[str]) -> str:
-    """A regular expression for codes of one shape."""
-    columns = list(zip(*(_character_runs(code) for code in codes), strict=True))
-    parts = []
-    for column in columns:
-        kind = _character_kind(column[0][0])
-        texts = set(column)
-        sizes = sorted({len(text) for text in texts})
-        times = f"{{{sizes[0]}}}" if len(sizes) == 1 else f"{{{sizes[0]},{sizes[-1]}}}"
-        if kind == "0":
-            parts.append(rf"\d{times}")
-        elif len(texts) == 1:
-            parts.append(re.escape(column[0]).replace("\\ ", " "))
-        elif sizes == [1] and len(texts) <= 4:
-            parts.append(f"[{''.join(sorted(texts))}]")
-        else:
-            parts.append(("[A-Z]" if kind == "A" else "[a-z]") + times)
-    return "".join(parts).replace("{1}", "")
-
-
-def _character_runs(code: str) -> list[str]:
-    """Runs of letters and digits of one kind; other characters stand alone."""
-    kinds = groupby(code, _character_kind)
-    runs = [(kind, "".join(characters)) for kind, characters in kinds]
-    return [part for kind, run in runs for part in ((run,) if kind in "Aa0" else run)]
-
-
 def _character_kind(char: str) -> str:
     if char.isdigit():
         return "0"
@@ -240,7 +139,7 @@ def _character_kind(char: str) -> str:
 def _entry_starts(text: str) -> Iterator[ListEntry]:
     """Lines that begin with a code and may begin an entry."""
     for match in _LINE.finditer(text):
-        code, rest, lead = match["code"], match["rest"], match["lead"]
+        code, rest = match["code"], match["rest"]
         weak = not is_code(code, written=True)
         digits = any(char.isdigit() for char in code)
         if not digits or _VERSION.fullmatch(code) or (weak and not _may_be_weak(code)):
@@ -261,8 +160,10 @@ def _entry_starts(text: str) -> Iterator[ListEntry]:
             continue
         title = rest.strip(" \t*_`\"'")
         body = match.end("code") if title else match.end()
-        shape = "".join(_character_kind(run[0]) for run in _character_runs(code))
-        yield ListEntry(code, form, shape, title, match.start(), body, match.end(), lead, weak)
+        # runs of letters and digits of one kind are one character of the shape
+        kinds = groupby(code, _character_kind)
+        shape = "".join(kind if kind in "Aa0" else "".join(run) for kind, run in kinds)
+        yield ListEntry(code, form, shape, title, match.start(), body, match.end(), weak)
 
 
 def _may_be_weak(code: str) -> bool:
@@ -289,7 +190,7 @@ def _ends_sentence_above(text: str, start: int) -> bool:
     if start < 2 or text[start - 2] == "\n":
         return False
     line = text[text.rfind("\n", 0, start - 1) + 1 : start - 1]
-    if not line.strip() or _STOPPED.search(line) or _HEADING_LINE.match(line):
+    if not line.strip() or _STOPPED.search(line) or HEADING_LINE.match(line):
         return False
     return bool(re.search(r"\w", line)) and line.strip()[-1:].islower()
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ..core import Document
 from ..models import is_code, words
-from ._entries import LEAST_ENTRIES, read_entries
+from ._entries import HEADING_LINE, LEAST_ENTRIES, read_entries
 from ._glossary import RULES, Glossary, Meaning
 
 _LONGEST = 240
@@ -66,7 +66,6 @@ _ROW = re.compile(r"^\s*\|(?P<cells>.*\S)\s*\|?\s*$")
 _SHORT = re.compile(r"(?<!\])\((?P<short>[^\W_][\w&./-]{1,9})\)")
 _LONG = re.compile(r"(?<!\w)(?P<short>[^\W\d_][\w&./-]{1,9}) \((?P<long>[^()\n]{5,80})\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_MARKED_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*=[^<>]*>|</?[a-z]{1,6}\s*/?>")
 _END = re.compile(r"(?<=[.!?…。！？])\s")
@@ -200,7 +199,7 @@ def _lines_of_text(document: Document) -> list[_Line]:
         if _FENCE.match(text):
             fenced = not fenced
         elif not fenced and text.strip():
-            heading = at in heads or bool(_MARKED_HEADING.match(text))
+            heading = at in heads or bool(HEADING_LINE.match(text))
             lines.append(_Line(text, at, heading))
         at += len(text) + 1
     return lines
@@ -380,7 +379,7 @@ def _first_sentence(text: str) -> str:
 
 def _clean_text(text: str) -> str:
     """Text without the marks of Markdown, on one line, at most 240 characters."""
-    text = _TAG.sub(" ", _LINK.sub(r"\1", _MARKED_HEADING.sub("", text[:_READ])))
+    text = _TAG.sub(" ", _LINK.sub(r"\1", HEADING_LINE.sub("", text[:_READ])))
     text = re.sub(r"^[\s>]+|[`*]+|\\(?=\W)", "", text)
     text = " ".join(text.split()).strip(" |:–—-")
     if len(text) <= _LONGEST:
