@@ -1,6 +1,5 @@
 """Search, fusion and selection as flows."""
 
-from ._asking import json_object, object_schema
 from ._channels import candidates, check_question
 from ._databases import (
     DATABASE,
@@ -15,15 +14,20 @@ from ._entries import read_entries
 from ._fusion import (
     balance,
     convex,
+    dissimilar,
     explain,
     measure_score_share,
     nearest_sentences,
+    one_sided,
     rrf,
+    select_hits,
+    similarities,
     unknown_share,
+    values_of,
+    word_similarities,
 )
-from ._glossary import Expansion, Glossary, Meaning, load_glossary
+from ._glossary import Expansion, Glossary, Meaning, load_glossary, mine_glossary
 from ._iterate import iterate
-from ._mining import find_long_form, mine_glossary
 from ._options import (
     EMBED_PREFIX,
     LEAST_POOL,
@@ -40,18 +44,10 @@ from ._options import (
     parse_soft_filter,
     select_depth,
 )
-from ._query import query_variants, visible_glossary
+from ._query import json_object, object_schema, query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._route import Route, RouteScene, is_courtesy, route
 from ._search import idle_exclusions, retrieve
-from ._select import (
-    dissimilar,
-    one_sided,
-    select_hits,
-    similarities,
-    values_of,
-    word_similarities,
-)
 from ._tables import Column, QueryDatabase, Sheet, Table
 from ._target import (
     Candidates,
@@ -101,7 +97,6 @@ __all__ = [
     "convex",
     "dissimilar",
     "explain",
-    "find_long_form",
     "idle_exclusions",
     "is_courtesy",
     "iterate",

@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from .. import index
 from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
 from ..flow import (
     Flow,
@@ -29,6 +28,7 @@ from ..flow import (
     gather,
     send,
 )
+from ..index import rungs_of
 from ..models import is_code, words
 from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
 from ._options import RetrieveOptions
@@ -282,7 +282,7 @@ def _rungs(results: Sequence[_WordingResult], relax: Relaxation) -> dict[str, Re
         for reply in result.replies.values():
             bits |= zip((key for key, _ in reply.candidates), reply.rungs, strict=True)
     numbers = list(dict.fromkeys(bits.values()))
-    known = dict(zip(numbers, index.rungs_of(relax, numbers), strict=True))
+    known = dict(zip(numbers, rungs_of(relax, numbers), strict=True))
     return {key: known[number] for key, number in bits.items()}
 
 
@@ -294,7 +294,7 @@ def _ladder(
     dense = [result.replies["dense"] for result in results if "dense" in result.replies]
     replies = dense or [next(iter(r.replies.values()), _NOTHING) for r in results]
     ladder = replies[0].ladder
-    rungs = index.rungs_of(relax, [rung for rung, _ in ladder])
+    rungs = rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
         (tuple(map(str, rung.met)), rung.weight, count)
         for rung, (_, count) in zip(rungs, ladder, strict=True)

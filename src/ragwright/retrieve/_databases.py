@@ -30,8 +30,8 @@ from ..core import (
 from ..flow import ChatReply, Flow, Message, OnDelta, SendHandler, Sql, SqlReply, branch, chat, sql
 from ..index import unique
 from ..models import words
-from ._asking import json_object, object_schema, unwrap_fence
 from ._options import SHEETS, DatabaseOptions
+from ._query import json_object, object_schema, unwrap_fence
 from ._tables import (
     Column,
     DatabaseReader,
@@ -58,7 +58,6 @@ _SHEET_OPTIONS = DatabaseOptions(
     SHEETS,
     "sqlite:///",
     "Tables of the spreadsheets and CSV files that were ingested; _row numbers their rows.",
-    examples=3,
 )
 """The settings of the database of spreadsheets."""
 
@@ -67,6 +66,7 @@ class SheetReader(SqliteReader):
     """Reads the file of :func:`ragwright.index.keep_sheets`."""
 
     hidden = ("_row", "_start", "_end")
+    examples = 3
 
     def sheets(self) -> tuple[Sheet, ...]:
         """All tables of the file, in the order in which they were read.

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from ..core import Hit, ModelError, passage_values
 from ..flow import Flow, branch
-from ._asking import StructuredQuestion, ask_structured, json_object, object_schema
 from ._options import IterateOptions
+from ._query import StructuredQuestion, ask_structured, json_object, object_schema
 from ._target import Retrieved
 
 Once: TypeAlias = Callable[[str], Flow[Retrieved]]

@@ -162,9 +162,6 @@ class DatabaseOptions:
     max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
     max_characters: int = option(100_000, "Most characters of one result.", ge=100)
     timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
-    examples: int = option(
-        0, "Example values of each column that the model sees; 0: names and types only.", ge=0
-    )
 
     def __post_init__(self) -> None:
         """Refuse databases that cannot be opened, and secrets in the file.

@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 
 from ..flow import Flow, branch
 from ..models import NO_MODEL, Analyzer, AnalyzerOptions, detect_language, words
-from ._asking import (
+from ._options import RouteOptions
+from ._query import (
     StructuredQuestion,
     ask_structured,
     json_object,
     object_schema,
     one_line,
 )
-from ._options import RouteOptions
 from ._tables import QueryDatabase
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]

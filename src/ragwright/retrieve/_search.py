@@ -17,6 +17,7 @@ from ..core import (
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
 from ..models import WordTokenizer, is_code, words
 from ._channels import candidates, check_question, prepare_query
+from ._fusion import select_hits
 from ._iterate import iterate
 from ._options import (
     LEAST_POOL,
@@ -25,7 +26,6 @@ from ._options import (
 )
 from ._query import query_variants, visible_glossary
 from ._rerank import rerank_hits
-from ._select import select_hits
 from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_stages
 
 

@@ -187,6 +187,9 @@ class SqliteReader(DatabaseReader):
     hidden: tuple[str, ...] = ()
     """Columns that the schema leaves out."""
 
+    examples: int = 0
+    """Values of each column that the schema shows."""
+
     def __init__(self, options: DatabaseOptions, path: Path) -> None:
         self._options = options
         self._path = path
@@ -228,7 +231,7 @@ class SqliteReader(DatabaseReader):
             )
 
     def _examples(self, connection: sqlite3.Connection, table: str, name: str) -> tuple[str, ...]:
-        if not self._options.examples:
+        if not self.examples:
             return ()
         quoted = f'"{name.replace(chr(34), chr(34) * 2)}"'
         source = f'"{table.replace(chr(34), chr(34) * 2)}"'
@@ -236,7 +239,7 @@ class SqliteReader(DatabaseReader):
             examples = connection.execute(
                 f"SELECT DISTINCT {quoted} FROM (SELECT {quoted} FROM {source} "  # noqa: S608
                 f"LIMIT {_SAMPLE}) WHERE {quoted} IS NOT NULL LIMIT ?",
-                (self._options.examples,),
+                (self.examples,),
             )
             return tuple(str(value)[:60] for (value,) in examples)
         except sqlite3.OperationalError:
@@ -391,38 +394,16 @@ class PostgresReader(DatabaseReader):
         with self._read_cursor() as cursor:
             try:
                 cursor.execute(_LISTED_COLUMNS)
-                return tuple(self._tables_of(cursor, cursor.fetchall()))
+                rows = cursor.fetchall()
             except psycopg.Error as error:
                 raise self._unreachable_error(error) from error
-
-    def _tables_of(self, cursor: Any, rows: Sequence[Any]) -> Iterator[Table]:
-        for (schema, table), column_rows in groupby(rows, key=lambda row: (row[0], row[1])):
+        named = self._options.tables
+        tables = []
+        for (schema, table), columns in groupby(rows, key=lambda row: (row[0], row[1])):
             name = table if schema == "public" else f"{schema}.{table}"
-            if self._options.tables and name not in self._options.tables:
-                continue
-            columns = [
-                Column(row[2], row[3], self._column_examples(cursor, schema, table, row[2]))
-                for row in column_rows
-            ]
-            yield Table(name, tuple(columns))
-
-    def _column_examples(
-        self, cursor: Any, schema: str, table: str, column: str
-    ) -> tuple[str, ...]:
-        if not self._options.examples:
-            return ()
-        sql = require("psycopg.sql", "pg", "reading PostgreSQL")
-        query = sql.SQL(
-            "SELECT DISTINCT left({column}::text, 60) FROM (SELECT {column} FROM {table} "
-            "LIMIT {sample}) AS sample WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {most}"
-        ).format(
-            column=sql.Identifier(column),
-            table=sql.Identifier(schema, table),
-            sample=_SAMPLE,
-            most=self._options.examples,
-        )
-        cursor.execute(query)
-        return tuple(str(value) for (value,) in cursor.fetchall())
+            if not named or name in named:
+                tables.append(Table(name, tuple(Column(row[2], row[3]) for row in columns)))
+        return tuple(tables)
 
     def read(self, statement: str, max_rows: int) -> SqlReply:
         """Rows of one statement, within all limits."""

@@ -13,10 +13,6 @@ _MINED = "corpus"
 """Value of ``retrieve.glossary`` for a mined glossary."""
 
 
-_RULES = 2
-"""Version of the rules of mining: glossaries mined by other rules are mined again."""
-
-
 def is_mined(setting: str) -> bool:
     """True if a glossary is not a file but mined from the index."""
     return setting == _MINED
@@ -42,9 +38,9 @@ def project_glossary(
     """
     if not is_mined(setting):
         return _glossary_of_file(root / setting)
-    file = cache / "glossary" / f"{text_hash(f'{_RULES} {store.snapshot(pair)}')[:24]}.json"
+    file = cache / "glossary" / f"{text_hash(f'3 {store.snapshot(pair)}')[:24]}.json"
     if file.is_file():
-        return _glossary_of_file(file, mined=True)
+        return _glossary_of_file(file)
     glossary = mine_glossary(store.documents(pair))
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_text(file, glossary.to_json())
@@ -54,19 +50,17 @@ def project_glossary(
     return glossary
 
 
-def _glossary_of_file(file: Path, *, mined: bool = False) -> Glossary:
+def _glossary_of_file(file: Path) -> Glossary:
     try:
         stat = file.stat()
     except OSError:
         return load_glossary(file)  # which reports the fault
-    return _read_if_changed(file, stat.st_mtime_ns, stat.st_size, mined=mined)
+    return _read_if_changed(file, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=4)
-def _read_if_changed(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
-    """The glossary in a file with this time and size; a mined one may be empty."""
-    if mined and file.read_text("utf-8") == Glossary().to_json():
-        return Glossary()
+def _read_if_changed(file: Path, changed: int, size: int) -> Glossary:
+    """The glossary in a file with this time and size."""
     return load_glossary(file)
 
 
