@@ -77,7 +77,7 @@ EXTENSION = Extension(
         "log": "Show the audit log: who did what.",
         "mcp": "Serve the project to an agent (MCP).",
         "measures": "List the measures and what each one needs.",
-        "models": "List the models, with memory and speed.",
+        "models": "List the models, with the size of their files.",
         "outputs": "Show, export and measure stored texts.",
         "passport": "Show how far a judge agrees with people.",
         "promise": "Certify a limit on the share of wrong answers.",

@@ -286,19 +286,14 @@ def _rows(events: list[tuple[int, Event]]) -> Iterator[list[str]]:
 
 
 @takes("project overrides as_json")
-def models_command(
-    flags: Flags,
-    measure: bool = Option(
-        True, help="Open each local model and measure its memory and speed on this machine."
-    ),
-) -> int:
-    """List the models, with memory and speed.
+def models_command(flags: Flags) -> int:
+    """List the models, with the size of their files.
 
     These are the models that the project names and those in the cache.
     """
     console = flags.console
     with flags.open() as bench:
-        listed = bench.list_models(measure=measure)
+        listed = bench.list_models()
         embeds = bool(bench.project.settings.embed.model)
     console.show(lambda: {"models": [asdict(model) for model in listed]}, lambda: _lines(listed))
     if not embeds and not flags.as_json:
@@ -310,15 +305,10 @@ def models_command(
 
 
 def _lines(listed: Sequence[ListedModel]) -> str:
-    rows = [["model", "named by", "kind", "state", "MB", "texts/s", "notes"]]
-    for model in listed:
-        speed = model.speed
-        size = (
-            ["", ""] if speed is None else [f"{speed.megabytes:,.0f}", f"{speed.per_second:,.1f}"]
-        )
-        keys = ", ".join(model.keys)
-        rows.append([model.name, keys, model.kind, model.state, *size, model.text])
-    return table(rows, right=(4, 5))
+    rows = [
+        [model.name, ", ".join(model.keys), model.kind, model.state, model.text] for model in listed
+    ]
+    return table([["model", "named by", "kind", "state", "notes"], *rows])
 
 
 job_group = typer.Typer(

@@ -39,7 +39,7 @@ from ._names import (
 )
 from ._onnx import HFTokenizer, OnnxEmbedder
 from ._openai import OpenAIChat, OpenAIEmbeddings
-from ._registry import ModelFinding, Models, Speed, check_model, measure_model
+from ._registry import ModelFinding, Models, check_model
 from ._replies import drop_thought, no_text_error
 from ._rerank import LexicalReranker, ServerReranker
 from ._st import (
@@ -87,7 +87,6 @@ __all__ = [
     "SentenceTransformerEmbedder",
     "ServerReranker",
     "Similarity",
-    "Speed",
     "SystemHandler",
     "SystemOptions",
     "Systems",
@@ -109,7 +108,6 @@ __all__ = [
     "is_code",
     "list_cached_models",
     "make_analyzer",
-    "measure_model",
     "model_handlers",
     "no_progress_bars",
     "no_text_error",

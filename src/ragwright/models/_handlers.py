@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from ..flow import (
     RerankReply,
     SendHandler,
 )
-from ._embedding import ChatModel, RoughTokenizer, VectorRule, embed_texts, plan_windows
+from ._embedding import ChatModel, RoughTokenizer, embed_texts, plan_windows
 from ._failures import Heard, watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
@@ -38,8 +39,11 @@ _ROUGH = RoughTokenizer()
 class ByModel(Handler[Any, Any]):
     """The common part of all model handlers: lane, limit and price by the model's name."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, connections: Connections) -> None:
         self.models = models
+        self.connections = connections
+        self.opened: dict[str, Any] = {}
+        self._next: dict[str, float] = {}
 
     def lane(self, request: Any) -> str:
         """The model's name."""
@@ -164,22 +168,19 @@ class LocalRerankHandler(ByModel, BatchHandler[Rerank, RerankReply]):
 class RemoteHandler(ByModel):
     """Base of the handlers that use the network: one runner's connections and a rate limit."""
 
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models)
-        self.connections = connections
-        self._chats: dict[str, ChatModel] = {}
-        self._next: dict[str, float] = {}
+    @abstractmethod
+    def open_model(self, name: str) -> Any:
+        """Open the model of a name."""
 
-    def chat_model(self, name: str) -> ChatModel:
-        """The chat model, opened once per runner."""
-        model = self._chats.get(name)
-        if model is None:
-            model = self._chats[name] = self.models.chat_model(name, self.connections)
-        return model
+    def model(self, name: str) -> Any:
+        """The model of a name, opened once per runner."""
+        if name not in self.opened:
+            self.opened[name] = self.open_model(name)
+        return self.opened[name]
 
     def identity(self, request: Any) -> str:
         """Base address, model and parameters of the settings."""
-        return self.chat_model(request.model).identity
+        return str(self.model(request.model).identity)
 
     def timeout(self, request: Any) -> float | None:
         """``timeout`` of the settings; waiting for a place comes on top."""
@@ -207,14 +208,22 @@ class RemoteHandler(ByModel):
                 raise
 
     async def aclose(self) -> None:
-        """Close the connections and the custom back ends that were used."""
-        for chat in self._chats.values():
-            await chat.aclose()
+        """Close the connections."""
         await self.connections.aclose()
 
 
 class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | CompleteReply]):
     """Carries out ``Chat`` and ``Complete``."""
+
+    def open_model(self, name: str) -> ChatModel:
+        """Open a server's model or a custom back end."""
+        return self.models.chat_model(name, self.connections)
+
+    async def aclose(self) -> None:
+        """Close the custom back ends that were used, and the connections."""
+        for chat in self.opened.values():
+            await chat.aclose()
+        await super().aclose()
 
     async def send(
         self, request: Chat | Complete, on_delta: OnDelta | None = None
@@ -225,7 +234,7 @@ class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | Comple
             ModelRefusedError: The back end offers no raw completions.
         """
         await self.pace(request.model)
-        model = self.chat_model(request.model)
+        model: ChatModel = self.model(request.model)
         if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
             if isinstance(request, Chat):
                 return await model.chat(request, on_delta)
@@ -266,9 +275,12 @@ async def _chat_read(
 class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
     """Carries out ``Embed`` through servers."""
 
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models, connections)
-        self._opened: dict[str, tuple[VectorRule, OpenAIEmbeddings]] = {}
+    def open_model(self, name: str) -> OpenAIEmbeddings:
+        """Open a server's embedding model."""
+        target = self.models.target(name)
+        dimensions = self.models.vector_rule(name).dimensions
+        settings = replace(target.settings, dimensions=dimensions)
+        return OpenAIEmbeddings(replace(target, settings=settings), self.connections)
 
     def identity(self, request: Embed) -> str:
         """Everything that determines a vector: server, parameters, rule, window, ``long_texts``."""
@@ -286,13 +298,7 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
         are pooled over windows or refused; without it, the server decides.
         """
         name = request.model
-        if name not in self._opened:
-            rule, target = self.models.vector_rule(name), self.models.target(name)
-            if rule.dimensions is not None:
-                settings = replace(target.settings, dimensions=rule.dimensions)
-                target = replace(target, settings=settings)
-            self._opened[name] = rule, OpenAIEmbeddings(target, self.connections)
-        rule, model = self._opened[name]
+        rule, model = self.models.vector_rule(name), self.model(name)
         planned = plan_windows(
             [request.texts],
             rule.prefixes.of(request.role),
@@ -320,19 +326,9 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
 class RemoteRerankHandler(RemoteHandler, SendHandler[Rerank, RerankReply]):
     """Carries out ``Rerank`` through servers."""
 
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models, connections)
-        self._models: dict[str, ServerReranker] = {}
-
-    def model(self, name: str) -> ServerReranker:
-        """The reranker, opened once per runner."""
-        if name not in self._models:
-            self._models[name] = ServerReranker(self.models.target(name), self.connections)
-        return self._models[name]
-
-    def identity(self, request: Rerank) -> str:
-        """Base address, model and parameters of the settings."""
-        return self.model(request.model).identity
+    def open_model(self, name: str) -> ServerReranker:
+        """Open a server's reranking model."""
+        return ServerReranker(self.models.target(name), self.connections)
 
     async def send(self, request: Rerank, on_delta: OnDelta | None = None) -> RerankReply:
         """One attempt, by the model the request names."""
@@ -350,8 +346,8 @@ def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any],
     """
     connections = Connections()
     chat = ChatHandler(models, connections)
-    embed = LocalEmbedHandler(models), RemoteEmbedHandler(models, connections)
-    rerank = LocalRerankHandler(models), RemoteRerankHandler(models, connections)
+    embed = LocalEmbedHandler(models, connections), RemoteEmbedHandler(models, connections)
+    rerank = LocalRerankHandler(models, connections), RemoteRerankHandler(models, connections)
     return {
         Chat: chat,
         Complete: chat,

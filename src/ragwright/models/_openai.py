@@ -270,34 +270,31 @@ class OpenAIEmbeddings:
             ModelError: Any other failure of the server.
         """
         params = getattr(self.target.settings, f"{role}_params")
-        batches: list[tuple[tuple[str, ...], _Part]] = []
+        parts: list[tuple[tuple[str, ...], _Part]] = []
         start = 0
         try:
             while start < len(texts):
                 part = tuple(texts[start : start + self._size])
-                batch = self._kept.pop(part, None)
-                if batch is None:
+                reply = self._kept.pop(part, None)
+                if reply is None:
                     if before is not None:
                         await before()
                     try:
-                        batch = await self._embed_batch(part, timeout, params)
+                        reply = await self._embed_batch(part, timeout, params)
                     except ModelRefusedError as error:
                         self._size = self._server.smaller_batch(error, len(part), self._size)
                         continue
-                batches.append((part, batch))
+                parts.append((part, reply))
                 start += len(part)
         except BaseException:  # after a stop or a time limit, too, there may be paid vectors
-            self._kept.update(batches)
-            for part in list(self._kept)[:-KEPT_PARTS]:
-                del self._kept[part]
+            self._kept = dict([*self._kept.items(), *parts][-KEPT_PARTS:])
             raise
-        parts = [vectors for _, (vectors, _) in batches]
-        usage = sum((used for _, (_, used) in batches), Usage())
-        if not parts:
-            return np.zeros((0, self.target.settings.dimensions or 0), np.float32), usage
-        if len({part.shape[1] for part in parts}) > 1:
+        usage = sum((used for _, (_, used) in parts), Usage())
+        vectors = [rows for _, (rows, _) in parts]
+        if len({rows.shape[1] for rows in vectors}) > 1:
             raise self._server.bad_reply("sent vectors of unequal length")
-        return np.concatenate(parts), usage
+        empty = np.zeros((0, self.target.settings.dimensions or 0), np.float32)
+        return (np.concatenate(vectors) if vectors else empty), usage
 
     async def _embed_batch(
         self, texts: Sequence[str], timeout: float | None, params: Mapping[str, Any]

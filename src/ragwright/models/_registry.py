@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
-import multiprocessing
-import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..core import (
     ConfigError,
-    ModelError,
     ModelRefusedError,
     PluginError,
     RagwrightError,
@@ -27,7 +19,6 @@ from ..core import (
     addition,
     list_names,
     load_object,
-    spawning,
 )
 from ._embedding import ChatModel, Embedder, Reranker, Tokenizer, VectorRule, settle_rule
 from ._hub import Hub, folder_identity, local_engine
@@ -47,6 +38,7 @@ from ._st import CrossEncoderReranker, SentenceTransformerEmbedder, is_unproven
 from ._transport import Connections, OpenAIServer, server_identity
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
+MadeT = TypeVar("MadeT")
 
 
 class Models:
@@ -77,13 +69,17 @@ class Models:
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}), self.limits)
         self.embed = embed or EmbedOptions()
-        self._backends: dict[str, Backend | None] = {LexicalReranker.name: LexicalReranker()}
-        self._targets: dict[str, ModelTarget] = {}
-        self._local: dict[str, Embedder] = {}
-        self._cross: dict[str, Reranker] = {}
-        self._chat_tokenizers: dict[str, Tokenizer] = {}
-        self._cross_files: dict[str, str | None] = {}
-        self._opening = threading.Lock()
+        self._backends: dict[str, Backend | None] = {}
+        self._made: dict[tuple[str, str], Any] = {}
+        self._making = threading.RLock()
+
+    def _once(self, kind: str, name: str, make: Callable[[], MadeT]) -> MadeT:
+        """Return what is made once for a name."""
+        with self._making:
+            if (kind, name) not in self._made:
+                self._made[kind, name] = make()
+        made: MadeT = self._made[kind, name]
+        return made
 
     @cached_property
     def hub(self) -> Hub:
@@ -93,7 +89,6 @@ class Models:
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
         self._backends[name] = _checked_backend(backend, name)
-        self._local.pop(name, None)
 
     def target(self, name: str) -> ModelTarget:
         """The location and the settings of a model.
@@ -101,10 +96,7 @@ class Models:
         Raises:
             ConfigError: The name is unknown.
         """
-        target = self._targets.get(name)
-        if target is None:
-            target = self._targets[name] = self.directory.find(name)
-        return target
+        return self._once("target", name, lambda: self.directory.find(name))
 
     def backend(self, name: str) -> Backend | None:
         """The custom back end of a name: registered, from settings, or installed.
@@ -121,6 +113,8 @@ class Models:
         return self._backends[name]
 
     def _plugin(self, name: str) -> Backend | None:
+        if name == LexicalReranker.name:
+            return LexicalReranker()
         provider, colon, rest = name.partition(":")
         entries = self.directory.settings
         for key, arguments in ((name, ()), (provider, (rest,) if colon else ())):
@@ -177,11 +171,12 @@ class Models:
             raise _wrong(name, "embedding", own)
         if target.kind == "server":
             return None
-        with self._opening:
-            if name not in self._local:
-                source, engine = self._located(target)
-                self._local[name] = _ENGINES[engine](source, self._options(name), target.settings)
-            return self._local[name]
+
+        def open_embedder() -> Embedder:
+            source, engine = self._located(target)
+            return _ENGINES[engine](source, self._options(name), target.settings)
+
+        return self._once("embedder", name, open_embedder)
 
     def folder(self, text: str) -> Path:
         """The folder of a local model: given as one, or named ``st:FOLDER`` or ``hf:ORG/NAME``.
@@ -251,12 +246,13 @@ class Models:
         if isinstance(own, Reranker):
             return own
         if own is None and self.target(name).name.provider in _CROSS:
-            with self._opening:
-                if name not in self._cross:
-                    source, engine = self._located(self.target(name))
-                    open_ = OnnxReranker if engine == "onnx" else CrossEncoderReranker
-                    self._cross[name] = open_(source, self._options(name))
-                return self._cross[name]
+
+            def open_reranker() -> Reranker:
+                source, engine = self._located(self.target(name))
+                kind = OnnxReranker if engine == "onnx" else CrossEncoderReranker
+                return kind(source, self._options(name))
+
+            return self._once("reranker", name, open_reranker)
         raise _wrong(name, "reranking", own)
 
     def reranker_identity(self, name: str) -> str:
@@ -266,9 +262,11 @@ class Models:
         the hub is opened: call ``reranker(name)`` before a run, or the loop waits for it.
         """
         if self.backend(name) is None and self.target(name).name.provider in _CROSS:
-            if name not in self._cross_files:
-                self._cross_files[name] = folder_identity(self._located(self.target(name))[0])
-            identity = self._cross_files[name]
+
+            def hash_files() -> str | None:
+                return folder_identity(self._located(self.target(name))[0])
+
+            identity = self._once("files", name, hash_files)
             if identity is not None:
                 return identity
         return self.reranker(name).identity
@@ -288,9 +286,8 @@ class Models:
         folder = self.settings_of(name).tokenizer
         if not folder:
             return None
-        if folder not in self._chat_tokenizers:
-            self._chat_tokenizers[folder] = HFTokenizer((self.root or Path()) / folder)
-        return self._chat_tokenizers[folder]
+        path = (self.root or Path()) / folder
+        return self._once("tokenizer", folder, lambda: HFTokenizer(path))
 
     def vector_rule(self, name: str) -> VectorRule:
         """Prefixes and similarity that apply to an embedding model."""
@@ -381,9 +378,9 @@ class Models:
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
-    "onnx": lambda *setup: OnnxEmbedder(*setup),
-    "st": lambda *setup: SentenceTransformerEmbedder(*setup),
-    "static": lambda *setup: StaticEmbedder(*setup),
+    "onnx": OnnxEmbedder,
+    "st": SentenceTransformerEmbedder,
+    "static": StaticEmbedder,
 }
 """The function that opens an embedding model, by provider."""
 
@@ -480,95 +477,3 @@ async def _check_server(models: Models, name: str, timeout: float) -> ModelFindi
         "warning",
         f"{target.base} answers, but does not list {model!r} (it lists {list_names(names, 5)})",
     )
-
-
-_WORDS = (
-    "The pressure of the brake fluid falls when the reservoir is below its mark and the pump "
-    "runs dry; check the hose, the seal and the valve before the next start, note the code that "
-    "the panel shows, and compare it with the table of faults on the last page of this manual. "
-)
-_TEXTS = tuple(f"{number}. {_WORDS}{_WORDS}" for number in range(32))
-"""Texts of about 100 words, none equal to another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """The time and memory that a local model takes on this machine.
-
-    Attributes:
-        seconds: Seconds to open it, the import of its library included.
-        megabytes: Growth of the process while it was opened and run, in 10**6 bytes.
-        per_second: Texts of 100 words embedded per second, or pairs scored, with ``embed.threads``.
-        dimensions: Length of a vector; 0 for a reranking model.
-        window: Most tokens of a text; None for no limit.
-    """
-
-    seconds: float
-    megabytes: float
-    per_second: float
-    dimensions: int
-    window: int | None
-
-
-def measure_model(models: Models, name: str, *, reranks: bool = False) -> Speed:
-    """Open a local model in a new process, run it on 32 texts, and measure both.
-
-    Raises:
-        RagwrightError: The model cannot be opened; one on the hub is fetched before.
-        ModelError: The process ended, for example because the memory was full.
-    """
-    if models.target(name).name.provider == "hf":
-        models.hub.folder(models.target(name).name.name)
-    context = multiprocessing.get_context("spawn")
-    arguments = (models.directory.settings, models.embed, models.root, name, reranks)
-    with spawning(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        try:
-            return pool.submit(_model_speed, *arguments).result()
-        except BrokenProcessPool as error:
-            raise ModelError(
-                "the process that opened the model ended",
-                where=name,
-                hint="the memory may be full; choose a smaller model",
-            ) from error
-
-
-def _model_speed(
-    settings: Mapping[str, ModelSettings],
-    embed: EmbedOptions,
-    root: Path | None,
-    name: str,
-    reranks: bool,
-) -> Speed:
-    models = Models(settings, embed, root)
-    before, start = _resident_bytes(), time.perf_counter()
-    if reranks:
-        reranker = models.reranker(name)
-        opened = time.perf_counter()
-        reranker.score("which code does the panel show?", _TEXTS)
-        dimensions, window = 0, getattr(reranker, "window", None)
-    else:
-        embedder = models.embedder(name)
-        assert embedder is not None, "called for local models"
-        opened = time.perf_counter()
-        embedder.embed_batch(list(_TEXTS))
-        dimensions, window = embedder.dimensions, embedder.window
-    seconds = time.perf_counter() - opened
-    grown = max(0, _resident_bytes() - before) / 1e6
-    return Speed(opened - start, grown, len(_TEXTS) / seconds, dimensions, window)
-
-
-def _resident_bytes() -> int:
-    """Bytes of this process in memory; the peak where the system does not report them."""
-    try:
-        fields = Path("/proc/self/status").read_text("utf-8").splitlines()
-        return 1024 * next(int(line.split()[1]) for line in fields if line.startswith("VmRSS"))
-    except (OSError, StopIteration):
-        return _peak_bytes()
-
-
-def _peak_bytes() -> int:
-    if importlib.util.find_spec("resource") is None:  # Windows
-        return 0
-    resource: Any = importlib.import_module("resource")
-    used: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else 1024 * used

@@ -24,9 +24,6 @@ from ._rerank import WindowReranker
 CARD = "README.md"
 """File name of the card in a model's folder. No identity of a model depends on it."""
 
-_RULE = "---"
-_KEY = "ragwright_proven"
-_MOST = 4096
 _WHAT = "an st: model"
 
 
@@ -389,18 +386,16 @@ def save_trained(model: Any, folder: Path) -> None:
 
 def card_head(*, proven: bool) -> list[str]:
     """The first lines of a card, as YAML between rules."""
-    return [_RULE, f"{_KEY}: {str(proven).lower()}", _RULE, ""]
+    return ["---", f"ragwright_proven: {str(proven).lower()}", "---", ""]
 
 
 def is_unproven(folder: Path) -> bool:
     """True for a folder that ``tune embedder --keep`` wrote although nothing was proven."""
     try:
-        with (folder / CARD).open(encoding="utf-8", errors="replace") as file:
-            head = file.read(_MOST)
+        card = (folder / CARD).read_text("utf-8", "replace")
     except OSError:
         return False
-    rule, _, rest = head.partition("\n")
-    return rule == _RULE and f"{_KEY}: false" in rest.partition(f"\n{_RULE}")[0].splitlines()
+    return card.startswith("\n".join(card_head(proven=False)))
 
 
 _EXPORT = "exporting to ONNX"

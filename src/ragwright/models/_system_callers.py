@@ -8,11 +8,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, SystemCallError
 from ..flow import Message, SystemReply
 from ._system_replies import SystemOptions, reply_of, show_value, text_of
+
+if TYPE_CHECKING:
+    import httpx2
 
 Caller = Callable[[str, Sequence[Message]], Any]
 """Takes a question and the turns before it; may block, raise, or return an awaitable or a
@@ -24,68 +27,61 @@ _HISTORIES = frozenset({"chat_history", "history"})
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
 
-def make_target(target: Any, options: SystemOptions) -> Any:
+def _make_target(target: Any, options: SystemOptions) -> Any:
     """Return the object to ask: a class is made, and a function without parameters called, for it.
 
     Raises:
         ConfigError: Making it fails.
     """
-    if isinstance(target, type) or (
+    if not isinstance(target, type) and not (
         inspect.isfunction(target) and not _question_parameters(target)
     ):
-        try:
-            return target()
-        except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"the system cannot be created: {type(error).__name__}: {error}",
-                where=options.title,
-            ) from error
-    return target
+        return target
+    try:
+        return target()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"the system cannot be created: {type(error).__name__}: {error}", where=options.title
+        ) from error
 
 
-def caller_of(target: Any, options: SystemOptions) -> Caller:
-    """Return the function that asks an object (:func:`make_target`) a question.
+def caller_of(target: Any, options: SystemOptions) -> tuple[Caller, bool]:
+    """Return the function that asks an object a question, and whether it takes earlier turns.
 
-    ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
-    ``run`` with ``inputs`` (Haystack); else it is called with the question.
+    A class is made first, and a function without parameters called. ``invoke`` (LangChain,
+    LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex), ``run`` with ``inputs``
+    (Haystack); else it is called with the question.
 
     The turns before the question go to a function's parameter ``history`` or ``chat_history``, a
-    parameter ``messages`` gets them with the question; a Runnable has such inputs. Others get the
-    question alone, as it was asked.
+    parameter ``messages`` gets them with the question; a Runnable has such inputs, or does not say
+    what it takes. Others get the question alone, as it was asked.
 
     Raises:
-        ConfigError: It cannot be called with a question.
+        ConfigError: It cannot be made, or not be called with a question.
     """
+    target = _make_target(target, options)
     if callable(getattr(target, "invoke", None)):
-        return _RunnableCaller(target, options).ask
+        keys = _input_keys(target)
+        return _RunnableCaller(target, keys, options).ask, keys is None or _takes_turns(keys)
     for method in ("query", "chat", "retrieve"):
         ask = getattr(target, method, None)
         if callable(ask):
-            return _whole_response(ask)
+            return _whole_response(ask), False
     if callable(getattr(target, "run", None)) and callable(getattr(target, "inputs", None)):
-        return _haystack_caller(target, options)
-    if callable(target):
-        return _function_caller(target, options)
-    raise ConfigError(
-        f"{show_value(target)} cannot be asked a question",
-        where=options.title,
-        hint="name a function of the question, or an object with invoke, query, retrieve or run",
-    )
+        return _haystack_caller(target, options), False
+    if not callable(target):
+        raise ConfigError(
+            f"{show_value(target)} cannot be asked a question",
+            where=options.title,
+            hint="name a function of the question, or an object with invoke, query, retrieve or "
+            "run",
+        )
+    parameters = _question_parameters(target)
+    turns = _takes_turns([parameter.name for parameter in parameters])
+    return _function_caller(target, parameters, options), turns
 
 
-def takes_turns(target: Any) -> bool:
-    """True if a function or Runnable has a place for the turns before the question, or if a
-    Runnable does not say what it takes.
-    """
-    if callable(getattr(target, "invoke", None)):
-        keys = _input_keys(target)
-        if keys is None:
-            return True
-        names = list(keys)
-    elif any(callable(getattr(target, name, None)) for name in ("query", "chat", "retrieve")):
-        return False
-    else:
-        names = [p.name for p in _question_parameters(target)]
+def _takes_turns(names: Sequence[str]) -> bool:
     return any(name in _HISTORIES or name == "messages" for name in names)
 
 
@@ -98,9 +94,10 @@ def _question_parameters(function: Callable[..., Any]) -> list[inspect.Parameter
     return [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
-def _function_caller(function: Callable[..., Any], options: SystemOptions) -> Caller:
+def _function_caller(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], options: SystemOptions
+) -> Caller:
     """A function of the question; one of a mapping (``inputs``) gets ``{"question": …}``."""
-    parameters = _question_parameters(function)
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     by_name = {p.name: p for p in required}
     due = [p for p in required if p.name not in _HISTORIES]
@@ -152,9 +149,8 @@ class _RunnableCaller:
         ConfigError: It takes several inputs, and none of them is known to be the question.
     """
 
-    def __init__(self, runnable: Any, options: SystemOptions) -> None:
+    def __init__(self, runnable: Any, keys: tuple[str, ...] | None, options: SystemOptions) -> None:
         self._runnable, self._options = runnable, options
-        keys = _input_keys(runnable)
         self._history = [key for key in keys or () if key in _HISTORIES]
         own_keys = [key for key in keys or () if key not in _HISTORIES]
         usual = next((name for name in (*_QUESTIONS, "messages") if name in own_keys), "")
@@ -322,8 +318,10 @@ _TURNS = "{messages}"
 _AGAIN = frozenset({429, 503})
 
 
-def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], SystemReply]:
-    """The system at an address; a blocking function, safe to call from several threads.
+def endpoint(options: SystemOptions) -> tuple[Caller, bool]:
+    """The system at an address, and whether its body has a place for the turns before the question.
+
+    It is asked by a blocking function, safe to call from several threads.
 
     A question with history is sent as OpenAI's messages: in place of the text ``{messages}`` of
     the body, or under ``messages`` if there is no ``body``.
@@ -354,40 +352,45 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
     def ask(question: str, history: Sequence[Message]) -> SystemReply:
         with_turns = {**body, "messages": _TURNS} if history and not options.body else body
         content = fill_body(with_turns, question, history)
-        try:
-            with client.stream("POST", options.url, json=content) as reply:
-                data = b""
-                for part in reply.iter_bytes():
-                    data += part
-                    if len(data) > _LARGEST:
-                        raise SystemCallError(
-                            f"the reply is over {_LARGEST:,} bytes", where=options.url
-                        )
-                status, wait = reply.status_code, reply.headers.get("retry-after", "")
-        except httpx2.HTTPError as error:
-            raise SystemCallError(
-                f"the endpoint does not answer: {type(error).__name__} {error}",
-                where=options.url,
-                hint="start it, or check the address",
-            ) from error
-        if status != 200:
-            excerpt = data[:200].decode("utf-8", "replace")
-            raise SystemCallError(
-                f"the endpoint answers with status {status}: {excerpt}",
-                where=options.url,
-                status=status,
-                retry_after=float(wait) if wait.isdigit() else None,
-                retryable=status in _AGAIN,
-            )
-        return read_reply(options, data)
+        return read_reply(options, _post(client, content, options.url))
 
-    return ask
+    earlier = (Message("user", "b"),)
+    takes_turns = not options.body or fill_body(body, "a", ()) != fill_body(body, "a", earlier)
+    return ask, takes_turns
 
 
-def sends_turns(options: SystemOptions) -> bool:
-    """True if the body of a question with history holds the turns before it."""
-    body = options.body
-    return not body or fill_body(body, "a", ()) != fill_body(body, "a", (Message("user", "b"),))
+def _post(client: httpx2.Client, content: Any, url: str) -> bytes:
+    """The body of the reply to a JSON POST.
+
+    Raises:
+        SystemCallError: No reply, one of another status than 200, or one that is too long.
+    """
+    import httpx2
+
+    try:
+        with client.stream("POST", url, json=content) as reply:
+            data = b""
+            for part in reply.iter_bytes():
+                data += part
+                if len(data) > _LARGEST:
+                    raise SystemCallError(f"the reply is over {_LARGEST:,} bytes", where=url)
+            status, wait = reply.status_code, reply.headers.get("retry-after", "")
+    except httpx2.HTTPError as error:
+        raise SystemCallError(
+            f"the endpoint does not answer: {type(error).__name__} {error}",
+            where=url,
+            hint="start it, or check the address",
+        ) from error
+    if status != 200:
+        excerpt = data[:200].decode("utf-8", "replace")
+        raise SystemCallError(
+            f"the endpoint answers with status {status}: {excerpt}",
+            where=url,
+            status=status,
+            retry_after=float(wait) if wait.isdigit() else None,
+            retryable=status in _AGAIN,
+        )
+    return data
 
 
 def read_reply(options: SystemOptions, data: bytes) -> SystemReply:

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..core import (
 )
 from ..flow import AskSystem, Message, OnDelta, SendHandler, SystemReply
 from ._names import PROVIDERS
-from ._system_callers import Caller, caller_of, endpoint, make_target, sends_turns, takes_turns
+from ._system_callers import Caller, caller_of, endpoint
 from ._system_replies import SystemOptions, reply_of, text_of
 
 _FILES = (".yaml", ".yml")
@@ -60,55 +60,33 @@ class UnderTest:
         return self.options.title
 
     @property
+    def _settings(self) -> Mapping[str, Any]:
+        """The settings that decide how the system is asked and read."""
+        return list_changed_options(replace(self.options, concurrency=8, timeout=120.0, price=None))
+
+    @property
     def identity(self) -> str:
         """Everything that determines replies: the version, how the system is called and read."""
-        settings = list_changed_options(
-            replace(self.options, concurrency=8, timeout=120.0, price=None)
-        )
-        return canonical_json([self.round, settings])
+        return canonical_json([self.round, self._settings])
 
     @property
     def manifest(self) -> dict[str, Any]:
         """The parts of a run's manifest that describe the system."""
-        settings = list_changed_options(
-            replace(self.options, concurrency=8, timeout=120.0, price=None)
-        )
-        settings_left = {
-            k: v for k, v in settings.items() if k not in ("call", "url", "name", "version")
-        }
+        named = ("call", "url", "name", "version")
+        settings = {key: value for key, value in self._settings.items() if key not in named}
         return {
             "system": self.name,
             "system_version": self.options.version,
-            **({"system_settings": settings_left} if settings_left else {}),
+            **({"system_settings": settings} if settings else {}),
         }
 
 
-class Systems:
+class Systems(dict[str, UnderTest]):
     """The systems that a runner may ask, by name."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, UnderTest] = {}
-
-    def add(self, system: UnderTest) -> None:
-        """Let a name stand for a system; the newest one of a name is asked."""
-        self._open[system.name] = system
 
     def close(self) -> None:
         """Let no name stand for a system any more."""
-        self._open.clear()
-
-    def find(self, name: str) -> UnderTest:
-        """The system of a name.
-
-        Raises:
-            ConfigError: None was opened under it.
-        """
-        system = self._open.get(name)
-        if system is None:
-            raise ConfigError(
-                f"no system {name!r} is open", hint=f"open are: {', '.join(self._open) or 'none'}"
-            )
-        return system
+        self.clear()
 
 
 def read_system(address: str, version: str = "") -> SystemOptions:
@@ -163,31 +141,16 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
         system = read_system(str(system))
     if not isinstance(system, SystemOptions):
         described = options or SystemOptions()
-        options_of = replace(described, call=described.call or _name_of(system), url="", model="")
-        return _called(system, options_of)
-    if system.model:
-        return UnderTest(system, _not_asked)
-    if system.url:
-        return UnderTest(system, endpoint(system), sends_turns(system))
-    return _called(_load_system(system.call), system)
-
-
-def _called(system: Any, options: SystemOptions) -> UnderTest:
-    """An object of Python that is called with the question."""
-    target = make_target(system, options)
-    return UnderTest(options, caller_of(target, options), takes_turns(target))
-
-
-def _not_asked(question: str, history: Sequence[Message]) -> Any:
-    raise AssertionError("a chat model is asked by `chat`")
-
-
-def _name_of(system: Any) -> str:
-    """Name of an object in runs: where it is defined."""
-    definition: Callable[..., Any] | type = (
-        system if hasattr(system, "__qualname__") else type(system)
-    )
-    return f"{definition.__module__}:{definition.__qualname__}"
+        definition = system if hasattr(system, "__qualname__") else type(system)
+        call = described.call or f"{definition.__module__}:{definition.__qualname__}"
+        options, target = replace(described, call=call, url="", model=""), system
+    elif system.model:
+        return UnderTest(system, lambda question, history: None)  # asked as every model is
+    elif system.url:
+        return UnderTest(system, *endpoint(system))
+    else:
+        options, target = system, _load_system(system.call)
+    return UnderTest(options, *caller_of(target, options))
 
 
 def _load_system(address: str) -> Any:
@@ -243,7 +206,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     def identity(self, request: AskSystem) -> str:
         """The version or the run, and all that decides how the system is asked and read."""
-        return self.systems.find(request.system).identity
+        return self.systems[request.system].identity
 
     def lane(self, request: AskSystem) -> str:
         """The system's name."""
@@ -251,7 +214,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     def limit(self, lane: str) -> int | None:
         """Its ``concurrency``."""
-        return self.systems.find(lane).options.concurrency
+        return self.systems[lane].options.concurrency
 
     def paid(self, request: AskSystem) -> bool:
         """True, since only its price tells what a system costs."""
@@ -259,11 +222,11 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     def price(self, request: AskSystem, usage: Usage) -> float | None:
         """Its ``price``."""
-        return self.systems.find(request.system).options.price
+        return self.systems[request.system].options.price
 
     async def send(self, request: AskSystem, on_delta: OnDelta | None = None) -> SystemReply:
         """Ask once; errors of the system become typed, with what it raised or returned."""
-        system = self.systems.find(request.system)
+        system = self.systems[request.system]
         options, name = system.options, system.name
         late = self._late[name] = [f for f in self._late.get(name, ()) if not f.done()]
         if len(late) >= options.concurrency:
@@ -303,10 +266,8 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
     def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
         """Call, read pieces to their end, read what came back."""
         reply = system.ask(request.question, request.history)
-        if inspect.isawaitable(reply):
-            reply = self._await_on_loop(_await_value(reply), system.options.timeout)
-        if inspect.isasyncgen(reply):
-            reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
+        if inspect.isawaitable(reply) or inspect.isasyncgen(reply):
+            reply = self._await_on_loop(_await_reply(reply), system.options.timeout)
         if inspect.isgenerator(reply):
             reply = _joined_pieces(list(reply))
         return reply_of(reply, system.options.ids if system.options.call else "")
@@ -339,12 +300,10 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _await_value(awaitable: Any) -> Any:
-    return await awaitable
-
-
-async def _joined_async(pieces: Any) -> Any:
-    return _joined_pieces([piece async for piece in pieces])
+async def _await_reply(reply: Any) -> Any:
+    if inspect.isawaitable(reply):
+        reply = await reply
+    return _joined_pieces([piece async for piece in reply]) if inspect.isasyncgen(reply) else reply
 
 
 def _joined_pieces(pieces: list[Any]) -> Any:

@@ -356,7 +356,7 @@ class OpenAIServer:
         )
 
     def smaller_batch(self, error: ModelRefusedError, sent: int, size: int) -> int:
-        """The number of texts that a server takes, where that is why it refused some.
+        """The number of items that a server takes in a call, if that is why it refused some.
 
         Raises:
             ModelRefusedError: It is another error.

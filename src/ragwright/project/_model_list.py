@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..core import RagwrightError
-from ..models import NO_MODEL, LexicalReranker, Speed, list_cached_models, measure_model
+from ..models import NO_MODEL, LexicalReranker, list_cached_models
 from ..retrieve import EMBED_PREFIX
 from ._project import Project
 from ._settings import project_keys
@@ -22,8 +22,8 @@ class ListedModel:
         keys: Keys of the project file and personas that name it; empty for one that was only found.
         kind: ``offline`` (built in), ``server``, ``local`` or ``custom``.
         state: ``ready``, ``not fetched``, or ``fault``.
-        text: The address, the pinned commit, the size, or what is wrong and what to do.
-        speed: Measured on this machine, for local models when asked.
+        text: The address, the pinned commit, the size of the files, or what is wrong and what to
+            do.
     """
 
     name: str
@@ -31,19 +31,17 @@ class ListedModel:
     kind: Literal["offline", "server", "local", "custom"]
     state: Literal["ready", "not fetched", "fault"]
     text: str = ""
-    speed: Speed | None = None
 
 
-def list_models(project: Project, *, measure: bool = True) -> list[ListedModel]:
+def list_models(project: Project) -> list[ListedModel]:
     """The models that a project names, then those in the hub's cache that it does not.
 
-    Nothing is fetched and no server is called. With ``measure`` every local model that is on this
-    machine is opened in a process of its own and run on 32 texts.
+    Nothing is fetched or opened, and no server is called.
     """
     used: dict[str, list[str]] = {}
     for key, name in _model_keys(project):
         used.setdefault(name.removeprefix(EMBED_PREFIX), []).append(key)
-    rows = [_model_row(project, name, tuple(keys), measure) for name, keys in used.items()]
+    rows = [_model_row(project, name, tuple(keys)) for name, keys in used.items()]
     known = {name.removeprefix("hf:").partition("@")[0] for name in used}
     for repo, size in list_cached_models():
         if repo not in known:
@@ -71,7 +69,7 @@ def _model_keys(project: Project) -> Iterator[tuple[str, str]]:
             yield f"persona {persona.name}", persona.model
 
 
-def _model_row(project: Project, name: str, keys: tuple[str, ...], measure: bool) -> ListedModel:
+def _model_row(project: Project, name: str, keys: tuple[str, ...]) -> ListedModel:
     models = project.models
     if name in (NO_MODEL, LexicalReranker.name):
         return ListedModel(name, keys, "offline", "ready", "built in")
@@ -83,16 +81,12 @@ def _model_row(project: Project, name: str, keys: tuple[str, ...], measure: bool
         if target.kind == "server":
             target.key()
             return ListedModel(name, keys, "server", "ready", target.base)
-        text = ""
-        if target.name.provider == "hf":
-            folder = models.hub.located(target.name.name)
-            if folder is None:
-                return ListedModel(
-                    name, keys, "local", "not fetched", "fetched when it is first used"
-                )
-            text = f"commit {folder.name[:12]}"
-        reranks = all("rerank" in key for key in keys)
-        speed = measure_model(models, name, reranks=reranks) if measure else None
-        return ListedModel(name, keys, "local", "ready", text, speed)
+        from_hub = target.name.provider == "hf"
+        folder = models.hub.located(target.name.name) if from_hub else models.folder(name)
+        if folder is None:
+            return ListedModel(name, keys, "local", "not fetched", "fetched when it is first used")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+        text = f"commit {folder.name[:12]}, {size:,.0f} MB" if from_hub else f"{size:,.0f} MB"
+        return ListedModel(name, keys, "local", "ready", text)
     except RagwrightError as error:
         return ListedModel(name, keys, "local", "fault", f"{error.what}; {error.hint or ''}")

@@ -123,7 +123,7 @@ def _worker_checks(project: Project) -> Iterator[opened.Check]:
             "serve",
             "note",
             f"each worker of `ragwright serve` loads {name} for itself, and 400 MB of torch",
-            "`ragwright models` measures its memory; start as many workers as fit into yours",
+            "`ragwright models` shows the size of its files; start as many workers as fit",
         )
 
 

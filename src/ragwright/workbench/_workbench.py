@@ -142,9 +142,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """
         return workbench.doctor(self.project, ask_models=ask_models, check_line=check_line)
 
-    def list_models(self, *, measure: bool = True) -> list[ListedModel]:
-        """The models that the project names; with ``measure`` also the speed of local ones."""
-        return opened.list_models(self.project, measure=measure)
+    def list_models(self) -> list[ListedModel]:
+        """The models that the project names, and those in the hub's cache."""
+        return opened.list_models(self.project)
 
     # -- building --------------------------------------------------------------------------
 

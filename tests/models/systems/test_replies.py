@@ -19,7 +19,7 @@ def ask(system: Any, **options: Any) -> SystemReply:
     """What a system says, asked as an evaluation asks it."""
     systems = Systems()
     under = open_system(system, SystemOptions(**options))
-    systems.add(under)
+    systems[under.name] = under
     with Runner({AskSystem: SystemHandler(systems)}) as runner:
         return runner.run(ask_system(under.name, "q"))
 

@@ -119,7 +119,7 @@ def _evaluate_answered(
     """Answer the rows by a system, and score them."""
     setup, known = setup_and_models
     questions, opened, systems = questions_in(rows), open_system(system), Systems()
-    systems.add(opened)
+    systems[opened.name] = opened
     handlers: dict[type[Any], Route] = {**model_handlers(known), AskSystem: SystemHandler(systems)}
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
         questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)

@@ -172,7 +172,7 @@ def evaluate_system(
     if measures:
         check_gold(rows, parse_measures(measures))
     opened = _with_round(project, rows, opened, resume=options.resume)
-    _systems_of(project).add(opened)
+    _systems_of(project)[opened.name] = opened
     first = _first_reply(project.runner, rows.rows, opened)
     rows, wanted_measures, work = _system_plan(project, (rows, measures), opened, first)
     evaluation, summary = run_work(
@@ -284,7 +284,7 @@ def _opened_system(
     if opened.options.model:
         project.models.settings_of(opened.options.model)
     else:
-        _systems_of(project).add(opened)
+        _systems_of(project)[opened.name] = opened
     return rows, opened
 
 
