@@ -44,17 +44,14 @@ def test_a_notebook_is_its_cells_and_what_they_print(tmp_path: Path) -> None:
     assert "1 image" in str(warning.error)
 
 
-def test_a_notebook_of_version_3_and_a_damaged_one(tmp_path: Path) -> None:
-    cells = [
-        {"cell_type": "heading", "level": 2, "source": "Pumps"},
-        {"cell_type": "code", "input": "x", "outputs": [{"text": "forty"}, {"png": PICTURE}]},
-    ]
-    old = {"worksheets": [{"cells": cells}], "nbformat": 3}
-    document, _ = read(tmp_path, "a.ipynb", json.dumps(old))
-    assert document.text == "## Pumps\n\n```\nx\n```\n\n```\nforty\n```"
-    documents, (failure,) = read_all(tmp_path, "b.ipynb", "{")
+@pytest.mark.parametrize("data", ['{"worksheets": [{"cells": []}], "nbformat": 3}', "{", "[]"])
+def test_a_notebook_of_version_3_or_a_damaged_one_says_what_to_do(
+    data: str, tmp_path: Path
+) -> None:
+    documents, (failure,) = read_all(tmp_path, "b.ipynb", data)
     assert not documents
-    assert "not a notebook" in str(failure.error)
+    assert "not a notebook of version 4" in str(failure.error)
+    assert "Jupyter" in str(failure.error.hint)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.geojson"])

@@ -7,6 +7,10 @@ import posixpath
 import re
 import zipfile
 import zlib
+from collections import defaultdict
+from collections.abc import Iterable
+from html.entities import entitydefs
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -57,10 +61,6 @@ class Archive:
             )
         self.names = tuple(m.filename for m in members)
 
-    def __contains__(self, name: str) -> bool:
-        """True if the archive holds a member with this name."""
-        return name in self.names
-
     def read(self, name: str) -> bytes:
         """Read the bytes of one member.
 
@@ -110,8 +110,35 @@ def check_xml(data: bytes, where: str) -> bytes:
 
 
 def parse_xml(data: bytes, where: str) -> ElementTree.Element:
-    """Parse an XML document to its root; raises as :func:`check_xml`."""
-    return ElementTree.fromstring(check_xml(data, where))  # noqa: S314 - entities refused
+    """Parse an XML document to its root; it may use the entities of HTML.
+
+    Raises:
+        MalformedSourceError: Not well formed, with the parser's error as the cause, or it declares
+            entities.
+    """
+    parser = ElementTree.XMLParser()  # noqa: S314 - entities of the file's own are refused
+    parser.entity.update(entitydefs)
+    try:
+        parser.feed(check_xml(data, where))
+        root: ElementTree.Element = parser.close()
+    except ElementTree.ParseError as error:
+        raise MalformedSourceError(
+            f"the XML is damaged: {error}", where=where, hint="save the file again"
+        ) from error
+    return root
+
+
+Texts: TypeAlias = tuple[defaultdict[str, str], defaultdict[str, list[str]]]
+
+
+def texts_by_name(elements: Iterable[Any]) -> Texts:
+    """Return the first text, and all texts, of the elements of each name or property."""
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for element in elements:
+        name = element.get("property") or str(element.tag).rpartition("}")[2]
+        texts[name] += filter(None, [(element.text or "").strip()])
+    first = {name: found[0] for name, found in texts.items() if found}
+    return defaultdict(str, first), texts
 
 
 _CONTAINER = "META-INF/container.xml"
@@ -136,31 +163,30 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()
     for path in _spine(package, opf):
-        if path in archive:
+        if path in archive.names:
             page = _CLOSED.sub(r"<\1\2></\1>", decode_html(archive.read(path), where).text)
             chapter = parse_html(page, main_only=False, where=where)
             if chapter.text and not chapter.sections and chapter.title:
                 builder.heading(chapter.title, 2)
             builder.markdown(chapter.text)
-    meta = _metadata(package)
-    first = {name: values[0] for name, values in meta.items()}
+    first, every = texts_by_name(package.iter())
     return builder.extract(
         "application/epub+zip",
         {
-            "author": meta.get("creator"),
-            "publisher": first.get("publisher"),
-            "topics": meta.get("subject"),
-            "description": first.get("description"),
+            "author": every["creator"],
+            "publisher": first["publisher"],
+            "topics": every["subject"],
+            "description": first["description"],
         },
-        title=" ".join(first.get("title", "").split()),
-        language=first.get("language", "")[:2].lower(),
-        dates=(first.get("date"), first.get("modified")),
+        title=" ".join(first["title"].split()),
+        language=first["language"][:2].lower(),
+        dates=(first["date"], first["dcterms:modified"]),
     )
 
 
 def _refuse_locked(archive: Archive, where: str) -> None:
     name = "META-INF/encryption.xml"
-    if name not in archive:
+    if name not in archive.names:
         return
     for element in parse_xml(archive.read(name), where).iter():
         algorithm = element.get("Algorithm") or ""
@@ -190,15 +216,3 @@ def _spine(package: ElementTree.Element, opf: str) -> list[str]:
     }  # fmt: skip
     order = [i.get("idref") for i in package.iter() if i.tag.endswith("}itemref")]
     return list(dict.fromkeys(manifest[i] for i in order if i in manifest))
-
-
-def _metadata(package: ElementTree.Element) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for element in package.iter():
-        name = element.tag.rpartition("}")[2]
-        text = (element.text or "").strip()
-        if "purl.org/dc/elements" in element.tag and text:
-            values.setdefault(name, []).append(text)
-        elif name == "meta" and element.get("property") == "dcterms:modified" and text:
-            values.setdefault("modified", []).append(text)
-    return values

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ..core import (
     EmptySourceError,
-    MalformedSourceError,
     RagwrightError,
     UnsupportedSourceError,
     count_noun,
@@ -25,12 +23,13 @@ _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)"""
 _BY_DEFAULT = frozenset(
     {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252", "windows-1252"}
 )
-_UNSEEN = (
-    "script, style, noscript, template, svg, canvas, link, input, select, textarea, math annotation"
-)
 _FRAMES = "iframe, object, embed"
-_OPENS = re.compile(r"aria-(?:expanded|controls)|data-(?:bs-)?(?:toggle|target)")
-"""Attributes of a button that is the heading of what it opens."""
+_UNSEEN = (
+    f"{_FRAMES}, script, style, noscript, template, svg, canvas, link, input, select, textarea, "
+    "math annotation, button:not(summary *, [aria-expanded], [aria-controls], [data-toggle], "
+    "[data-target], [data-bs-toggle], [data-bs-target])"
+)
+"""A button is seen if it is the heading of what it opens."""
 _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 _NOTICE = re.compile(r"\bcookies?\b|\bconsent\b|\bgdpr\b|\bdsgvo\b", re.I)
 _BLOCK_TAGS = """
@@ -45,22 +44,12 @@ _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
 _SPAN_LIMIT = 1000
 _LONGEST_NOTICE = 1500
 """Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
+_PAGE_PARTS = "td h1, td h2, td h3, td article, td main"
 _MOST_OF_TABLE = 0.5
 _NUMBERED = re.compile(
     r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
 )
 """Class of the cell that numbers lines of code."""
-
-_DEPTH = 10_000
-_ATTRIBUTES = 10_000
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
-_QUOTED = re.compile("\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
-_EMPTY = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
-     "wbr"}
-)  # fmt: skip
-_CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr", "rt", "rp"})
-"""Elements whose end tag is often omitted; they are never nested in their own kind."""
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -104,7 +93,6 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
             notice or block that is mostly links.
         where: The page's address, for errors.
     """
-    _check_shape(html, where)
     parser = require("selectolax.lexbor", "docs", "reading HTML")
     tree = parser.LexborHTMLParser(html)
     title, head = _head(tree)
@@ -164,13 +152,8 @@ def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
     What a page hides is text of it: of a tab, or of an answer that a click opens. Not so a cookie
     notice, or what is shown elsewhere on the page.
     """
-    # Backwards, children before parents: a removed parent frees its children.
     frames = root.css(_FRAMES)
-    for node in reversed([*root.css(f"{_UNSEEN}, {_FRAMES}")]):
-        node.decompose()
-    for node in reversed(root.css("button")):
-        if not _OPENS.search(" ".join(node.attributes)) and not _nearest(node, "summary"):
-            node.decompose()
+    _drop(root.css(_UNSEEN))
     _drop_hidden(root)
     for node in root.css("img"):
         alt = (node.attributes.get("alt") or "").strip()
@@ -185,6 +168,12 @@ def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
     return [fault] if frames else []
 
 
+def _drop(nodes: list[Any]) -> None:
+    """Remove elements, children before parents: a removed parent frees its children."""
+    for node in reversed(nodes):
+        node.decompose()
+
+
 def _drop_hidden(root: Any) -> None:
     hidden = [
         node
@@ -194,12 +183,14 @@ def _drop_hidden(root: Any) -> None:
     whole = " ".join(root.text().split()) if hidden else ""
     for node in reversed(hidden):
         text = " ".join(node.text().split())
-        name = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
-        notice = _NOTICE.search(re.sub(r"[-_]", " ", name)) or (
-            len(text) < _LONGEST_NOTICE and len(_NOTICE.findall(text)) > 1
-        )
-        if notice or (text and whole.count(text) > 1):
+        spoken = len(_NOTICE.findall(text)) if len(text) < _LONGEST_NOTICE else 0
+        named = _NOTICE.search(re.sub("[-_]", " ", _names(node)))
+        if named or spoken > 1 or (text and whole.count(text) > 1):
             node.decompose()
+
+
+def _names(node: Any) -> str:
+    return f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
 
 
 def _spelled(node: Any) -> str:
@@ -258,29 +249,24 @@ def _is_layout(table: Any) -> bool:
     By its role, headings, or single cell; without heads and borders, also by a cell with several
     blocks that holds most of the text, or stands in an only row.
     """
-    if (table.attributes.get("role") or "") in ("presentation", "none"):
+    cells, rows = _own(table, "td, th"), _own(table, "tr")
+    role = table.attributes.get("role") or ""
+    if role in ("presentation", "none") or len(cells) == 1 or table.css(_PAGE_PARTS):
         return True
-    if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
-        return True
-    cells = _own(table, "td, th")
-    if len(cells) == 1:
-        return True
-    if table.css_first("th, caption, thead") is not None:
+    border = (table.attributes.get("border") or "0").strip("px ")
+    if border not in ("0", "") or table.css("th, caption, thead"):
         return False
-    if (table.attributes.get("border") or "0").strip("px ") not in ("0", ""):
-        return False
-    rows = _own(table, "tr")
-    sizes = [len("".join(cell.text().split())) for cell in cells]
+    sizes = [_size(cell) for cell in cells]
     return any(
-        _blocks_in(cell) > 1 and (len(rows) == 1 or size > _MOST_OF_TABLE * sum(sizes))
+        _count_blocks(cell) > 1 and (len(rows) == 1 or size > _MOST_OF_TABLE * sum(sizes))
         for cell, size in zip(cells, sizes, strict=True)
     )
 
 
-def _blocks_in(cell: Any) -> int:
+def _count_blocks(cell: Any) -> int:
     breaks = len(re.findall(r"<br\s*/?>\s*<br", cell.html or ""))
     blocks = cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")
-    return len(blocks) + 2 * breaks + any(node.tag == "pre" for node in blocks)
+    return len(blocks) + 2 * breaks + bool(cell.css("pre"))
 
 
 def _listings(root: Any) -> Iterator[tuple[Any, str]]:
@@ -346,65 +332,28 @@ def _extent(cell: Any, name: str) -> int:
 
 def cell_text(node: Any) -> str:
     """Return a table cell's text on one line, with list items marked."""
-    parts: list[str] = []
-    _collect(node, parts)
-    return " ".join("".join(parts).split())
+    return " ".join("".join(_cell_parts(node)).split())
 
 
-def _collect(node: Any, parts: list[str]) -> None:
+def _cell_parts(node: Any) -> Iterator[str]:
     number = 0
     for child in node.iter(include_text=True):
         if child.tag == "-text":
-            parts.append(child.text_content or "")
+            yield child.text_content or ""
             continue
         space = " " * (child.tag in _BLOCKS)
-        parts.append(space)
-        if child.tag == "li":
-            number += 1
-            parts.append(f"{number}. " if node.tag == "ol" else "- ")
-        _collect(child, parts)
-        parts.append(space)
-
-
-def _check_shape(html: str, where: str) -> None:
-    """Refuse a page with absurdly deep nesting or absurdly many attributes.
-
-    A scan of the tags in linear time, before a parser sees them. Depth is counted by name, so
-    that the end of an element that was never opened hides nothing.
-
-    Raises:
-        MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
-    """
-    open_: Counter[str] = Counter()
-    depth = deepest = 0
-    for match in _TAG.finditer(html):
-        name = match[2].lower()
-        if name in _EMPTY:
-            continue
-        if match[1]:
-            step = -1 if open_[name] else 0
-        else:
-            step = 1 if name not in _CLOSED_BY_OTHERS or not open_[name] else 0
-        open_[name] += step
-        depth += step
-        deepest = max(deepest, depth)
-    reason = f"more than {_DEPTH:,} elements are nested" if deepest > _DEPTH else ""
-    for match in re.finditer(rf"<[A-Za-z][^<>]{{{2 * _ATTRIBUTES},}}", html):
-        if len(_QUOTED.sub("", match[0]).split()) > _ATTRIBUTES:
-            reason = f"an element has more than {_ATTRIBUTES:,} attributes"
-    if reason:
-        raise MalformedSourceError(
-            f"the HTML is built to exhaust its parser: {reason}",
-            where=where or None,
-            hint="leave the page out with `exclude`, or save it from a browser",
-        )
+        number += child.tag == "li"
+        mark = f"{number}. " if node.tag == "ol" else "- "
+        yield from (space, mark * (child.tag == "li"), *_cell_parts(child), space)
 
 
 _FURNITURE = (
     "nav, footer, form, dialog, menu, [role=navigation], [role=banner], "
     "[role=contentinfo], [role=search], [role=dialog], [role=alertdialog], "
-    "[role=menu], [role=toolbar], [aria-modal=true]"
+    "[role=menu], [role=toolbar], [aria-modal=true], header:not(:has(h1)), "
+    "aside:not(:has(p, li, dd, td, h1, h2, h3, h4, article))"
 )
+_MAIN = ("html", "body", "main", "article")
 _NAMED = re.compile(
     r"(?:^|[-_\s])(?:cookies?|consent|gdpr|ccpa|onetrust|newsletter|subscribe|signup|breadcrumbs?|"
     r"sidebar|side-bar|navbar|navigation|nav|menu|footer|masthead|topbar|share|sharing|social|"
@@ -417,7 +366,7 @@ _COOKIES = re.compile(
     r"overlay|dialog)|onetrust|cookiebot|usercentrics",
     re.I,
 )
-_LINK_BLOCKS = "aside, div, section, ul, ol, table, p, dl, header"
+_LINK_BLOCKS = ":is(aside, div, section, ul, ol, table, p, dl, header):not(:has(h1, pre))"
 _BESIDE = "aside, [class*=comments], [id*=comments], [class*=answers], [id*=answers]"
 """What readers and authors add to the main part, beside it."""
 _LINKS_SHARE = 0.6
@@ -431,24 +380,21 @@ def keep_main_part(root: Any) -> Any:
     then by text density: a block most of whose characters are links is navigation. A block
     that holds more than half of the page's text is never treated as boilerplate by its name.
     """
-    for node in reversed(root.css(_FURNITURE)):
-        if not (node.tag == "form" and _size(node) > _NAMED_SHARE * _size(root)):
-            node.decompose()
-    for tag, own in (("header", "h1"), ("aside", "p, li, dd, td, h1, h2, h3, h4, article")):
-        for node in reversed(root.css(tag)):
-            if node.css_first(own) is None:
-                node.decompose()
+    most = _NAMED_SHARE * _size(root)
+    _drop([n for n in root.css(_FURNITURE) if n.tag != "form" or _size(n) <= most])
     total = max(1, _size(root))
     for node in reversed(root.css("[class], [id]")):
-        name = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
-        if node.tag in ("html", "body", "main", "article") or not _NAMED.search(name):
+        if node.tag in _MAIN or not _NAMED.search(_names(node)):
             continue
-        if _COOKIES.search(name) or (
-            _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None
-        ):
+        small = _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None
+        if small or _COOKIES.search(_names(node)):
             node.decompose()
     scope = _scope(root)
-    _drop_link_blocks(scope)
+    for node in reversed(scope.css(_LINK_BLOCKS)):
+        size, links = _size(node), node.css("a")
+        linked = sum(map(_size, links))
+        if len(links) >= 3 and linked > _LINKS_SHARE * size and size < 60 * len(links):
+            node.decompose()
     return scope
 
 
@@ -458,28 +404,11 @@ def _scope(root: Any) -> Any:
     for selector, least in (("main, [role=main]", 0.5), ("article", 0.7)):
         nodes = root.css(selector)
         if len(nodes) == 1 and _size(nodes[0]) >= least * total:
-            for node in root.css(_BESIDE):
-                if not (_within(node, nodes[0]) or _within(nodes[0], node)):
-                    nodes[0].insert_child(node)
+            main = f":is({selector})"
+            for node in root.css(f":is({_BESIDE}):not({main}, {main} *, :has({main}))"):
+                nodes[0].insert_child(node)
             return nodes[0]
     return root
-
-
-def _within(node: Any, other: Any) -> bool:
-    while node is not None and node.mem_id != other.mem_id:
-        node = node.parent
-    return node is not None
-
-
-def _drop_link_blocks(scope: Any) -> None:
-    for node in reversed(scope.css(_LINK_BLOCKS)):
-        size = _size(node)
-        if not size or node.css_first("h1, pre") is not None:
-            continue
-        links = node.css("a")
-        linked = sum(_size(a) for a in links)
-        if len(links) >= 3 and linked > _LINKS_SHARE * size and size / len(links) < 60:
-            node.decompose()
 
 
 def _size(node: Any) -> int:

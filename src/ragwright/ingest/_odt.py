@@ -6,28 +6,26 @@ from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
 from ..core import EncryptedSourceError
-from ._archive import Archive, parse_xml
+from ._archive import Archive, parse_xml, texts_by_name
 from ._extract import IMAGES_LEFT_OUT, Cell, Extract, TextBuilder, merge_cells
 from ._numbers import write_number
 from ._options import SourceOptions
 
 Element = ElementTree.Element
 
-_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
-_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
-_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
-_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
-_DC = "{http://purl.org/dc/elements/1.1/}"
-_META = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _SHOW = (
+    f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
+    for name in ("office", "text", "table", "style", "drawing", "presentation")
+)
+_NOTE = f"{_OFFICE}annotation"
 _SKIPPED = frozenset(
-    {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}annotation-end",
+    {f"{_TEXT}tracked-changes", _NOTE, f"{_OFFICE}annotation-end",
      f"{_OFFICE}forms", f"{_TEXT}sequence-decls", f"{_TEXT}variable-decls"}
 )  # fmt: skip
 _PARAGRAPHS = (f"{_TEXT}h", f"{_TEXT}p")
-_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
-_NOTE = f"{_OFFICE}annotation"
-_CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
+_ROW_GROUPS = (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group")
 _REPEAT_LIMIT = 1000
+_PARTS = ("styles.xml", "meta.xml")
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -38,21 +36,24 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
-    archive, root = _content(data, where, options)
-    roots = [root]
-    if "styles.xml" in archive:
-        roots.append(parse_xml(archive.read("styles.xml"), where))
-    body = root.find(f"{_OFFICE}body")
     builder = TextBuilder()
-    _count_left_out(root, builder)
-    _OdtWalk(builder, roots).blocks(body if body is not None else ())
-    meta = _meta(archive, where)
+    archive, root = _content(data, where, options, builder)
+    roots = {name: parse_xml(archive.read(name), where) for name in _PARTS if name in archive.names}
+    body = root.find(f"{_OFFICE}body")
+    _OdtWalk(builder, [root, roots.get("styles.xml", root)]).blocks(
+        body if body is not None else ()
+    )
+    about, _ = texts_by_name(roots["meta.xml"].iter() if "meta.xml" in roots else ())
     return builder.extract(
         f"application/vnd.oasis.opendocument.{'presentation' if builder.pages() else 'text'}",
-        title=meta.pop("title", ""),
-        language=meta.pop("language", "")[:2].lower(),
-        dates=(meta.pop("created", ""), meta.pop("modified", "")),
-        metadata=meta,
+        {
+            "author": about["creator"],
+            "keywords": about["keyword"],
+            **{name: about[name] for name in ("subject", "description")},
+        },
+        title=about["title"],
+        language=about["language"][:2].lower(),
+        dates=(about["creation-date"].split(".")[0], about["date"].split(".")[0]),
     )
 
 
@@ -63,36 +64,40 @@ def ods_sheets(
 
     The builder counts what is left out.
     """
-    _, root = _content(data, where, options)
-    _count_left_out(root, builder)
+    _, root = _content(data, where, options, builder)
     walk = _OdtWalk(builder, [])
     for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
         yield table.get(f"{_TABLE}name") or "", walk.grid(table)
 
 
-def _count_left_out(root: Element, builder: TextBuilder) -> None:
-    notes, images = (sum(1 for _ in root.iter(tag)) for tag in (_NOTE, f"{_DRAW}image"))
-    builder.miss("comment", "left out", "write it into the text if it counts", notes)
-    builder.miss("image", *IMAGES_LEFT_OUT, images)
-
-
-def _content(data: bytes, where: str, options: SourceOptions) -> tuple[Archive, Element]:
+def _content(
+    data: bytes, where: str, options: SourceOptions, builder: TextBuilder
+) -> tuple[Archive, Element]:
     archive = Archive(data, where, options)
-    if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read(
-        "META-INF/manifest.xml"
-    ):
+    manifest = "META-INF/manifest.xml"
+    if manifest in archive.names and b"encryption-data" in archive.read(manifest):
         raise EncryptedSourceError(
             "the document is protected by a password",
             where=where,
             hint="save a copy without the password",
         )
-    return archive, parse_xml(archive.read("content.xml"), where)
+    root = parse_xml(archive.read("content.xml"), where)
+    notes, images = (sum(1 for _ in root.iter(tag)) for tag in (_NOTE, f"{_DRAW}image"))
+    builder.miss("comment", "left out", "write it into the text if it counts", notes)
+    builder.miss("image", *IMAGES_LEFT_OUT, images)
+    return archive, root
 
 
 class _OdtWalk:
     def __init__(self, builder: TextBuilder, roots: list[Element]) -> None:
         self._builder = builder
-        self._titles = _titles(roots)
+        self._titles = {"Title": 1, "Subtitle": 2}
+        """Style of a paragraph that makes a title or heading -> its level."""
+        for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
+            outline = style.get(f"{_STYLE}default-outline-level") or ""
+            parent = self._titles.get(style.get(f"{_STYLE}parent-style-name") or "", 0)
+            if level := (int(outline) if outline.isdecimal() else 0) or parent:
+                self._titles[style.get(f"{_STYLE}name") or ""] = level
         self._ordered = {
             f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
             for root in roots
@@ -117,7 +122,7 @@ class _OdtWalk:
                     self._builder.item(text, mark, depth)
             elif child.tag == f"{_TABLE}table":
                 self._builder.table(self.grid(child))
-            elif child.get(_CLASS) == "title":
+            elif child.get(f"{_SHOW}class") == "title":
                 lines = (inline(p) for p in child.iter(f"{_TEXT}p"))
                 self._builder.heading(" ".join(lines), 1)
             elif child.tag not in _SKIPPED:
@@ -200,41 +205,10 @@ def _rows(table: Element) -> Iterator[Element]:
         if child.tag == f"{_TABLE}table-row":
             filled = next(child.iter(f"{_TEXT}p"), None) is not None
             yield from [child] * (_count(child, "number-rows-repeated") if filled else 1)
-        elif child.tag in (
-            f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group"
-        ):  # fmt: skip
+        elif child.tag in _ROW_GROUPS:
             yield from _rows(child)
 
 
 def _count(cell: Element, name: str) -> int:
     value = cell.get(f"{_TABLE}{name}") or "1"
     return max(1, min(int(value), _REPEAT_LIMIT)) if value.isdecimal() else 1
-
-
-def _titles(roots: list[Element]) -> dict[str, int]:
-    """Return the paragraph styles that make titles and headings, with their level."""
-    levels = {"Title": 1, "Subtitle": 2}
-    for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
-        outline = style.get(f"{_STYLE}default-outline-level") or ""
-        level = int(outline) if outline.isdecimal() else 0
-        level = level or levels.get(style.get(f"{_STYLE}parent-style-name") or "", 0)
-        if level:
-            levels[style.get(f"{_STYLE}name") or ""] = level
-    return levels
-
-
-def _meta(archive: Archive, where: str) -> dict[str, str]:
-    if "meta.xml" not in archive:
-        return {}
-    root = parse_xml(archive.read("meta.xml"), where)
-    names = {
-        f"{_DC}title": "title", f"{_DC}creator": "author", f"{_DC}date": "modified",
-        f"{_DC}language": "language", f"{_DC}subject": "subject",
-        f"{_DC}description": "description", f"{_META}keyword": "keywords",
-        f"{_META}creation-date": "created",
-    }  # fmt: skip
-    return {
-        names[e.tag]: e.text.split(".")[0] if "date" in e.tag else e.text
-        for e in root.iter()
-        if e.tag in names and e.text
-    }

@@ -192,27 +192,22 @@ def read_notebook(data: bytes, where: str, options: SourceOptions) -> Extract:
     decoded = decode(data, where, options.encoding)
     try:
         notebook = json.loads(decoded.text)
-        cells = notebook.get("cells") or [
-            cell for sheet in notebook["worksheets"] for cell in sheet["cells"]
-        ]
-        language = str(_deep(notebook, "metadata", "language_info", "name"))
-        language = language or str(_deep(notebook, "metadata", "kernelspec", "language"))
+        cells = notebook["cells"]
+        about = notebook.get("metadata") or {}
+        named = (about.get("language_info") or {}).get("name")
+        language = str(named or (about.get("kernelspec") or {}).get("language") or "").lower()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MalformedSourceError(
-            f"not a notebook: {type(error).__name__}: {error}", where=where, hint="save it again"
+            f"not a notebook of version 4: {type(error).__name__}: {error}",
+            where=where,
+            hint="open it in Jupyter and save it again",
         ) from error
     builder = TextBuilder()
     for cell in cells:
-        for block in _cell(cell, language.lower(), builder):
+        for block in _cell(cell, language, builder):
             builder.markdown(block)
-    extract = builder.extract("application/x-ipynb+json", {"code_language": language.lower()})
+    extract = builder.extract("application/x-ipynb+json", {"code_language": language})
     return replace(extract, faults=(*decoded.faults, *extract.faults))
-
-
-def _deep(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value or ""
 
 
 def _joined(value: Any) -> str:
@@ -221,11 +216,9 @@ def _joined(value: Any) -> str:
 
 def _cell(cell: Mapping[str, Any], language: str, builder: TextBuilder) -> Iterator[str]:
     kind = cell.get("cell_type")
-    source = _joined(cell.get("source", cell.get("input"))).strip("\n")
+    source = _joined(cell.get("source")).strip("\n")
     _miss(builder, "image", len(cell.get("attachments") or ()))
-    if kind == "heading":
-        yield f"{'#' * int(cell.get('level') or 1)} {source}"
-    elif kind != "code":
+    if kind != "code":
         yield source
     elif source.strip():
         yield _fenced(source, language)
@@ -237,20 +230,16 @@ def _output(output: Mapping[str, Any], builder: TextBuilder) -> str:
     """Return what a cell printed: Markdown, a table, plain text, or the name of an error."""
     if "ename" in output:
         return _fenced(f"{output['ename']}: {output.get('evalue', '')}", "")
-    data = output.get("data") or {  # version 3 has the kinds beside the others
-        f"text/{'plain' if kind == 'text' else kind}": value
-        for kind, value in output.items()
-        if kind in ("text", "html", "latex", "markdown")
-    }
-    images = sum(kind.startswith("image/") or kind in ("png", "jpeg") for kind in data)
-    _miss(builder, "image", images + sum(kind in output for kind in ("png", "jpeg", "svg")))
+    data = output.get("data") or {"text/plain": output.get("text")}
+    images = sum(kind.startswith("image/") for kind in data)
+    _miss(builder, "image", images)
     for kind in ("text/markdown", "text/html", "text/latex", "text/plain"):
         text = _joined(data.get(kind))
         if kind == "text/html":
             text = _table(text)
         if text.strip():
             return _fenced(text, "") if kind == "text/plain" else text
-    if data and not any(kind.startswith("image/") for kind in data):
+    if output.get("data") and not images:
         _miss(builder, "interactive output", 1)
     return ""
 

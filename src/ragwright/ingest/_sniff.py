@@ -70,6 +70,7 @@ _MAGIC = (
     (b"%!PS", "a PostScript file"),
     (b"AT&TFORM", "a DjVu document"),
 )
+_FILM = re.compile(rb"RIFF.{4}(?:WEBP|WAVE|AVI )|.{4}ftyp", re.DOTALL)
 _HTML = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype html|<html|<head|<body)", re.I | re.S
 )
@@ -82,6 +83,10 @@ _FREE = 0xFFFFFFFA
 _OLE = {
     "EncryptedPackage": "locked", "Workbook": "sheet", "Book": "sheet", "WordDocument": "doc",
     "PowerPoint Document": "ppt", "__properties_version1.0": "msg",
+}  # fmt: skip
+_MEMBERS = {
+    "word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "sheet",
+    "xl/workbook.bin": "a binary workbook (.xlsb)", "META-INF/container.xml": "epub",
 }  # fmt: skip
 _ODF = {
     b"application/vnd.oasis.opendocument.presentation": "odp",
@@ -109,13 +114,11 @@ def sniff(data: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         return _sniff_zip(data)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
-        return _sniff_ole(data)
+        return _first_kind(_OLE, _streams(data), "an old Office file")
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name
-    if head.startswith(b"RIFF") and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return "an image, sound or film"
-    if head[4:8] == b"ftyp":
+    if _FILM.match(head):
         return "an image, sound or film"
     if is_binary(data):
         return ""
@@ -145,27 +148,13 @@ def _sniff_zip(data: bytes) -> str:
             names = set(archive.namelist())
             if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
                 return _ODF.get(archive.read("mimetype").strip(), "a zip archive")
+            return _first_kind(_MEMBERS, names, "a zip archive")
     except (zipfile.BadZipFile, ValueError, OSError, RuntimeError, NotImplementedError):
         return "a damaged zip archive"
-    for member, kind in (
-        ("word/document.xml", "docx"),
-        ("ppt/presentation.xml", "pptx"),
-        ("xl/workbook.xml", "sheet"),
-        ("xl/workbook.bin", "a binary workbook (.xlsb)"),
-    ):
-        if member in names:
-            return kind
-    if "META-INF/container.xml" in names:
-        return "epub"
-    return "a zip archive"
 
 
-def _sniff_ole(data: bytes) -> str:
-    streams = _streams(data)
-    for name, kind in _OLE.items():
-        if name in streams:
-            return kind
-    return "an old Office file"
+def _first_kind(kinds: dict[str, str], names: set[str], other: str) -> str:
+    return next((kind for name, kind in kinds.items() if name in names), other)
 
 
 def _streams(data: bytes) -> set[str]:

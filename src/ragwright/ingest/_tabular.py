@@ -144,21 +144,20 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
     sample = text[:65_536]
     if len(text) > len(sample) and "\n" in sample:
         sample = sample[: sample.rfind("\n") + 1]
-    best, best_score = "\t" if suffix == ".tsv" else ",", 0.0
-    order = sorted(_DELIMITERS, key=lambda d: d != best)
-    for delimiter in order:
-        try:
-            rows = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
-            widths = [len(row) for row, _ in zip(rows, range(200), strict=False) if row]
-        except csv.Error:
-            continue
-        if not widths:
-            continue
-        width, count = max(Counter(widths).items(), key=lambda pair: (pair[1], pair[0]))
-        score = (count / len(widths)) * (1 if width > 1 else 0) + 0.001 * min(width, 100)
-        if width > 1 and score > best_score + 1e-9:
-            best, best_score = delimiter, score
-    return best
+    usual = "\t" if suffix == ".tsv" else ","
+    order = sorted(_DELIMITERS, key=lambda d: d != usual)
+    return max(order, key=lambda delimiter: _evenness(sample, delimiter))
+
+
+def _evenness(sample: str, delimiter: str) -> float:
+    """Return the share of rows of the commonest width, the wider the better; 0 if not cut."""
+    try:
+        rows = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+        widths = Counter(len(row) for row in itertools.islice(rows, _TELLING_ROWS) if row)
+    except csv.Error:
+        return 0.0
+    width, count = max(widths.items(), key=lambda pair: pair[::-1], default=(0, 0))
+    return count / widths.total() + 0.001 * min(width, 100) if width > 1 else 0.0
 
 
 def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.entities import entitydefs
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import MalformedSourceError, UnsupportedSourceError
-from ._archive import check_xml
+from ._archive import parse_xml
 from ._encoding import decode
 from ._extract import Extract, TextBuilder
 from ._html import parse_html, read_html
@@ -52,11 +51,13 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
     decoded = decode(data, where, options.encoding, (own[1].decode("ascii") if own else "",))
     text = _DECLARATION.sub("", decoded.text.lstrip("\ufeff \t\r\n"), count=1)
     try:
-        root = _parse(text.encode(errors="replace"), where)
+        root = parse_xml(text.encode(errors="replace"), where)
     except MalformedSourceError as error:
         if not isinstance(error.__cause__, expat.ExpatError | ElementTree.ParseError):
             raise
         return _as_plain(data, where, options, f"{error.what}; read as plain text")
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
     if root.tag == "html":
         return read_html(data, where, options)
     if root.tag == "svg":
@@ -68,28 +69,6 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
     extract = replace(_document(root), faults=decoded.faults)
     no_text = "no text between the tags; read as plain text"
     return extract if extract.text else _as_plain(data, where, options, no_text)
-
-
-def _parse(data: bytes, where: str) -> Element:
-    """Parse to the root of the tree, with names without namespaces.
-
-    Raises:
-        MalformedSourceError: Entities are declared; or not well formed, with the parser's
-            error as the cause.
-    """
-    check_xml(data, where)
-    parser = ElementTree.XMLParser()  # noqa: S314 - entities of the file's own are refused
-    parser.entity.update(entitydefs)  # HTML's, which a file with an outside DTD may use
-    try:
-        parser.feed(data)
-        root: Element = parser.close()
-    except ElementTree.ParseError as error:
-        raise MalformedSourceError(
-            f"the XML is damaged: {error}", where=where, hint="save the file again"
-        ) from error
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-    return root
 
 
 def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
@@ -129,7 +108,7 @@ class _XmlWalk:
             return
         if element.tag == "table" and self._table(element):
             return
-        if _runs(element):
+        if not len(element) or _runs(element):
             self._paragraph(element)
             return
         headed = bool(_DIVISION.fullmatch(element.tag)) and element[0].tag in ("head", "title")
@@ -165,27 +144,21 @@ class _XmlWalk:
 
     def _table(self, table: Element) -> bool:
         """Add a table; False if it has no rows of cells."""
-        rows = [
-            [inline(cell) for cell in row if cell.tag in ("cell", "td", "th", "entry")]
-            for row in table.iter()
-            if row.tag in ("row", "tr")
-        ]
-        rows = [row for row in rows if row]
+        lines = (line for line in table.iter() if line.tag in ("row", "tr"))
+        cells = ([c for c in line if c.tag in ("cell", "td", "th", "entry")] for line in lines)
+        rows = [[inline(cell) for cell in row] for row in cells if row]
         for title in (child for child in table if rows and child.tag in ("head", "title")):
             self._builder.add(inline(title))
-        if rows:
-            self._builder.table(rows)
-            self._last = ""
+        self._builder.table(rows)
+        self._last = "" if rows else self._last
         return bool(rows)
 
 
 def _holds_page(element: Element) -> bool:
     """Return True for HTML as text, escaped or in CDATA, as feeds have it."""
-    text = (element.text or "").lstrip()
-    if len(element) or not _MARKUP.search(text):
-        return False
+    text = "" if len(element) else (element.text or "").lstrip()
     named = element.tag in _FEED or "html" in element.get("type", "")
-    return named or text.startswith("<")
+    return bool(_MARKUP.search(text)) and (named or text.startswith("<"))
 
 
 def _page_text(element: Element) -> str:
@@ -194,9 +167,9 @@ def _page_text(element: Element) -> str:
 
 def _runs(element: Element) -> bool:
     """Return True for running text: by name, by text between children, or without children."""
-    if not len(element) or (element.tag in _RUNNING and element[0].tag not in ("head", "title")):
-        return True
-    return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
+    named = element.tag in _RUNNING and element[0].tag not in ("head", "title")
+    texts = (element.text, *(child.tail for child in element))
+    return named or any((text or "").strip() for text in texts)
 
 
 def _bracketed(text: str) -> str:

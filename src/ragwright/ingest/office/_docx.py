@@ -9,12 +9,58 @@ from typing import Any
 
 from .._extract import Cell, Extract, TextBuilder, merge_cells
 from .._html import read_html
+from .._normalise import Raised, join_raised
 from .._options import SourceOptions
 from .._plain import read_plain
 from .._sniff import sniff
-from ._package import DRAWN, Package, R, add_drawn
-from ._text import ALTERNATIVE, BOX, CHOICE, FALLBACK, OfficeText, W, read_raise, read_whole_number
+from ._package import (
+    ALTERNATIVE,
+    CHOICE,
+    DRAWN,
+    FALLBACK,
+    MATH,
+    Package,
+    R,
+    add_drawn,
+    latex,
+    read_whole_number,
+)
 
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+BOX = f"{W}txbxContent"
+_SKIPPED = frozenset({BOX, FALLBACK, *(f"{W}{name}" for name in ("pPr", "rPr", "del", "moveFrom"))})
+_FIXED = {
+    f"{W}tab": "\t", f"{W}ptab": "\t", f"{W}br": "\n", f"{W}cr": "\n", f"{W}noBreakHyphen": "-",
+}  # fmt: skip
+_SYMBOL = {
+    **dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True)),
+    **dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True)),
+    **{place: chr(place) for place in (*range(0x20, 0x22), *range(0x28, 0x40), 0x5B, 0x5D)},
+    0x22: "∀", 0x24: "∃", 0x25: "%", 0x2D: "−", 0x40: "≅", 0x5C: "∴", 0x5E: "⊥", 0x7E: "∼",
+    0xA2: "′", 0xA3: "≤", 0xA5: "∞", 0xAB: "↔", 0xAC: "←", 0xAD: "↑", 0xAE: "→", 0xAF: "↓",
+    0xB0: "°", 0xB1: "±", 0xB2: "″", 0xB3: "≥", 0xB4: "×", 0xB5: "∝", 0xB6: "∂", 0xB7: "•",
+    0xB8: "÷", 0xB9: "≠", 0xBA: "≡", 0xBB: "≈", 0xBC: "…", 0xC5: "⊕", 0xC6: "∅", 0xC7: "∩",
+    0xC8: "∪", 0xCC: "⊂", 0xCE: "∈", 0xCF: "∉", 0xD0: "∠", 0xD1: "∇", 0xD2: "®", 0xD3: "©",
+    0xD4: "™", 0xD5: "∏", 0xD6: "√", 0xD7: "⋅", 0xD8: "¬", 0xD9: "∧", 0xDA: "∨", 0xDB: "⇔",
+    0xDC: "⇐", 0xDE: "⇒", 0xE5: "∑", 0xF2: "∫",
+}  # fmt: skip
+_SYMBOLS = {
+    "symbol": _SYMBOL,
+    "wingdings": {
+        0x28: "☎", 0x2A: "✉", 0x4A: "☺", 0x4C: "☹", 0x6C: "●", 0x6E: "■", 0x6F: "☐", 0x71: "❑",
+        0x72: "❒", 0x76: "❖", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑",
+        0xE2: "↓", 0xE8: "➔", 0xF0: "⇨", 0xFB: "✗", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑",
+        **{0x80 + n: sign for n, sign in enumerate("⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿")},
+    },
+    "wingdings 2": {
+        0x4F: "✗", 0x50: "✓", 0x51: "☒", 0x52: "☑", 0x53: "☒", 0x54: "☒", 0xA3: "☐",
+    },
+    "webdings": {0x61: "✓", 0x63: "☐", 0x67: "■", 0x72: "✗"},
+}  # fmt: skip
+
+
+_PRIVATE = re.compile("[\uf000-\uf0ff]")
+"""Places of the letters of symbol fonts."""
 _MOST_COLUMNS = 63  # as many as Word itself allows
 _TRANSPARENT = frozenset(
     {f"{W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag")}
@@ -45,9 +91,8 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
-    builder = TextBuilder()
-    package = Package(data, where, options, builder, "word/document.xml")
-    _DocxWalk(package, builder, options).document()
+    package = Package(data, where, options, TextBuilder(), "word/document.xml")
+    _DocxWalk(package, options).document()
     return package.extract(
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     )
@@ -56,18 +101,17 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
 class _DocxWalk:
     """Walks through the body once and feeds the builder."""
 
-    def __init__(self, package: Package, builder: TextBuilder, options: SourceOptions) -> None:
+    def __init__(self, package: Package, options: SourceOptions) -> None:
         self._package = package
-        self._builder = builder
+        self._builder = package.builder
         self._options = options
         self._parts = package.relations(package.main_name)
         self._styles = _Styles(self._items("styles", "style"))
         self._numbers = _Numbering(self._items("numbering", "*"))
-        self._words = OfficeText(builder, self._styles.raised)
         self._notes: dict[tuple[str, str | None], str] = {}
         for kind in ("footnote", "endnote", "comment"):
             for note in self._items(f"{kind}s", kind):
-                said = filter(None, (self._text(p) for p in note.iter(f"{W}p")))
+                said = filter(None, (self.text(p) for p in note.iter(f"{W}p")))
                 by = filter(None, (note.get(f"{W}author"), note.get(f"{W}date")))
                 text = " ".join(said) if not note.get(f"{W}type") else ""  # else a separator
                 text = f"Comment ({', '.join(by)}): {text}" if text and kind == "comment" else text
@@ -85,18 +129,61 @@ class _DocxWalk:
         said: list[str] = []
         for reference in self._package.main.iter(f"{W}headerReference", f"{W}footerReference"):
             kind = "Header" if reference.tag == f"{W}headerReference" else "Footer"
-            part = self._package.root(self._target(reference.get(f"{R}id")))
+            part = self._package.root(self._parts[reference.get(f"{R}id")].target)
             text = self.cell(part) if part is not None else ""
             said += [f"{kind}: {text}"] * (not _PAGE_NUMBER.fullmatch(text))
         for line in dict.fromkeys(said):
             self._builder.add(line)
 
-    def _target(self, relation: str | None) -> str:
-        found = self._parts.get(relation or "")
-        return found.target if found is not None else ""
+    def text(self, paragraph: Any) -> str:
+        """Return a paragraph's text with insertions, without deletions and text boxes."""
+        return join_raised(self._pieces(paragraph, 0, "")).strip()
 
-    def _text(self, paragraph: Any) -> str:
-        return self._words.of(paragraph).strip()
+    def _pieces(self, element: Any, height: int, font: str) -> Iterator[Raised]:
+        for child in element:
+            tag = child.tag
+            if tag == f"{W}t":
+                yield (
+                    _PRIVATE.sub(lambda m: self._symbol(font, ord(m[0])), child.text or ""),
+                    height,
+                )
+            elif tag in _FIXED:
+                yield _FIXED[tag], height
+            elif tag == f"{W}r":
+                yield from self._run(child)
+            elif tag == MATH:
+                yield latex(child), 0
+            elif tag == f"{W}sym":
+                place = int(child.get(f"{W}char") or "0", 16)
+                yield self._symbol(child.get(f"{W}font") or "", place), height
+            elif tag == f"{W}rt":
+                over = self.text(child)
+                yield f"({over})" if over else "", height
+            elif tag == f"{W}ffData":
+                yield _form_field(child), height
+            elif tag == f"{W}ruby":  # the reading stands before its base
+                parts = sorted(child, key=lambda part: part.tag == f"{W}rt")
+                yield from self._pieces(parts, height, font)
+            elif tag not in _SKIPPED:
+                yield from self._pieces(child, height, font)
+
+    def _run(self, run: Any) -> Iterator[Raised]:
+        properties = run.find(f"{W}rPr")
+        if properties is not None and _on(properties.find(f"{W}vanish")):
+            hidden = run.find(f"{W}t") is not None
+            self._builder.miss("hidden text", "left out", "unhide it in Word if it counts", hidden)
+            return
+        own = read_raise(properties)
+        height = own if own is not None else self._styles.raised(_val(run, "rPr/rStyle"))
+        yield from self._pieces(run, height, _val(run, "rPr/rFonts", "ascii"))
+
+    def _symbol(self, font: str, place: int) -> str:
+        found = _SYMBOLS.get(font.casefold(), {}).get(place & 0xFF, "")
+        if not found:
+            self._builder.miss(
+                "symbol", "written as \ufffd: its font has no letters", "write it in a usual font"
+            )
+        return found or "\ufffd"
 
     def body(self, container: Any) -> None:
         for block in _children(container, *_BLOCKS):
@@ -104,12 +191,12 @@ class _DocxWalk:
                 self._builder.table(self.grid(block))
                 self._beside(block)
             elif block.tag == f"{W}altChunk":
-                self._imported(self._target(block.get(f"{R}id")))
+                self._imported(self._parts[block.get(f"{R}id")].target)
             else:
                 self.paragraph(block)
 
     def paragraph(self, paragraph: Any) -> None:
-        text = self._text(paragraph)
+        text = self.text(paragraph)
         level = self._styles.heading(paragraph)
         marker, depth = self.marker(paragraph) if text else ("", 0)
         if text and level:
@@ -171,7 +258,7 @@ class _DocxWalk:
             if block.tag == f"{W}tbl":
                 parts += [text for row in self.grid(block) for text in row]
                 continue
-            text = self._text(block)
+            text = self.text(block)
             marker, _ = self.marker(block) if text else ("", 0)
             parts.append(f"{marker} {text}" if marker else text)
             for box in text_boxes(block):
@@ -201,10 +288,10 @@ def _parents(element: Any, stop: Any) -> Iterator[Any]:
     return itertools.takewhile(lambda parent: parent is not stop, element.iterancestors())
 
 
-def _val(element: Any, path: str) -> str:
-    """Return the value of the first element at a path of names; empty if there is none."""
-    child = element.find("/".join(f"{W}{name}" for name in path.split("/")))
-    return "" if child is None else child.get(f"{W}val") or ""
+def _val(element: Any, path: str, name: str = "val") -> str:
+    """Return an attribute of the first element at a path of names; empty if there is none."""
+    child = element.find("/".join(f"{W}{step}" for step in path.split("/")))
+    return "" if child is None else child.get(f"{W}{name}") or ""
 
 
 class _Styles:
@@ -228,15 +315,13 @@ class _Styles:
 
     def heading(self, paragraph: Any) -> int:
         """Return the level from 1; 0 if the paragraph is not a heading."""
-        level = read_whole_number(_val(paragraph, "pPr/outlineLvl"), 9)
-        for style in self.bases(_val(paragraph, "pPr/pStyle")):
-            if level < 9:
-                break
-            name = _val(style, "name").lower()
-            if match := re.fullmatch(r"heading +(\d+)|title", name):
+        for element in (paragraph, *self.bases(_val(paragraph, "pPr/pStyle"))):
+            if match := re.fullmatch(r"heading +(\d+)|title", _val(element, "name").lower()):
                 return int(match[1] or 1)
-            level = read_whole_number(_val(style, "pPr/outlineLvl"), 9)
-        return level + 1 if level < 9 else 0
+            level = read_whole_number(_val(element, "pPr/outlineLvl"), 9)
+            if level < 9:
+                return level + 1
+        return 0
 
     def numbering(self, paragraph: Any) -> tuple[str, int | None]:
         """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
@@ -313,3 +398,25 @@ def _spell(count: int, form: str) -> str:
         places = (["", *digits.split()][count // place % 10] for place, digits in _ROMAN.items())
         shown = "m" * (count // 1000) + "".join(places)
     return shown.upper() if form.startswith("upper") else shown
+
+
+def read_raise(properties: Any) -> int | None:
+    """Return 1 if a run's properties raise it, -1 if they lower it; None if they do not say."""
+    align = properties.find(f"{W}vertAlign") if properties is not None else None
+    if align is None:
+        return None
+    return {"superscript": 1, "subscript": -1}.get(align.get(f"{W}val") or "", 0)
+
+
+def _on(toggle: Any) -> bool:
+    return toggle is not None and toggle.get(f"{W}val") not in ("0", "false", "off")
+
+
+def _form_field(field: Any) -> str:
+    """Return the state of a tick box, or the choice of a list, of a form."""
+    for box in field.iterfind(f"{W}checkBox"):
+        checked = box.find(f"{W}checked")
+        return "☒" if _on(checked if checked is not None else box.find(f"{W}default")) else "☐"
+    entries = [entry.get(f"{W}val") or "" for entry in field.iterfind(f"{W}ddList/{W}listEntry")]
+    at = read_whole_number(_val(field, "ddList/result"), 0)
+    return entries[at] if at < len(entries) else ""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from ...core import MalformedSourceError, require
-from .._archive import Archive, check_xml
+from .._archive import Archive, check_xml, texts_by_name
 from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from .._numbers import show_number
 from .._options import SourceOptions
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+ALTERNATIVE, CHOICE, FALLBACK = (
+    f"{{http://schemas.openxmlformats.org/markup-compatibility/2006}}{name}"
+    for name in ("AlternateContent", "Choice", "Fallback")
+)
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 """Namespaces of Strict Open XML; the others differ from them by a year."""
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/\2"
@@ -27,8 +32,11 @@ class Relation(NamedTuple):
     ``target`` is empty if the relation leads out of the package, or to a part that it lacks.
     """
 
-    kind: str
-    target: str
+    kind: str = ""
+    target: str = ""
+
+
+Relations: TypeAlias = defaultdict[str | None, Relation]
 
 
 class Package:
@@ -52,7 +60,7 @@ class Package:
         self, data: bytes, where: str, options: SourceOptions, builder: TextBuilder, usual: str
     ) -> None:
         self._archive = Archive(data, where, options)
-        self._builder = builder
+        self.builder = builder
         self._names = {name.replace("\\", "/").lstrip("/"): name for name in self._archive.names}
         self.main_name = next(self._related("", "officeDocument"), usual)
         self.main = self.root(self.main_name)
@@ -82,14 +90,14 @@ class Package:
         try:
             return etree.fromstring(self.read(name))
         except (MalformedSourceError, etree.XMLSyntaxError):
-            self._builder.miss("damaged part", "left out", "open the file in its program, save it")
+            self.builder.miss("damaged part", "left out", "open the file in its program, save it")
             return None
 
-    def relations(self, name: str) -> dict[str | None, Relation]:
+    def relations(self, name: str) -> Relations:
         """Return the relations of a part by id; of the package itself if the name is empty."""
         folder, _, last = name.rpartition("/")
         root = self.root(f"{folder}/_rels/{last}.rels".lstrip("/"))
-        found: dict[str | None, Relation] = {}
+        found: Relations = defaultdict(Relation)
         for element in root if root is not None else ():
             target = unquote((element.get("Target") or "").replace("\\", "/"))
             path = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
@@ -110,19 +118,15 @@ class Package:
     def extract(self, media_type: str) -> Extract:
         """Return the text with what the file says about itself: title, author, dates and so on."""
         roots = self.roots("", "core-properties") or [self.root("docProps/core.xml")]
-        about = {
-            str(element.tag).rpartition("}")[2]: (element.text or "").strip()
-            for element in (roots[0] if roots[0] is not None else ())
-        }
-        title = about.get("title", "")
-        return self._builder.extract(
+        about, _ = texts_by_name(roots[0] if roots[0] is not None else ())
+        return self.builder.extract(
             media_type,
             {
-                "author": about.get("creator"),
-                **{key: about.get(key) for key in ("subject", "keywords", "category")},
+                "author": about["creator"],
+                **{key: about[key] for key in ("subject", "keywords", "category")},
             },
-            title="" if title == "PowerPoint Presentation" else title,
-            dates=(about.get("created"), about.get("modified")),
+            title="" if about["title"] == "PowerPoint Presentation" else about["title"],
+            dates=(about["created"], about["modified"]),
         )
 
 
@@ -133,20 +137,16 @@ DRAWN = (f"{_C}chart", _DIAGRAM, f"{A}blip", "{urn:schemas-microsoft-com:vml}ima
 _Points = dict[int, str]
 
 
-def add_drawn(
-    mark: Any, relations: Mapping[str | None, Relation], package: Package, builder: TextBuilder
-) -> None:
+def add_drawn(mark: Any, relations: Relations, package: Package, builder: TextBuilder) -> None:
     """Append the chart or the texts of the diagram that a mark stands for; count an image."""
+    root = package.root(relations[mark.get(f"{R}id") or mark.get(f"{R}dm")].target)
     if mark.tag not in DRAWN[:2]:
-        builder.miss("image", *IMAGES_LEFT_OUT)
-        return
-    relation = relations.get(mark.get(f"{R}id") or mark.get(f"{R}dm"))
-    root = package.root(relation.target) if relation is not None else None
-    if root is None:
-        builder.miss("chart", "left out: its part is missing", "insert the chart again")
+        package.builder.miss("image", *IMAGES_LEFT_OUT)
+    elif root is None:
+        package.builder.miss("chart", "left out: its part is missing", "insert the chart again")
     elif mark.tag == _DIAGRAM:
         for paragraph in root.iter(f"{A}p"):
-            builder.add(" ".join("".join(t.text or "" for t in paragraph.iter(f"{A}t")).split()))
+            builder.add(_text(paragraph))
     else:
         add_chart(builder, root)
 
@@ -228,3 +228,86 @@ def _text(title: Any) -> str:
         return ""
     texts = (t.text or "" for tag in (f"{A}t", f"{_C}v") for t in title.iter(tag))
     return " ".join("".join(texts).split())
+
+
+def read_whole_number(value: str | None, default: int) -> int:
+    """Return the whole number that an attribute holds."""
+    return int(value) if value and value.isdecimal() else default
+
+
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MATH = f"{_M}oMath"
+_SIGNS = {
+    "∑": "\\sum", "∏": "\\prod", "∐": "\\coprod", "∫": "\\int", "∬": "\\iint", "∭": "\\iiint",
+    "∮": "\\oint", "⋃": "\\bigcup", "⋂": "\\bigcap", "": "\\int",
+}  # fmt: skip
+_ACCENTS = {
+    "\u0302": "\\hat", "\u0303": "\\tilde", "\u0304": "\\bar", "\u0305": "\\overline",
+    "\u0307": "\\dot", "\u0308": "\\ddot", "\u20d7": "\\vec", "": "\\hat",
+}  # fmt: skip
+_NAMED = frozenset({"sin", "cos", "tan", "log", "ln", "exp", "lim", "max", "min"})
+_KINDS = frozenset({"f", "sPre", "sSup", "sSub", "sSubSup", "rad", "nary", "d", "func", "limLow",
+                    "limUpp", "acc", "bar", "m", "eqArr"})  # fmt: skip
+_DEEPEST = 50
+
+
+def latex(equation: Any) -> str:
+    """Return an ``m:oMath`` or ``m:oMathPara`` as LaTeX between dollar signs; empty if empty."""
+    text = " ".join(_children(equation, 0).split())
+    return f"${text}$" if text else ""
+
+
+def _children(element: Any, depth: int) -> str:
+    if depth > _DEEPEST:
+        return "".join(element.itertext())
+    return "".join(_part(child, depth + 1) for child in element if isinstance(child.tag, str))
+
+
+def _part(element: Any, depth: int) -> str:
+    """Return one part of an equation, as its kind is written."""
+
+    def inner(part: str) -> list[str]:
+        return [_children(child, depth) for child in element.iterfind(f"{_M}{part}")] or [""]
+
+    def value(key: str, default: str) -> str:
+        child = element.find(f"{_M}{name}Pr/{_M}{key}")
+        return default if child is None else str(child.get(f"{_M}val") or "")
+
+    name = element.tag.rpartition("}")[2]
+    if name == "t" or name.endswith("Pr"):
+        return str(element.text or "") if name == "t" else ""
+    if name not in _KINDS:
+        return _children(element, depth)
+    names = ("deg", "num", "den", "lim", "fName", "e")
+    degree, above, below, limit, function, base = (inner(part)[0] for part in names)
+    cells = inner("e")
+    scripts = "".join(
+        f"{sign}{_braced(text, len(text) == 1)}"
+        for sign, part in (("_", "sub"), ("^", "sup"))
+        if (text := inner(part)[0] or limit * (name == {"_": "limLow", "^": "limUpp"}[sign]))
+    )
+    sign = value("chr", "\u0305" if name == "bar" else "")
+    accent = f"{_ACCENTS.get(sign, _ACCENTS[''])}{{{base}}}"
+    script = f"{_braced(base, base.isalnum() or len(base) == 1)}{scripts}"
+    rows = [[_children(c, depth) for c in row] for row in element.iterfind(f"{_M}mr")]
+    lines = [" & ".join(row) for row in rows] or cells
+    return {
+        "f": f"\\frac{{{above}}}{{{below}}}",
+        "sPre": f"{{}}{scripts}{base}",
+        **dict.fromkeys(("sSup", "sSub", "sSubSup"), script),
+        "rad": f"\\sqrt{f'[{degree}]' if degree else ''}{{{base}}}",
+        "nary": f"{_SIGNS.get(sign, sign)}{scripts} {base}",
+        "d": f"{value('begChr', '(')}{value('sepChr', '|').join(cells)}{value('endChr', ')')}",
+        "func": f"{_named(function)}{base}",
+        **dict.fromkeys(("limLow", "limUpp"), f"{_named(base)}{scripts}"),
+        **dict.fromkeys(("acc", "bar"), accent),
+        **dict.fromkeys(("m", "eqArr"), "\\begin{matrix}" + " \\\\ ".join(lines) + "\\end{matrix}"),
+    }[name]
+
+
+def _braced(text: str, bare: bool) -> str:
+    return text if bare else f"{{{text}}}"
+
+
+def _named(function: str) -> str:
+    return f"\\{function} " if function in _NAMED else function

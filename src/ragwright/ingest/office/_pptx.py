@@ -8,8 +8,19 @@ from typing import Any
 from .._extract import Extract, TextBuilder, merge_cells
 from .._normalise import Raised, join_raised
 from .._options import SourceOptions
-from ._package import DRAWN, A, Package, R, add_drawn
-from ._text import ALTERNATIVE, CHOICE, FALLBACK, MATH, latex, read_whole_number
+from ._package import (
+    ALTERNATIVE,
+    CHOICE,
+    DRAWN,
+    FALLBACK,
+    MATH,
+    A,
+    Package,
+    R,
+    add_drawn,
+    latex,
+    read_whole_number,
+)
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _GROUPS = frozenset({f"{_P}grpSp", ALTERNATIVE, CHOICE})
@@ -34,14 +45,14 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
     }
     relations = package.relations(package.main_name)
     for entry in package.main.iter(f"{_P}sldId"):
-        relation = relations.get(entry.get(f"{R}id"))
-        slide = package.root(relation.target) if relation is not None else None
-        if relation is None or slide is None:
+        part = relations[entry.get(f"{R}id")].target
+        slide = package.root(part)
+        if slide is None:
             builder.page()
             builder.miss("slide", "left out: damaged", "open the file in PowerPoint and save it")
             continue
-        _add_slide(slide, relation.target, package, builder)
-        for root in package.roots(relation.target, "comments"):
+        _add_slide(slide, part, package, builder)
+        for root in package.roots(part, "comments"):
             for comment in root.iter("{*}cm", "{*}reply"):
                 by = (
                     people.get(comment.get("authorId")),
@@ -72,7 +83,7 @@ def _add_slide(slide: Any, part: str, package: Package, builder: TextBuilder) ->
         for table in shape.iter(f"{A}tbl"):
             builder.table(_cells(table))
         if shape.tag == f"{_P}sp":
-            builder.add(_frame(shape))
+            _add_frame(shape, builder)
             continue
         for mark in shape.iter(*DRAWN):
             add_drawn(mark, relations, package, builder)
@@ -95,29 +106,26 @@ def _placeholder(shape: Any) -> Any:
     return shape.find(f"*/{_P}nvPr/{_P}ph")
 
 
-def _frame(shape: Any) -> str:
-    """Return the paragraphs of a shape; bullets and numbers become Markdown list items."""
+def _add_frame(shape: Any, builder: TextBuilder) -> None:
+    """Append the paragraphs of a shape; bullets and numbers become Markdown list items."""
     place = _placeholder(shape)
     kind = None if place is None else place.get("type", "obj")
-    if kind in _FURNITURE:
-        return ""
     paragraphs = [(p, text) for p in shape.iter(f"{A}p") if (text := " ".join(_text(p).split()))]
     listed = kind in ("body", "obj") and len(paragraphs) > 1
-    lines: list[str] = []
     counts: dict[int, int] = {}
-    for paragraph, text in paragraphs:
-        properties = paragraph.find(f"{A}pPr")
-        level = 0 if properties is None else read_whole_number(properties.get("lvl"), 0)
-        names = () if properties is None else [child.tag.rpartition("}")[2] for child in properties]
+    for paragraph, text in paragraphs if kind not in _FURNITURE else ():
+        properties = next(paragraph.iter(f"{A}pPr"), paragraph)
+        level = read_whole_number(properties.get("lvl"), 0)
+        names = [child.tag.rpartition("}")[2] for child in properties]
         counts = {place: n for place, n in counts.items() if place <= level}
-        mark = "- " if listed or level or "buChar" in names else ""
+        mark = "-" if listed or level or "buChar" in names else ""
         if "buAutoNum" in names:
             counts[level] = counts.get(level, 0) + 1
-            mark = f"{counts[level]}. "
-        if "buNone" in names:
-            mark = ""
-        lines += ["    " * level * bool(mark) + mark + text, "\n" if mark else ""]
-    return "\n".join(lines).replace("\n\n\n", "\n")
+            mark = f"{counts[level]}."
+        if "buNone" in names or not mark:
+            builder.add(text)
+        else:
+            builder.item(text, mark, level)
 
 
 def _text(element: Any) -> str:

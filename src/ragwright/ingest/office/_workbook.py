@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core import EncryptedSourceError, MalformedSourceError, require
 from .._archive import Archive
-from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
+from .._extract import Extract, TextBuilder
 from .._normalise import join_raised
 from .._numbers import find_built_in_format, show_number, write_number
 from .._odt import ods_sheets
@@ -47,7 +47,7 @@ def read_sheet(data: bytes, where: str, options: SourceOptions) -> Extract:
     builder = TextBuilder()
     if not data.startswith(b"PK"):
         _read_by_calamine(data, where, builder)
-    elif "xl/workbook.xml" in Archive(data, where, options):
+    elif "xl/workbook.xml" in Archive(data, where, options).names:
         _read_workbook(Package(data, where, options, builder, "xl/workbook.xml"), builder)
     else:
         for name, grid in ods_sheets(data, where, options, builder):
@@ -96,8 +96,7 @@ def _read_workbook(package: Package, builder: TextBuilder) -> None:
     book = _Book(package, builder)
     sheets = package.relations(package.main_name)
     for sheet in package.main.iter(f"{_S}sheet"):
-        relation, beside = sheets.get(sheet.get(f"{R}id")), TextBuilder()
-        target = relation.target if relation is not None else ""
+        target, beside = sheets[sheet.get(f"{R}id")].target, TextBuilder()
         cells = book.cells(target)
         book.beside(target, cells, beside)
         add_sheet(builder, sheet.get("name") or "", cells, beside.text())
@@ -151,12 +150,11 @@ class _Book:
 
     def _shown(self, cell: Any) -> str:
         """Return what a cell shows; its formula if that was never computed."""
-        kind, value, formula = cell.get("t") or "n", "", None
-        for part in cell:
-            if part.tag == _VALUE:
-                value = part.text or ""
-            elif part.tag == _FORMULA:
-                formula = part
+        kind, value, formula = (
+            cell.get("t") or "n",
+            cell.findtext(_VALUE) or "",
+            cell.find(_FORMULA),
+        )
         if formula is not None and (not value or (self._stale and value == "0")):
             if kind == "str" and self._stale is False:
                 return ""  # computed: an empty text
@@ -198,9 +196,7 @@ class _Book:
         for shape in root.iter(f"{A}p", *DRAWN) if root is not None else ():
             if shape.tag == f"{A}p":
                 builder.add("".join(t.text or "" for t in shape.iter(f"{A}t")).strip())
-            elif shape.tag == f"{A}blip":
-                self._builder.miss("image", *IMAGES_LEFT_OUT)
-            elif not cells:  # beside cells it shows what they hold
+            elif not cells or shape.tag not in DRAWN[:2]:  # beside cells it shows what they hold
                 add_drawn(shape, self._package.relations(drawing), self._package, builder)
 
 
@@ -295,7 +291,11 @@ def tables_of(cells: Cells) -> Iterator[list[list[str]]]:
     found: list[Cells] = []
     for block in _split(cells):
         columns = _columns(block)
-        over = (b for b in reversed(found) if _overlap(_columns(b), columns))
+        over = (
+            b
+            for b in reversed(found)
+            if _columns(b)[-1] >= columns[0] and _columns(b)[0] <= columns[-1]
+        )
         above = next(over, None)
         if above is not None and max(above) < min(block) and _goes_on(above, block):
             above.update(block)
@@ -304,10 +304,6 @@ def tables_of(cells: Cells) -> Iterator[list[list[str]]]:
     for block in found:
         columns = _columns(block)
         yield [[block[r].get(c, "") for c in columns] for r in sorted(block)]
-
-
-def _overlap(columns: list[int], others: list[int]) -> bool:
-    return columns[-1] >= others[0] and columns[0] <= others[-1]
 
 
 def _columns(cells: Cells) -> list[int]:
