@@ -1,4 +1,4 @@
-"""Rows are packed without loss, each text once, and what does not fit is said."""
+"""Rows are packed without loss, and what does not fit is said."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, strategies as st
 from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import STATES, Packed, pack_rows, prompt_pieces, unpack_block
+from ragwright.report import STATES, Packed, pack_rows, unpack_block
 
 
 class Reader:
@@ -20,12 +19,6 @@ class Reader:
     def __init__(self, packed: Packed) -> None:
         self.blocks = [unpack_block(block) for block in packed.blocks]
         self.index: Mapping[str, Any] = packed.index
-        self.texts: dict[int, str] = {}
-        for start, block in packed.index["texts"]:
-            self.texts.update(enumerate(self.blocks[block], start))
-
-    def text(self, value: str | int) -> str:
-        return self.texts[value] if isinstance(value, int) else value
 
     def entry(self, name: str) -> Mapping[str, Any]:
         return next(one for one in self.index["entries"] if one["id"] == name)
@@ -51,27 +44,17 @@ def test_everything_of_a_row_comes_back() -> None:
             answer, about, hits, prompt, made, said = found
             assert row.row is not None
             assert row.made is not None
-            assert reader.text(answer) == row.row.response
+            assert answer == row.row.response
             assert about["topic"] == "numbers"
-            assert [reader.text(hit[1]) for hit in hits] == list(row.row.retrieved_contexts)
+            assert [hit[1] for hit in hits] == list(row.row.retrieved_contexts)
             assert [hit[0] for hit in hits] == ["docs/a.md", "docs/b.md"]
-            assert [(role, "".join(map(reader.text, parts))) for role, parts in prompt] == list(
-                row.made.prompt
-            )
+            assert [(role, words) for role, words in prompt] == list(row.made.prompt)
             assert made["cost"] == 0.002
-            assert reader.text(said["0"][1]) == row.scores[0].detail
+            assert said["0"][1] == row.scores[0].detail
         columns = reader.scores(one.id)["m"]
         assert columns[0][0] == [row.scores[0].value for row in kept]
         assert columns[1][1] == "a" * len(kept)
     assert [row[0] for row in reader.questions()] == [f"q{n}" for n in range(6)]
-
-
-def test_each_text_is_kept_once() -> None:
-    subject = MakeStudy(text="the same words in every row")(6)
-    packed = pack_rows(subject.entries, MEASURES, 10**7)
-    texts = list(Reader(packed).texts.values())
-    assert len(texts) == len(set(texts))
-    assert sum(text.startswith("Passage 0 for question 3") for text in texts) == 1
 
 
 def _told(at: int, text: str) -> RowResult:
@@ -118,7 +101,7 @@ def test_states_and_rows_that_failed() -> None:
     assert reader.scores("b")["m"][0][0] == [0.25, None]
     failed = reader.details("b")[1]
     assert failed[0] is None
-    assert reader.text(failed[5]["0"][0]) == "Boom: gone"
+    assert failed[5]["0"][0] == "Boom: gone"
     # The row that failed shares the line of the question that the other entry knows.
     assert reader.questions()[reader.scores("b")["r"][1]][1].startswith("What is said about")
 
@@ -142,14 +125,4 @@ def test_hostile_texts_come_back_as_they_are() -> None:
     subject = MakeStudy(text=HOSTILE)(2)
     reader = Reader(pack_rows(subject.entries, MEASURES, 10**7))
     told = HOSTILE.encode("utf-8", "replace").decode()
-    assert told in reader.text(reader.details("T000")[0][0])
-
-
-@given(
-    st.lists(st.text("ab \n", min_size=1, max_size=8), max_size=4),
-    st.lists(st.integers(0, 3), max_size=8),
-)
-def test_pieces_of_a_prompt_are_the_prompt(passages: list[str], order: list[int]) -> None:
-    text = "Use this.\n" + "\n".join(passages[at % len(passages)] for at in order if passages)
-    cut = sorted({p.strip() for p in passages if p.strip()}, key=lambda p: (-len(p), p))
-    assert "".join(prompt_pieces(text, cut)) == text
+    assert told in reader.details("T000")[0][0]

@@ -46,7 +46,7 @@ from ._diagnosis import (
     write_lost_rows,
     write_lost_run_rows,
 )
-from ._pack import STATES, Packed, pack_rows, prompt_pieces, unpack_block
+from ._pack import STATES, Packed, pack_rows, unpack_block
 from ._page import formatting, stylesheet
 from ._passport_page import passport_html, passport_table, passport_verdict
 from ._report import (
@@ -146,7 +146,6 @@ __all__ = [
     "promise_status_json",
     "promise_status_text",
     "promise_text",
-    "prompt_pieces",
     "report_subject",
     "row_file",
     "rows_junit",

@@ -1,4 +1,4 @@
-"""Packed rows of a report: each text once, in compressed blocks that are opened on demand.
+"""Packed rows of a report: compressed blocks that are opened on demand.
 
 A block is JSON, gzipped, in base64. Scores of all rows are included. The rest of a row (answer,
 passages, prompt, judges' reasoning) is included entry by entry, in order, as long as it fits.
@@ -9,31 +9,20 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..core import Row, Score
 from ..experiment import Made, RowResult
 from ._subject import ScoredRun
 
-Text: TypeAlias = str | int
-"""A short text literally, a longer one by its number."""
-
 STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
 """States in the order of their letters in a block: ``abcdef``."""
 
-_SHORT = 40
-"""Texts below this length are written in place."""
-
 _GROUP = 400_000
 """Approximate characters of the texts of a group of rows, which one click opens."""
-
-_LINES = re.compile(r"[^\n]*\n?")
-
 
 _RANKED = 20
 """Most documents shown of a ranking without passages."""
@@ -87,9 +76,6 @@ class _Packer:
     blocks: list[str] = field(default_factory=list)
     spent: int = 0
     score_size: int = 0
-    known: dict[bytes, int] = field(default_factory=dict)
-    texts: list[list[int]] = field(default_factory=list)
-    fresh: list[str] = field(default_factory=list)
     rows: dict[tuple[str, str, str], int] = field(default_factory=dict)
     by_id: dict[str, int] = field(default_factory=dict)
     questions: list[list[Any]] = field(default_factory=list)
@@ -132,7 +118,6 @@ class _Packer:
         index = {
             "measures": list(self.measures),
             "rows": self._keep(_block(self.questions)),
-            "texts": self.texts,
             "entries": self.entries,
         }
         return Packed(tuple(self.blocks), index, self.left_out)
@@ -173,16 +158,9 @@ class _Packer:
 
     def _group(self, group: Sequence[RowResult], after: int) -> int | None:
         """Include complete rows and return their block; None, with nothing included, if too big."""
-        start, self.fresh = len(self.known), []
         details = _block([self._detail(result) for result in group])
-        texts = _block(self.fresh) if self.fresh else ""
-        needed = len(details) + len(texts) + after * self.score_size + self.question_size // 2
-        if self.spent + needed > self.room:
-            self.known = {key: number for key, number in self.known.items() if number < start}
-            return None
-        if texts:
-            self.texts.append([start, self._keep(texts)])
-        return self._keep(details)
+        needed = len(details) + after * self.score_size + self.question_size // 2
+        return None if self.spent + needed > self.room else self._keep(details)
 
     def _detail(self, result: RowResult) -> list[Any]:
         """``[answer, about, hits, prompt, usage, reasons]`` of a row."""
@@ -191,8 +169,7 @@ class _Packer:
         for score in result.scores:
             if score.reason or score.detail or score.parts:
                 at = self.measures.index(score.measure) if score.measure in self.measures else -1
-                texts = [self._text(score.reason), self._text(score.detail)]
-                reasons[str(at)] = [*texts, dict(score.parts)]
+                reasons[str(at)] = [score.reason, score.detail, dict(score.parts)]
         if row is None:
             return [None, {}, [[name] for name in result.ranking[:_RANKED]], [], None, reasons]
         about = {
@@ -200,53 +177,9 @@ class _Packer:
             for name, value in row.metadata.items()
             if value is not None and name not in {"retrieved", "hits"}
         }
-        response = None if row.response is None else self._text(row.response)
-        hits = self._hits(row, result)
-        prompt = [] if answer is None else self._prompt(row, answer)
-        return [response, about, hits, prompt, None if answer is None else _usage(answer), reasons]
-
-    def _hits(self, row: Row, result: RowResult) -> list[list[Any]]:
-        """``[document, text, start, end, source, page, score]`` of each passage.
-
-        What is not known is left out at the end.
-        """
-        if not row.retrieved_contexts:
-            return [[name] for name in result.ranking[:_RANKED]]
-        # Only newer runs store the place and score of a passage.
-        places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
-        hits = []
-        for text, span, name, place in zip_longest(
-            row.retrieved_contexts, row.retrieved_spans, row.retrieved_context_ids, places
-        ):
-            if text is not None:
-                ends = (None, None) if span is None else (span.start, span.end)
-                document = span.document_id if span else name or ""
-                hits.append([document, self._text(text), *ends, *(place or ())])
-        return hits
-
-    def _prompt(self, row: Row, answer: Made) -> list[list[Any]]:
-        """``[role, pieces]`` of each message; passages and question are referred to by number."""
-        whole = [text.strip() for text in (*row.retrieved_contexts, row.user_input)]
-        cut = sorted({text for text in whole if len(text) >= _SHORT}, key=lambda t: (-len(t), t))
-        messages = []
-        for role, text in answer.prompt:
-            pieces: list[Text] = []
-            for piece in map(self._text, prompt_pieces(text, cut)):
-                if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
-                    pieces[-1] += piece
-                else:
-                    pieces.append(piece)
-            messages.append([role, pieces])
-        return messages
-
-    def _text(self, text: str) -> Text:
-        if len(text) < _SHORT:
-            return text
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-        if key not in self.known:
-            self.known[key] = len(self.known)
-            self.fresh.append(text)
-        return self.known[key]
+        prompt = [] if answer is None else [list(message) for message in answer.prompt]
+        usage = None if answer is None else _usage(answer)
+        return [row.response, about, _hits(row, result), prompt, usage, reasons]
 
     def _keep(self, block: str) -> int:
         self.blocks.append(block)
@@ -254,27 +187,24 @@ class _Packer:
         return len(self.blocks) - 1
 
 
-def prompt_pieces(text: str, cut: Sequence[str]) -> list[str]:
-    """Cut a prompt at its passages, and the rest at line ends; joined they give the prompt.
+def _hits(row: Row, result: RowResult) -> list[list[Any]]:
+    """``[document, text, start, end, source, page, score]`` of each passage.
 
-    Where passages overlap, the earlier one of ``cut`` is kept whole.
+    What is not known is left out at the end.
     """
-    pieces, passages = [text], set()
-    for passage in cut:
-        if passage in text:
-            passages.add(passage)
-            mark = re.compile(f"({re.escape(passage)})")
-            pieces = [
-                part
-                for piece in pieces
-                for part in ([piece] if piece in passages - {passage} else mark.split(piece))
-            ]
-    return [
-        line
-        for piece in pieces
-        for line in ([piece] if piece in passages else _LINES.findall(piece))
-        if line
-    ]
+    if not row.retrieved_contexts:
+        return [[name] for name in result.ranking[:_RANKED]]
+    # Only newer runs store the place and score of a passage.
+    places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
+    hits = []
+    for text, span, name, place in zip_longest(
+        row.retrieved_contexts, row.retrieved_spans, row.retrieved_context_ids, places
+    ):
+        if text is not None:
+            ends = (None, None) if span is None else (span.start, span.end)
+            document = span.document_id if span else name or ""
+            hits.append([document, text, *ends, *(place or ())])
+    return hits
 
 
 def _question(result: RowResult) -> list[Any]:

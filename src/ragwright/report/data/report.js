@@ -49,26 +49,6 @@
     return value;
   }
 
-  const texts = new Map();
-  async function learn(numbers) {
-    const wanted = new Map();
-    for (const number of numbers) {
-      if (texts.has(number)) continue;
-      let low = 0;
-      let high = index.texts.length - 1;
-      while (low < high) {
-        const middle = (low + high + 1) >> 1;
-        if (index.texts[middle][0] <= number) low = middle;
-        else high = middle - 1;
-      }
-      wanted.set(index.texts[low][1], index.texts[low][0]);
-    }
-    for (const [number, start] of wanted) {
-      (await block(number)).forEach((text, at) => texts.set(start + at, text));
-    }
-  }
-  const text = (value) => (typeof value === "number" ? texts.get(value) ?? "" : value ?? "");
-
   // -- the leaderboard: sorted by a click ----------------------------------------------------
 
   function sorted(button) {
@@ -251,12 +231,7 @@
     const entry = entries.get(id);
     const group = entry.rows.find(([first, count]) => at >= first && at < first + count);
     if (!group) return null;
-    const packed = (await block(group[2]))[at - group[0]];
-    const [answer, , hits, prompt, , reasons] = packed;
-    const numbers = [answer, ...hits.map((hit) => hit[1]), ...prompt.flatMap((message) => message[1]),
-      ...Object.values(reasons).flatMap((reason) => reason.slice(0, 2))];
-    await learn(numbers.filter((value) => typeof value === "number"));
-    return packed;
+    return (await block(group[2]))[at - group[0]];
   }
 
   async function details(item) {
@@ -286,15 +261,15 @@
     }
     const [answer, about, hits, prompt, usage, reasons] = packed;
     box.append(el("h3", { class: "small" }, about.abstained ? "Answer (abstained)" : "Answer"),
-      el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(text(answer) || "(empty)")),
+      el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(answer || "(empty)")),
       el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, reasons));
     if (hits.length) {
       box.append(el("h3", { class: "small" }, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
       box.append(el("ol", { class: "hits" }, hits.map((hit, place) => hitItem(hit, place))));
     }
     if (prompt.length) {
-      box.append(folded("Prompt, as it was sent", prompt.map(([role, pieces]) =>
-        el("div", {}, el("h3", { class: "small" }, role), el("pre", { class: "prompt", tabindex: "0" }, pieces.map(text).join(""))))));
+      box.append(folded("Prompt, as it was sent", prompt.map(([role, words]) =>
+        el("div", {}, el("h3", { class: "small" }, role), el("pre", { class: "prompt", tabindex: "0" }, words)))));
     }
     box.append(folded("How it was made", aboutTable(about, usage, id)));
     return box;
@@ -308,7 +283,7 @@
     if (score !== undefined && score !== null) where.push(`score ${number(score)}`);
     const title = where.join(" · ");
     if (passage === undefined) return el("li", { class: "text" }, title);
-    return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(text(passage)))));
+    return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(passage))));
   }
 
   async function scoreTable(id, at, reasons) {
@@ -316,7 +291,7 @@
     const lines = measures.map((name, m) => {
       const reason = reasons[m] || ["", "", {}];
       const parts = Object.entries(reason[2] || {}).map(([part, value]) => `${part}: ${number(value)}`).join(", ");
-      const words = [text(reason[0]), text(reason[1]), parts].filter(Boolean).join("\n");
+      const words = [reason[0], reason[1], parts].filter(Boolean).join("\n");
       const kind = stateOf(scores, m, at);
       return el("tr", {}, el("th", { scope: "row" }, name),
         el("td", { class: "num" }, number(scores.m[m][0][at])),
