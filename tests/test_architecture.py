@@ -17,7 +17,7 @@ from small_project import MakeProject
 
 import ragwright
 from ragwright.core import Row
-from ragwright.experiment import Evaluating
+from ragwright.experiment import EvaluationOptions
 from ragwright.testsets import write_rows
 from ragwright.workbench import Workbench
 
@@ -112,7 +112,9 @@ def test_a_project_is_worked_as_the_page_says(tmp_path: Path) -> None:
         bench.ask("How often must the brake fluid be changed?")
     assert taken("A question", noted, ("app", "ask_command"))
     with Workbench.open(folder) as bench, calls_noted() as noted:
-        bench.evaluate(str(folder / "main.jsonl"), "nDCG@5,TokenF1", Evaluating(answers=True))
+        bench.evaluate(
+            str(folder / "main.jsonl"), "nDCG@5,TokenF1", EvaluationOptions(answers=True)
+        )
     assert taken("A row", noted)
     assert taken("A score", noted)
     with Workbench.open(folder) as bench, calls_noted() as noted:

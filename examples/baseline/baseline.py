@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragwright import MeasureSetup, Session, Workbench
 from ragwright.core import Row
-from ragwright.experiment import Baselining
+from ragwright.experiment import BaselineOptions
 from ragwright.measure import qa_distances
 from ragwright.report import baseline_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -152,7 +152,7 @@ def compare_splitters(cast: Cast, testset: Testset, bench: Workbench) -> None:
             continue
         for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
             print(f"\n## {kind}, {name}\n")
-            options = Baselining((*common, *splitter))
+            options = BaselineOptions((*common, *splitter))
             print(baseline_table(bench.baseline(pairs, options)))
     print(
         "\nAn answer that echoes the question is nearest of all, so a small distance alone proves\n"
@@ -171,7 +171,7 @@ def with_and_without(bench: Workbench, cast: Cast, testset: Testset) -> None:
     print("\n# With and without the chunk\n")
     pairs = replace(testset, rows=of_kind(testset.rows, "questions"))
     settings = (f"judge.embedder={cast.embedder}", f"answer.model={cast.chat}")
-    print(baseline_table(bench.baseline(pairs, Baselining(settings, context=True))) + "\n")
+    print(baseline_table(bench.baseline(pairs, BaselineOptions(settings, context=True))) + "\n")
 
 
 def known_failures(bench: Workbench, cast: Cast) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ragwright import Session, Workbench
 from ragwright.experiment import (
-    Ablating,
-    Confirming,
+    AblationOptions,
+    ConfirmOptions,
     GridOptions,
     Study,
     read_study,
@@ -193,7 +193,7 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
         print(f"stopped: {swept.stopped}\n")
     print(leaderboard_table(swept.board[:5], notes=swept.notes))
     print("\n# Verdict\n")
-    held = bench.confirm(swept.run, Confirming())
+    held = bench.confirm(swept.run, ConfirmOptions())
     print(verdict_table(held.verdict, held.run))
     return swept.run
 
@@ -201,7 +201,7 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
 def ablation(bench: Workbench, testset: Path, limit: int) -> str:
     """The sixteen prompts of the presets, by persona, on a seeded subset; the run of it."""
     print("\n# What each preset changes\n")
-    options = Ablating(presets=("a8",), limit=limit)
+    options = AblationOptions(presets=("a8",), limit=limit)
     result = bench.ablate(str(testset), "Comprehensive", options)
     print(ablation_table(result.ablation, run=result.run))
     return result.run

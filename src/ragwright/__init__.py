@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .core import Answer, Document, Hit, Persona, RagwrightError
-    from .experiment import Evaluating, evaluate
+    from .experiment import EvaluationOptions, evaluate
     from .measure import MeasureSetup
     from .project import Session
     from .workbench import AskOptions, Workbench
@@ -21,7 +21,7 @@ __all__ = [
     "Answer",
     "AskOptions",
     "Document",
-    "Evaluating",
+    "EvaluationOptions",
     "Hit",
     "MeasureSetup",
     "Persona",
@@ -35,7 +35,7 @@ __getattr__ = load_late(
     __name__,
     {
         "core": "Answer Document Hit Persona RagwrightError",
-        "experiment": "Evaluating evaluate",
+        "experiment": "EvaluationOptions evaluate",
         "measure": "MeasureSetup",
         "project": "Session",
         "workbench": "AskOptions Workbench",

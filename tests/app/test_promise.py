@@ -13,11 +13,11 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, MeasureError, StoreError, TestsetError
-from ragwright.experiment import Evaluating
+from ragwright.experiment import EvaluationOptions
 from ragwright.flow import Message
 from ragwright.ledger import FileLock
 from ragwright.promise import (
-    Promising,
+    PromiseOptions,
     certificate_in_force,
     certificates,
     repeat_request,
@@ -43,10 +43,10 @@ def promised(tmp_path: Path) -> Path:
     return certified_project(MakeProject(tmp_path), promised=True)
 
 
-def promise_in(folder: Path, how: Promising | None = None, answer: str = "") -> str:
+def promise_in(folder: Path, how: PromiseOptions | None = None, answer: str = "") -> str:
     """Make a promise and return its line."""
     with Workbench.open(folder) as bench:
-        promised = bench.promise(how or Promising("testsets/set.jsonl"))
+        promised = bench.promise(how or PromiseOptions("testsets/set.jsonl"))
     assert promised.certificate is not None, promised.reason
     return promised.certificate.line
 
@@ -83,7 +83,9 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
     assert any(note.startswith("withheld: the answer has ") for note in withheld["notes"])
     assert document["line"] in ragwright(folder, "ask", KNOWN).stdout
     with Workbench.open(folder) as bench:
-        evaluation, _ = bench.evaluate("testsets/set.jsonl", "TokenF1", Evaluating(answers=True))
+        evaluation, _ = bench.evaluate(
+            "testsets/set.jsonl", "TokenF1", EvaluationOptions(answers=True)
+        )
     silent = [r for r in evaluation.results if r.row and r.row.metadata["abstained"]]
     assert len(silent) >= 40, "an evaluation measures what is served"
     assert document["line"] in evaluation.notes
@@ -94,7 +96,7 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
 @pytest.mark.parametrize("score", ["hit", "margin", "snippet", "KPrecision(content+bigrams)"])
 def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) -> None:
     """What is answered under the guard is what was counted without it."""
-    how = Promising("testsets/set.jsonl", risk=0.5, scores=(score,))
+    how = PromiseOptions("testsets/set.jsonl", risk=0.5, scores=(score,))
     with Workbench.open(folder) as bench:
         certificate = bench.promise(how).certificate
         assert certificate is not None
@@ -102,7 +104,7 @@ def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) 
         confirm = load_testset(
             str(folder / "testsets" / "set.jsonl"), split="confirm", openings=log
         )
-        evaluation, _ = bench.evaluate(confirm, "TokenF1", Evaluating(answers=True))
+        evaluation, _ = bench.evaluate(confirm, "TokenF1", EvaluationOptions(answers=True))
     given = [r for r in evaluation.results if r.row and not r.row.metadata["abstained"]]
     assert len(given) == certificate.answered <= certificate.asked
 
@@ -111,7 +113,7 @@ def test_the_confirm_split_is_opened_once_for_an_equal_promise(promised: Path) -
     log = Openings.of(promised / "testsets" / "openings.jsonl")
     with Workbench.open(promised) as bench:
         [first] = certificates(bench.project.folder)
-        repeated = bench.promise(Promising("testsets/set.jsonl"))
+        repeated = bench.promise(PromiseOptions("testsets/set.jsonl"))
     assert repeated.again
     assert repeated.certificate is not None
     assert repeated.certificate.line == first.line
@@ -126,7 +128,7 @@ def certificates_in(folder: Path) -> list[str]:
 
 
 def test_every_further_opening_halves_the_level(promised: Path) -> None:
-    promise_in(promised, Promising("testsets/set.jsonl", risk=0.1))
+    promise_in(promised, PromiseOptions("testsets/set.jsonl", risk=0.1))
     with Workbench.open(promised) as bench:
         first, second = certificates(bench.project.folder)
         in_force = certificate_in_force(bench.project.folder)
@@ -244,7 +246,7 @@ def test_a_pass_that_would_probably_be_luck_is_not_tried(folder: Path) -> None:
 def test_a_promise_without_unanswerable_questions_says_so(folder: Path) -> None:
     rows = certified_rows("tune", known=81, unknown=0)
     write_rows(folder, rows + certified_rows("confirm", known=81, unknown=0))
-    line = promise_in(folder, Promising("testsets/set.jsonl"))
+    line = promise_in(folder, PromiseOptions("testsets/set.jsonl"))
     assert "certified on 81 held-out questions, none of them unanswerable, on 20" in line
 
 
@@ -309,7 +311,7 @@ def test_too_few_rows_are_refused_with_the_number_before_anything_is_opened(fold
 def test_an_empty_split_is_refused(folder: Path, split: str) -> None:
     write_rows(folder, certified_rows(split, known=81, unknown=0))
     with Workbench.open(folder) as bench, pytest.raises(TestsetError):
-        bench.promise(Promising("testsets/set.jsonl"))
+        bench.promise(PromiseOptions("testsets/set.jsonl"))
     assert in_force(folder) is None
 
 
@@ -324,7 +326,7 @@ def test_a_test_set_without_splits_is_split(folder: Path) -> None:
     for row in rows:
         del row["split"]
     write_rows(folder, rows)
-    assert "answers" in promise_in(folder, Promising("testsets/set.jsonl", risk=0.1))
+    assert "answers" in promise_in(folder, PromiseOptions("testsets/set.jsonl", risk=0.1))
 
 
 def test_only_wrong_answers_leave_the_confirm_split_closed(folder: Path) -> None:
@@ -369,13 +371,13 @@ def test_rows_that_say_nothing_about_right_and_wrong_are_refused(folder: Path) -
         del row["reference"]
     write_rows(folder, rows)
     with Workbench.open(folder) as bench, pytest.raises(TestsetError) as caught:
-        bench.promise(Promising("testsets/set.jsonl"))
+        bench.promise(PromiseOptions("testsets/set.jsonl"))
     assert "no row says whether its answer is right" in str(caught.value)
 
 
 def test_a_measure_with_a_bound_says_what_is_right(folder: Path) -> None:
     with Workbench.open(folder) as bench:
-        promised = bench.promise(Promising("testsets/set.jsonl", measure="Contains>=1"))
+        promised = bench.promise(PromiseOptions("testsets/set.jsonl", measure="Contains>=1"))
     assert promised.certificate is not None
     assert promised.certificate.rule == "Contains>=1"
     with Workbench.open(folder) as bench:
@@ -398,7 +400,7 @@ def test_wrong_options_are_refused(
     folder: Path, how: dict[str, object], error: type[Exception], text: str
 ) -> None:
     with Workbench.open(folder) as bench, pytest.raises(error, match=text):
-        bench.promise(Promising("testsets/set.jsonl", **how))  # type: ignore[arg-type]
+        bench.promise(PromiseOptions("testsets/set.jsonl", **how))  # type: ignore[arg-type]
 
 
 def test_without_a_promise_there_is_nothing_to_renew_or_show(folder: Path) -> None:
@@ -436,7 +438,7 @@ def test_two_processes_do_not_change_the_promise_at_once(folder: Path) -> None:
     def other() -> None:
         with Workbench.open(folder) as bench:
             for act in (
-                lambda: bench.promise(Promising("testsets/set.jsonl")),
+                lambda: bench.promise(PromiseOptions("testsets/set.jsonl")),
                 lambda: withdraw_promise(bench.project.folder),
             ):
                 try:
@@ -471,7 +473,7 @@ def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchec
             MakeProject(tmp_path), f"answer: {{model: '{server.url}#m', stream: true}}\n"
         )
         with Workbench.open(folder) as bench:
-            promised = bench.promise(Promising("testsets/set.jsonl"))
+            promised = bench.promise(PromiseOptions("testsets/set.jsonl"))
         assert promised.certificate is not None
         calls = len(server.requests)
         assert calls == 242, "each question of both splits once"

@@ -31,7 +31,7 @@ from ragwright.core import (
     StoreFullError,
 )
 from ragwright.drafting import OutputQuery, OutputSample, draft_plan, origin_of, save_drafts
-from ragwright.experiment import Evaluating, evaluate_outputs
+from ragwright.experiment import EvaluationOptions, evaluate_outputs
 from ragwright.jobs import PromotionGate, PromotionOptions
 from ragwright.ledger import Ledger
 from ragwright.measure import GateOptions
@@ -79,7 +79,9 @@ def measured(folder: Path, *overrides: str, name: str = "", rows: tuple[Row, ...
         known = tuple(
             replace(row, reference_ids={documents[d]: 1 for d in row.reference_ids}) for row in rows
         )
-        _, summary = bench.evaluate(Testset("set", known), "HitRate@1", Evaluating(name=name))
+        _, summary = bench.evaluate(
+            Testset("set", known), "HitRate@1", EvaluationOptions(name=name)
+        )
         return summary.run
 
 
@@ -402,7 +404,7 @@ def test_answers_scored_again_are_of_the_settings_they_were_written_under(
         with Workbench.open(folder) as bench:
             bench.ingest()
             rows = tuple(replace(row, reference="two years", reference_ids={}) for row in ROWS)
-            how = Evaluating(answers=True)
+            how = EvaluationOptions(answers=True)
             _, written = bench.evaluate(Testset("set", rows), "TokenF1", how)
             _, again = bench.score(written.run, "Contains")
             found = bench.promote(again.run, ("Contains>=0.5",), OPEN)

@@ -13,7 +13,7 @@ from ragwright.measure import MeasureScale, parse_measures
 from ragwright.passport import (
     Dimension,
     PeopleSet,
-    Rated,
+    RatedAnswer,
     Verdicts,
     check_people,
     free_passport,
@@ -35,7 +35,7 @@ VERDICTS = [0.1, 0.9, 0.4, 0.5, 0.8, 0.3, 0.2, 0.7, 0.6, 0.2, 1.0, 0.5]
 def people_set(raters: int = 1, systems: tuple[str, ...] = ("a", "b")) -> PeopleSet:
     """Twelve answers of two systems to six tasks, labelled 1 to 4."""
     rated = tuple(
-        Rated(
+        RatedAnswer(
             Row(f"r{at}", f"question {at // 2}", f"answer {'word ' * at}"),
             {"faithfulness": {f"p{rater}": float(label) for rater in range(raters)}},
             f"task {at // 2}",
@@ -85,7 +85,8 @@ def test_bias_is_in_points_of_people_and_by_group() -> None:
 
 def test_kappa_only_on_peoples_points_and_auc_only_of_binary_labels() -> None:
     rated = tuple(
-        Rated(Row(f"r{at}", "q"), {"relevance": {"p": float(at < 5)}}, f"t{at}") for at in range(10)
+        RatedAnswer(Row(f"r{at}", "q"), {"relevance": {"p": float(at < 5)}}, f"t{at}")
+        for at in range(10)
     )
     people = PeopleSet("binary", rated, (Dimension("relevance", 0, 1),))
     # 4 of 5 relevant and 4 of 5 others are right: observed .8, by chance .5
@@ -127,7 +128,7 @@ def test_people_have_a_ceiling_only_with_two_labels() -> None:
 def test_a_pair_is_scored_by_its_difference() -> None:
     answers = [("cat", "dog", -2.0), ("dog", "cat", 2.0), ("cat", "cat", 0.0), ("ox", "cat", 1.0)]
     rated = tuple(
-        Rated(
+        RatedAnswer(
             Row(f"p{at}", "q", first, "cat"),
             {"overall": {"p": label}},
             f"t{at}",
@@ -155,7 +156,7 @@ def test_unusable_replies_are_counted_and_never_scored() -> None:
 def test_advice_prefers_what_is_free_unless_the_judge_is_better() -> None:
     words = [f"w{at}" for at in range(40)]
     rated = tuple(
-        Rated(
+        RatedAnswer(
             Row(
                 f"r{at}",
                 "q",
@@ -219,7 +220,7 @@ def test_the_document_reads_back_and_a_gate_finds_it_by_the_judge(tmp_path: Path
     ("label", "message"), [(5.0, "off the scale"), (float("nan"), "off the scale")]
 )
 def test_labels_off_the_scale_are_refused(label: float, message: str) -> None:
-    rated = (Rated(Row("r", "q"), {"d": {"p": label}}, "t"),)
+    rated = (RatedAnswer(Row("r", "q"), {"d": {"p": label}}, "t"),)
     with pytest.raises(TestsetError, match=message):
         check_people(PeopleSet("s", rated, (Dimension("d", 1, 4),)))
 
@@ -227,7 +228,7 @@ def test_labels_off_the_scale_are_refused(label: float, message: str) -> None:
 def test_an_empty_set_and_a_double_id_are_refused() -> None:
     with pytest.raises(TestsetError, match="no label"):
         check_people(PeopleSet("s", (), (Dimension("d", 1, 4),)))
-    row = Rated(Row("r", "q"), {"d": {"p": 1.0}}, "t")
+    row = RatedAnswer(Row("r", "q"), {"d": {"p": 1.0}}, "t")
     with pytest.raises(TestsetError, match="occurs twice"):
         check_people(PeopleSet("s", (row, row), (Dimension("d", 1, 4),)))
 

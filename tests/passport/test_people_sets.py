@@ -113,11 +113,11 @@ def test_an_adapter_of_ones_own_takes_few_lines(
 ) -> None:
     (tmp_path / "own_set_reader.py").write_text(
         "from ragwright.core import Row\n"
-        "from ragwright.passport import Dimension, PeopleSet, Rated\n\n\n"
+        "from ragwright.passport import Dimension, PeopleSet, RatedAnswer\n\n\n"
         "def read(files):\n"
         "    [name] = files.named('verdicts.csv')\n"
         "    rated = tuple(\n"
-        "        Rated(Row(c['id'], c['q'], c['a']), {'ok': {'p': float(c['ok'])}}, c['q'])\n"
+        "        RatedAnswer(Row(c['id'], c['q'], c['a']), {'ok': {'p': float(c['ok'])}}, c['q'])\n"
         "        for _, c in files.table(name)\n"
         "    )\n"
         "    return PeopleSet('own', rated, (Dimension('ok', 0, 1),))\n"

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.promise import Promising
+from ragwright.promise import PromiseOptions
 
 _FIRST = ("Amber", "Birch", "Cedar", "Dover", "Elmwood", "Falcon", "Garnet", "Harbour", "Ivory")
 _SECOND = ("lamp", "kettle", "radio", "bicycle", "camera", "heater", "printer", "toaster", "drill")
@@ -97,5 +97,5 @@ def _ingested() -> Path:
 def _promised() -> Path:
     folder = certified_project(MakeProject(_parent()))
     with Workbench.open(folder) as bench:
-        assert bench.promise(Promising("testsets/set.jsonl")).certificate is not None
+        assert bench.promise(PromiseOptions("testsets/set.jsonl")).certificate is not None
     return folder

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ragwright.core import GoldSpan, Row, Score, Usage
-from ragwright.experiment import Made, Objective, RowResult
+from ragwright.experiment import AnswerRecord, Objective, RowResult
 from ragwright.measure import aggregate
 from ragwright.report import Board, ScoredRun, Subject
 
@@ -22,8 +22,8 @@ HOSTILE = (
 """What a document may hold to break out of a page, or to turn it around."""
 
 
-def _made(prompt: tuple[tuple[str, str], ...]) -> Made:
-    return Made(prompt, Usage(1, 10, 5, 0.002, 0.5), context_tokens=40)
+def _made(prompt: tuple[tuple[str, str], ...]) -> AnswerRecord:
+    return AnswerRecord(prompt, Usage(1, 10, 5, 0.002, 0.5), context_tokens=40)
 
 
 def result(at: int, values: Sequence[float | None], text: str = "", made: bool = True) -> RowResult:

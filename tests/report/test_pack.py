@@ -10,13 +10,13 @@ from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import STATES, Packed, pack_rows, unpack_block
+from ragwright.report import STATES, PackedRows, pack_rows, unpack_block
 
 
 class Reader:
     """Reads packed rows as the page's script does."""
 
-    def __init__(self, packed: Packed) -> None:
+    def __init__(self, packed: PackedRows) -> None:
         self.blocks = [unpack_block(block) for block in packed.blocks]
         self.index: Mapping[str, Any] = packed.index
 

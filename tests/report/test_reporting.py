@@ -12,12 +12,12 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.core import StoreError, StudyError
 from ragwright.experiment import (
-    Diagnosing,
-    Evaluating,
+    DiagnosisOptions,
+    EvaluationOptions,
     read_study,
 )
 from ragwright.project import Session
-from ragwright.report import Report, Reporting, Subject, report_subject
+from ragwright.report import Report, ReportOptions, Subject, report_subject
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import project_testset, read_rows
 
@@ -64,16 +64,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             swept = bench.sweep(read_study(bench.project, folder / "wide.yaml"))
             bench.confirm(swept.run)
             testset = project_testset(bench.project.folder, str(asked), "tune")
-            bench.diagnose(testset, "nDCG@5, TokenF1", Diagnosing(name="stages"))
+            bench.diagnose(testset, "nDCG@5, TokenF1", DiagnosisOptions(name="stages"))
         for top_k in (1, 3):
             session = Session((f"retrieve.top_k={top_k}",))
             with Workbench.open(folder, session) as bench:
-                how = Evaluating(answers=True, name=f"k{top_k}")
+                how = EvaluationOptions(answers=True, name=f"k{top_k}")
                 bench.evaluate(str(asked), "TokenF1, KPrecision", how)
     return folder
 
 
-def subject(folder: Path, *names: str, how: Reporting | None = None) -> Subject:
+def subject(folder: Path, *names: str, how: ReportOptions | None = None) -> Subject:
     with Workbench.open(folder) as bench:
         found = report_subject(bench.project.folder, bench.project.runs, names, how)
         Report(found).html()  # rows are read while the store is open
@@ -153,7 +153,7 @@ def test_a_study_beside_a_run(project: Path) -> None:
 
 def test_chosen_trials_are_kept_whole(project: Path) -> None:
     with Workbench.open(project) as bench:
-        how = Reporting(("T003",))
+        how = ReportOptions(("T003",))
         found = report_subject(bench.project.folder, bench.project.runs, ["wide"], how)
         whole = {
             entry.id
@@ -162,7 +162,9 @@ def test_chosen_trials_are_kept_whole(project: Path) -> None:
         }
         assert whole == {"T000", "T003"}
         with pytest.raises(StoreError, match="no trial 'T099'"):
-            report_subject(bench.project.folder, bench.project.runs, ["wide"], Reporting(("T099",)))
+            report_subject(
+                bench.project.folder, bench.project.runs, ["wide"], ReportOptions(("T099",))
+            )
 
 
 def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
     with Workbench.open(folder) as bench:
         rows = read_rows(str(folder / "testsets" / "set.jsonl"))
         assert rows
-        how = Evaluating(answers=True, name="broken")
+        how = EvaluationOptions(answers=True, name="broken")
     with ScriptedServer(Reply(status=400)) as server:
         session = Session((f"answer.model={server.url}#gone",))
         with Workbench.open(folder, session) as bench:

@@ -13,7 +13,7 @@ from browsing import opened
 from served import Running, served
 from small_project import MANUAL, MakeProject
 
-from ragwright import Evaluating, Session, Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
@@ -79,7 +79,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
         for name, most in (("before", 1), ("after", 4)):
             with Workbench.open(".", Session((f"retrieve.top_k={most}",))) as bench:
                 bench.ingest()
-                options = Evaluating(answers=True, name=name)
+                options = EvaluationOptions(answers=True, name=name)
                 bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", options)
         with Workbench.open(".") as bench:
             sweep = bench.sweep("s.yaml").run

@@ -12,7 +12,7 @@ from browsing import opened
 from served import served
 from small_project import MakeProject
 
-from ragwright import Evaluating, Session, Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_two_runs_are_compared_by_keyboard_row_by_row(browser: Any, tmp_path: Pa
             with Workbench.open(".", Session((f"chunk.size={size}", "chunk.overlap=0"))) as bench:
                 bench.ingest()
                 bench.evaluate(
-                    "set.jsonl", "TokenF1,KPrecision", Evaluating(answers=True, name=name)
+                    "set.jsonl", "TokenF1,KPrecision", EvaluationOptions(answers=True, name=name)
                 )
     faults: list[str] = []
     with served(folder) as running:

@@ -17,7 +17,7 @@ from served import Running, served
 from small_project import MANUAL, MakeProject
 from test_reader_groups import key
 
-from ragwright import Evaluating, Session, Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
@@ -46,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, di
         for name, most in (("before", 1), ("after", 2)):
             with Workbench.open(".", Session((f"retrieve.top_k={most}",))) as bench:
                 bench.ingest()
-                how = Evaluating(answers=True, name=name)
+                how = EvaluationOptions(answers=True, name=name)
                 bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", how)
     with served(folder) as running:
         yield running, made_keys(folder)

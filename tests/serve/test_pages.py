@@ -12,7 +12,7 @@ import pytest
 from served import served
 from small_project import MakeProject
 
-from ragwright import Evaluating, Workbench
+from ragwright import EvaluationOptions, Workbench
 from ragwright.drafting import OutputQuery
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
@@ -98,7 +98,10 @@ def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
     rows = project / "rows.jsonl"
     rows.write_text(ROW, "utf-8")
     with Workbench.open(project) as bench:
-        runs = [bench.evaluate(str(rows), "TokenF1", Evaluating(answers=True))[1].run for _ in "ab"]
+        runs = [
+            bench.evaluate(str(rows), "TokenF1", EvaluationOptions(answers=True))[1].run
+            for _ in "ab"
+        ]
     with served(project) as running:
         listed = running.http.get("/experiments").text
         run_page = running.http.get(f"/experiments/{runs[0]}")
@@ -310,7 +313,7 @@ def test_the_list_of_experiments_shows_scores(project: Path) -> None:
     rows = project / "rows.jsonl"
     rows.write_text(ROW, "utf-8")
     with Workbench.open(project) as bench:
-        evaluation, _ = bench.evaluate(str(rows), "TokenF1", Evaluating(answers=True))
+        evaluation, _ = bench.evaluate(str(rows), "TokenF1", EvaluationOptions(answers=True))
     mean = evaluation.summaries[0].mean
     assert mean is not None
     with served(project) as running:
@@ -324,7 +327,7 @@ def test_the_list_of_experiments_counts_abstentions_as_the_worst_value(project: 
     (project / "rows.jsonl").write_text(ROW + unknown, "utf-8")
     with Workbench.open(project) as bench:
         [summary] = bench.evaluate(
-            str(project / "rows.jsonl"), "Contains", Evaluating(answers=True)
+            str(project / "rows.jsonl"), "Contains", EvaluationOptions(answers=True)
         )[0].summaries
     assert (summary.mean, summary.mean_with_abstained, summary.coverage) == (1.0, 0.5, 0.5)
     with served(project) as running:

@@ -13,7 +13,7 @@ from served import Running, served
 from small_project import CODES, MANUAL, MakeProject
 from waiting import wait_until
 
-from ragwright import Evaluating, Workbench
+from ragwright import EvaluationOptions, Workbench
 from ragwright.jobs import PromotionGate, PromotionOptions
 from ragwright.measure import GateOptions
 from ragwright.testing import Reply, ScriptedServer
@@ -37,7 +37,7 @@ def promoted(project: Path, top_k: int) -> None:
     file = project / "ragwright.yaml"
     lines = [line for line in file.read_text("utf-8").splitlines() if "top_k" not in line]
     file.write_text("\n".join([*lines, f"retrieve: {{top_k: {top_k}}}"]) + "\n", "utf-8")
-    options, least = Evaluating(answers=True), GateOptions(least=1)
+    options, least = EvaluationOptions(answers=True), GateOptions(least=1)
     with Workbench.open(project) as bench:
         _, run = bench.evaluate(str(project / "testsets/main.jsonl"), "TokenF1", options)
         bench.promote(

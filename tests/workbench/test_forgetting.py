@@ -20,11 +20,11 @@ from small_project import MakeProject
 
 from ragwright import AskOptions, Workbench
 from ragwright.core import FlowError, StoreBusyError, StoreError
-from ragwright.experiment import Evaluating
+from ragwright.experiment import EvaluationOptions
 from ragwright.ledger import WorkLock
 from ragwright.testing import Reply, ScriptedServer
 
-ANSWERS = Evaluating(answers=True)
+ANSWERS = EvaluationOptions(answers=True)
 QUESTION = "How often must the brake fluid be changed?"
 COMMAND = (sys.executable, "-c", "from ragwright.app import main; main()")
 

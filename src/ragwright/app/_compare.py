@@ -37,7 +37,7 @@ from ..passport import (
 from ..project import ProjectFolder, Session, settings_without_file
 from ..promise import (
     SCORES,
-    Promising,
+    PromiseOptions,
     certificate_in_force,
     repeat_request,
     suspending_changes,
@@ -45,7 +45,7 @@ from ..promise import (
 )
 from ..report import (
     Report,
-    Reporting,
+    ReportOptions,
     answer_changes,
     answer_changes_json,
     answer_changes_text,
@@ -280,7 +280,7 @@ def report_command(
         _of_passport(flags, Path(run))
         return
     with flags.open() as bench:
-        options = Reporting(tuple(trials or ()), flags.seed)
+        options = ReportOptions(tuple(trials or ()), flags.seed)
         subject = report_subject(bench.project.folder, bench.project.runs, names, options)
         report = Report(subject, size)
         if flags.output is None:
@@ -452,11 +452,11 @@ def promise_command(
                 where="ragwright promise",
                 hint="give --testset FILE, or --again, --status or --withdraw",
             )
-        options = Promising(testset, risk, confidence, measure, names_of(scores))
+        options = PromiseOptions(testset, risk, confidence, measure, names_of(scores))
         return _certify(flags, bench, options)
 
 
-def _certify(flags: Flags, bench: Workbench, options: Promising) -> int:
+def _certify(flags: Flags, bench: Workbench, options: PromiseOptions) -> int:
     console = flags.console
     if flags.dry_run:
         show_forecast(console, bench.forecast_promise(options, console.remark))

@@ -12,10 +12,10 @@ from typer import Argument, Option
 
 from ..core import SourceError, count_noun
 from ..experiment import (
-    Confirmed,
-    Confirming,
+    ConfirmOptions,
+    ConfirmResult,
     Study,
-    Sweeping,
+    SweepOptions,
     SweepResult,
     TrialResult,
     read_study,
@@ -167,7 +167,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
     head("Verdict")
     with show_progress(console, bench):
-        confirmed = bench.confirm(swept.run, Confirming(clusters="document"))
+        confirmed = bench.confirm(swept.run, ConfirmOptions(clusters="document"))
     console.result(_verdict(confirmed))
     head("Report")
     with console.progress(lambda: "writing the report"):
@@ -213,13 +213,13 @@ def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
     ended: list[TrialResult] = []
     total = (study.size or 0) + 1
     with show_progress(console, bench, lambda: (len(ended), total, "trials")):
-        swept = bench.sweep(study, Sweeping(on_trial=ended.append))
+        swept = bench.sweep(study, SweepOptions(on_trial=ended.append))
     if swept.stopped is not None:
         raise swept.stopped
     return swept
 
 
-def _verdict(confirmed: Confirmed) -> str:
+def _verdict(confirmed: ConfirmResult) -> str:
     """The verdict of both splits as text, and the settings it is about."""
     text = confirmed.verdict.text
     for trial in confirmed.verdict.confirmations:

@@ -12,8 +12,8 @@ from typer import Argument, BadParameter, Option
 
 from ..core import ConfigError, MeasureError
 from ..experiment import (
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     evaluate,
     forecast_rows,
     gold_warning,
@@ -100,7 +100,7 @@ def eval_command(
     )
     if warning := "" if retrieval_only else gold_warning(rows, measures):
         console.remark(f"note: {warning}")
-    options = Evaluating(
+    options = EvaluationOptions(
         resume=flags.resume or flags.retry_errors,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
@@ -226,7 +226,7 @@ def _in_project(flags: Flags, rows: str) -> int:
         if flags.dry_run:
             show_forecast(console, bench.forecast_score(rows, flags.measures))
             return 0
-        options = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
+        options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
         with show_progress(console, bench):
             evaluation, run = bench.score(
                 rows,

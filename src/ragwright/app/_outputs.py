@@ -22,7 +22,7 @@ from ..drafting import (
     moment,
     turns_of,
 )
-from ..experiment import Evaluating
+from ..experiment import EvaluationOptions
 from ..jobs import NoticeSent
 from ..measure import AnytimeMean
 from ..monitoring import (
@@ -255,7 +255,7 @@ def outputs_evaluate(
         if flags.dry_run:
             show_forecast(console, bench.forecast_outputs(flags.measures, sampling))
             return 0
-        options = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
+        options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
         with show_progress(console, bench):
             evaluation, run, sampled = bench.evaluate_outputs(
                 flags.measures,

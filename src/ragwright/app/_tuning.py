@@ -11,15 +11,15 @@ from typer import Argument, Option
 
 from ..core import ConfigError
 from ..experiment import (
-    Ablating,
-    Baselining,
-    Confirming,
-    Diagnosing,
+    AblationOptions,
+    BaselineOptions,
+    ConfirmOptions,
+    DiagnosisOptions,
     GridOptions,
     PersonaModelGrid,
     Stage,
     StudyVerdict,
-    Sweeping,
+    SweepOptions,
     SweepResult,
     TrialResult,
     plan_ablation,
@@ -70,7 +70,7 @@ def sweep_command(
         ended: list[TrialResult] = []
         trials = (plan.size or plan.options.trials) + 1
         with show_progress(console, bench, lambda: (len(ended), trials, "trials")):
-            result = bench.sweep(plan, Sweeping(flags.retry_errors, ended.append))
+            result = bench.sweep(plan, SweepOptions(flags.retry_errors, ended.append))
         _show(console, result, flags.as_json)
         if result.stopped is not None:
             fail(result.stopped)
@@ -149,7 +149,7 @@ def confirm_command(
     It is compared with the current settings.
     """
     console = flags.console
-    options = Confirming(top, flags.cluster)
+    options = ConfirmOptions(top, flags.cluster)
     with flags.open() as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_confirm(sweep, options, console.remark))
@@ -194,7 +194,7 @@ def ablate_command(
 
     It shows what each part costs, too, and which ones can be deleted.
     """
-    options = Ablating(
+    options = AblationOptions(
         presets=names_of(presets),
         leave_one_out=leave_one_out,
         parts=names_of(parts),
@@ -258,7 +258,7 @@ def baseline_command(
     """
     console = flags.console
     ProjectFolder(flags.project).require()
-    options = Baselining(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
+    options = BaselineOptions(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
     with flags.open(replace(flags.session, overrides=())) as bench:
         if flags.dry_run:
             forecast, notes = bench.forecast_baseline(testset, options)
@@ -345,7 +345,7 @@ def _refuse(values: dict[str, object], problem: str, hint: str) -> None:
 def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
     """Answer the rows with every stage replaced in turn, and show where points are lost."""
     console = flags.console
-    options = Diagnosing(
+    options = DiagnosisOptions(
         cast("tuple[Stage, ...]", names_of(own.stages)),
         flags.by or (),
         own.closed_book,

@@ -20,8 +20,8 @@ from ..core import (
 from ..experiment import RunOptions, judging, run_named
 from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
 from ..measure import (
-    Declined,
     JudgeCall,
+    JudgeDeclinedError,
     MeasureSetup,
     ReplyForm,
     ask_judge,
@@ -281,12 +281,12 @@ def _read_reply(text: str, form: ReplyForm, finish: str) -> tuple[str, str]:
 
     Raises:
         ValueError: The reply does not have the form, with the fault.
-        Declined: The verdict is null.
+        JudgeDeclinedError: The verdict is null.
     """
     values = read_object(text, ("reason", "verdict"), finish)
     verdict, reason = values["verdict"], text_of(values["reason"], "reason")
     if verdict is None:
-        raise Declined(f"the judge declined: {reason}")
+        raise JudgeDeclinedError(f"the judge declined: {reason}")
     if verdict not in _VERDICTS:
         raise ValueError(f"the verdict is not one of {', '.join(_VERDICTS)}")
     return verdict, reason

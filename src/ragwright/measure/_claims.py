@@ -13,7 +13,7 @@ from ..core import MeasureError, PromptTooLongError, Row, Score
 from ..flow import Flow, embed, gather, unpack_settled
 from ._judge_call import (
     JudgeCall,
-    Judged,
+    JudgeVerdict,
     ReplyForm,
     Texts,
     ask_judge,
@@ -36,7 +36,7 @@ _CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ClaimCheck:
     """One claim or piece of information, and whether the passages support it."""
 
     text: str
@@ -60,7 +60,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     return share_score(str(measure), verdicts)
 
 
-def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Checked] | Score]:
+def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[ClaimCheck] | Score]:
     """Every claim of the response and whether the passages support it, or why that is not known.
 
     Without claims nothing is checked.
@@ -109,12 +109,12 @@ def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
             return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
         gold = replace(row, response=row.reference)
         return (yield from claims(gold, measure, setup, sample))
-    call: JudgeCall[tuple[Checked, ...]] = JudgeCall(
+    call: JudgeCall[tuple[ClaimCheck, ...]] = JudgeCall(
         prompt="needed",
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
         read=_read_needed,
         schema=_NEEDED,
-        stand_in=(Checked("forecast", "forecast", False),),
+        stand_in=(ClaimCheck("forecast", "forecast", False),),
         values={},
         sample=sample,
         sources=sources_of(row),
@@ -133,7 +133,9 @@ def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
     return (yield from claims(swapped, measure, setup, sample))
 
 
-def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:
+def fitting(
+    calls: Sequence[JudgeCall[Any]], setup: MeasureSetup
+) -> Flow[list[JudgeVerdict[Any]] | str]:
     """Return the replies to parallel calls, or why one of them does not fit the judge's window."""
     for call in calls:
         too_long = explain_over_window(call, setup)
@@ -146,7 +148,7 @@ def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[J
         return error.what
 
 
-def share_score(name: str, pieces: Sequence[Checked]) -> Score:
+def share_score(name: str, pieces: Sequence[ClaimCheck]) -> Score:
     """The supported share, with every piece and its reasoning as detail."""
     detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in pieces)
     return Score(name, "scored", sum(c.held for c in pieces) / len(pieces), detail=detail)
@@ -154,8 +156,8 @@ def share_score(name: str, pieces: Sequence[Checked]) -> Score:
 
 def _judge_claims(
     claims_listed: Sequence[str], row: Row, setup: MeasureSetup, sample: int
-) -> Flow[list[Judged[tuple[Checked, ...]]] | str]:
-    def call(part: Row) -> JudgeCall[tuple[Checked, ...]]:
+) -> Flow[list[JudgeVerdict[tuple[ClaimCheck, ...]]] | str]:
+    def call(part: Row) -> JudgeCall[tuple[ClaimCheck, ...]]:
         texts: Texts = (
             *texts_of(part, ("user_input", "retrieved_contexts")),
             *((f"claim {number}", claim) for number, claim in enumerate(claims_listed, 1)),
@@ -165,7 +167,7 @@ def _judge_claims(
             texts=texts,
             read=lambda text, form, finish: _read_verdicts(text, finish, claims_listed),
             schema=_VERDICTS,
-            stand_in=tuple(Checked(claim, "forecast", False) for claim in claims_listed),
+            stand_in=tuple(ClaimCheck(claim, "forecast", False) for claim in claims_listed),
             values={"count": len(claims_listed)},
             sample=sample,
             sources=sources_of(part),
@@ -178,7 +180,7 @@ def _judge_claims(
     return judged
 
 
-def _best_verdict(verdicts: Sequence[Checked]) -> Checked:
+def _best_verdict(verdicts: Sequence[ClaimCheck]) -> ClaimCheck:
     """The verdict on one claim over several passages: supported if one of them supports it."""
     return next((verdict for verdict in verdicts if verdict.held), verdicts[0])
 
@@ -193,7 +195,7 @@ def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
     return texts
 
 
-def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tuple[Checked, ...]:
+def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tuple[ClaimCheck, ...]:
     entries = require_answer(read_object(text, ("verdicts",), finish)["verdicts"])
     if not isinstance(entries, list) or len(entries) != len(claims_listed):
         raise ValueError(
@@ -208,7 +210,7 @@ def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tupl
     return tuple(verdicts)
 
 
-def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]:
+def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, ...]:
     entries = require_answer(read_object(text, ("needed",), finish)["needed"])
     if not isinstance(entries, list) or not entries:
         raise ValueError('"needed" must be a list of at least one entry')
@@ -219,10 +221,10 @@ def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]
     return tuple(verdicts)
 
 
-def _checked_entry(text: str, entry: dict[str, Any], key: str) -> Checked:
+def _checked_entry(text: str, entry: dict[str, Any], key: str) -> ClaimCheck:
     if not isinstance(require_answer(entry[key]), bool):
         raise ValueError(f'"{key}" must be true or false')
-    return Checked(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
+    return ClaimCheck(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
 
 
 def _list_schema(name: str, kinds: Mapping[str, str | list[str]]) -> str:
@@ -262,9 +264,9 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
         ],
         settle=True,
     )
-    lists: list[Sequence[Checked]] = []
+    lists: list[Sequence[ClaimCheck]] = []
     for outcome in outcomes:
-        claims_checked: Sequence[Checked] | Score = unpack_settled(outcome)
+        claims_checked: Sequence[ClaimCheck] | Score = unpack_settled(outcome)
         if isinstance(claims_checked, Score):
             return replace(claims_checked, measure=name)
         lists.append(claims_checked)
@@ -286,7 +288,7 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     return Score(name, "scored", value, detail="\n".join(lines), parts=parts)
 
 
-def _held_count(claims: Sequence[Checked]) -> int:
+def _held_count(claims: Sequence[ClaimCheck]) -> int:
     return sum(claim.held for claim in claims)
 
 

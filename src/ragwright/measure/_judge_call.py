@@ -64,7 +64,7 @@ class JudgeCall(Generic[T]):
         prompt: Name of the prompt file, without its suffix.
         texts: The texts to judge.
         read: Returns the value of a reply (text, form, finish reason); raises ValueError with the
-            fault, or :class:`Declined` if the judge declines in a valid form.
+            fault, or :class:`JudgeDeclinedError` if the judge declines in a valid form.
         schema: JSON schema of the reply.
         stand_in: Value in a dry run.
         values: Further values of the prompt's templates.
@@ -96,7 +96,7 @@ class JudgeCall(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Generic[T]):
+class JudgeVerdict(Generic[T]):
     """The result: a value, or None with the reason, quoting the judge's replies.
 
     ``declined`` is True if the judge itself declined; ``cached`` if there is no value, and every
@@ -109,7 +109,7 @@ class Judged(Generic[T]):
     cached: bool = False
 
 
-def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[JudgeVerdict[T]]:
     """The value of the judge's reply; one retry shows the judge its own reply and the fault.
 
     A judge that declines in the valid form is not asked again: pressing it would bias the reply.
@@ -123,13 +123,13 @@ def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     # Declared before the reply is read: a dry run counts at most one retry.
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast" and not planned:
-        return Judged(call.stand_in)
+        return JudgeVerdict(call.stand_in)
     first = yield from _read_and_count(call, setup, reply, form)
     if first.value is not None:
         return first
     if first.declined:
         reason = f"{first.why}: {quote_reply(reply.text)}"
-        return Judged(None, reason, declined=True, cached=reply.cached)
+        return JudgeVerdict(None, reason, declined=True, cached=reply.cached)
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
@@ -142,11 +142,11 @@ def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     )
     later = yield from _send_call(call, setup, turns, schema)
     if later.finish == "forecast":
-        return Judged(call.stand_in)
+        return JudgeVerdict(call.stand_in)
     second = yield from _read_and_count(call, setup, later, form)
     if second.value is not None:
         return second
-    return Judged(
+    return JudgeVerdict(
         None,
         f"no usable judgment in two replies. First: {first.why}: {quote_reply(reply.text)} "
         f"Second: {second.why}: {quote_reply(later.text)}",
@@ -261,7 +261,7 @@ def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, s
 
 def _read_and_count(
     call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply, form: ReplyForm
-) -> Flow[Judged[T]]:
+) -> Flow[JudgeVerdict[T]]:
     """The value of a reply; counts usable replies, to notice a judge that gives none."""
     result = _read_reply(call, reply, form)
     is_usable = result.value is not None or result.declined
@@ -270,12 +270,12 @@ def _read_and_count(
     return result
 
 
-def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
+def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeVerdict[T]:
     """The value of a reply, or None with the fault."""
     try:
         value = call.read(reply.text, form, reply.finish)
     except ValueError as error:
-        return Judged(None, str(error), declined=isinstance(error, Declined))
+        return JudgeVerdict(None, str(error), declined=isinstance(error, JudgeDeclinedError))
     answer = strip_fence(reply.text)
     json_value = _json_value(answer)
     # A judge that repeats its input was manipulated, or has not judged.
@@ -283,11 +283,11 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged
         form for _, text in call.texts for form in dict.fromkeys((text, _without_cues(text)))
     ]
     if any(_contains_reply(text, answer, json_value) for text in variants):
-        return Judged(None, "the reply is a piece of the text to be judged")
+        return JudgeVerdict(None, "the reply is a piece of the text to be judged")
     reply_texts = {" ".join(text.split()) for text in strings_in(json_value)}
     if reply_texts & set(call.file.values.get("examples", ())):
-        return Judged(None, "the reply copies an example of the prompt")
-    return Judged(value)
+        return JudgeVerdict(None, "the reply copies an example of the prompt")
+    return JudgeVerdict(value)
 
 
 @lru_cache(_REMEMBERED)
@@ -360,7 +360,7 @@ _SAYS = re.compile(r"\w")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
-class Declined(ValueError):
+class JudgeDeclinedError(ValueError):
     """The judge declines in the valid form: there is no fault to correct."""
 
 
@@ -400,7 +400,7 @@ def read_verdict(
             return _text_reply(_whole(text, finish), scale)
         return _json_reply(text, scale, finish)
     except ValueError as error:
-        return JudgeReply(None, fault=str(error), declined=isinstance(error, Declined))
+        return JudgeReply(None, fault=str(error), declined=isinstance(error, JudgeDeclinedError))
 
 
 def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
@@ -453,10 +453,10 @@ def require_answer(value: Any) -> Any:
     """A value that the judge must decide.
 
     Raises:
-        Declined: It is null: the judge does not decide.
+        JudgeDeclinedError: It is null: the judge does not decide.
     """
     if value is None:
-        raise Declined("the judge declined to judge")
+        raise JudgeDeclinedError("the judge declined to judge")
     return value
 
 
@@ -496,7 +496,7 @@ def _text_reply(text: str, scale: tuple[int, int]) -> JudgeReply:
     if not _AT_START.match(lines[-1]):
         raise ValueError("the final score is not the last line")
     if _DECLINED.fullmatch(lines[-1]):
-        raise Declined("the judge declined to judge")
+        raise JudgeDeclinedError("the judge declined to judge")
     final = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
     if final is None:
         raise ValueError(

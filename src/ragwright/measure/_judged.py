@@ -16,10 +16,10 @@ from ._claims import answer_correctness, claims, completeness, judge_recall, q2,
 from ._definition import MeasureScale
 from ._judge_call import (
     CUE,
-    Declined,
     JudgeCall,
-    Judged,
+    JudgeDeclinedError,
     JudgeReply,
+    JudgeVerdict,
     ReplyForm,
     ask_judge,
     blocks,
@@ -276,7 +276,7 @@ def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> 
     return _judgment_score(rubric, [verdicts[order::orders] for order in range(orders)])
 
 
-def _judgment_score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
+def _judgment_score(rubric: Rubric, orders: Sequence[Sequence[JudgeVerdict[JudgeReply]]]) -> Score:
     """The score of one judgment: per order, one verdict for the whole or one per passage."""
     for at, order in enumerate(orders):
         for number, judged in enumerate(order, 1):
@@ -324,7 +324,7 @@ def _order_summary(
 
 def _judge_all(
     calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
-) -> Flow[list[Judged[JudgeReply]]]:
+) -> Flow[list[JudgeVerdict[JudgeReply]]]:
     outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
     return [unpack_settled(outcome) for outcome in outcomes]
 
@@ -342,7 +342,7 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Judge
     def read(text: str, form: ReplyForm, finish: str) -> JudgeReply:
         reply = read_verdict(text, rubric.scale, form, finish)
         if reply.score is None:
-            raise (Declined if reply.declined else ValueError)(reply.fault)
+            raise (JudgeDeclinedError if reply.declined else ValueError)(reply.fault)
         if " ".join(reply.reasoning.split()) in copies:
             raise ValueError("the reasoning copies a worked example")
         return reply

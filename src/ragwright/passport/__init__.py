@@ -26,7 +26,7 @@ from ._passport import (
     read_passport,
     record_passport,
 )
-from ._people import Adapter, Dimension, PeopleSet, Rated, check_people
+from ._people import Adapter, Dimension, PeopleSet, RatedAnswer, check_people
 from ._verdicts import FREE, Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in
 from .sets import MappedColumn, SetFiles, list_sets, open_people, read_column_map
 
@@ -45,7 +45,7 @@ __all__ = [
     "PassportOptions",
     "PeopleFigures",
     "PeopleSet",
-    "Rated",
+    "RatedAnswer",
     "SetFiles",
     "Verdicts",
     "calls_a_model",

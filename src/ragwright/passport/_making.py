@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core import ConfigError, Row, count_noun
 from ..experiment import (
-    Evaluating,
+    EvaluationOptions,
     OnForecast,
     forecast_rows,
     forecast_stored,
@@ -261,7 +261,7 @@ def _model_verdicts(
 
     progress = project.runner.progress
     spent, calls, reused = progress.cost, progress.calls, progress.reused
-    evaluating = Evaluating(resume=options.resume, seed=options.seed)
+    evaluating = EvaluationOptions(resume=options.resume, seed=options.seed)
     evaluation, summary = score_stored(
         project, _judged_rows(people), [measure], evaluating, on_forecast=priced
     )

@@ -32,7 +32,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatedAnswer:
     """One answer with the labels of people; or a pair of answers with their preference.
 
     Attributes:
@@ -70,7 +70,7 @@ class PeopleSet:
     """
 
     name: str
-    rated: tuple[Rated, ...]
+    rated: tuple[RatedAnswer, ...]
     dimensions: tuple[Dimension, ...]
     notes: tuple[str, ...] = ()
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)

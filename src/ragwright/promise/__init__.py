@@ -28,15 +28,15 @@ from ._certify import (
     risk_p,
     rows_needed,
 )
-from ._making import Promised, Promising, forecast_promise, make_promise, repeat_request
+from ._making import PromiseOptions, PromiseResult, forecast_promise, make_promise, repeat_request
 
 __all__ = [
     "SCORES",
     "Certificate",
     "GradedRows",
     "Plan",
-    "Promised",
-    "Promising",
+    "PromiseOptions",
+    "PromiseResult",
     "RightRule",
     "ScoreCandidate",
     "ThresholdStep",

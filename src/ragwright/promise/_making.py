@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..core import ConfigError, StoreError, TestsetError, count_noun, make_plain
-from ..experiment import Evaluating, Evaluation, evaluate_testset, forecast_testset
+from ..experiment import Evaluation, EvaluationOptions, evaluate_testset, forecast_testset
 from ..flow import Forecast, RunRow
 from ..measure import Measure, parse_measures
 from ..project import Project, refuse_forget
@@ -50,7 +50,7 @@ KIND = "promise"
 
 
 @dataclass(frozen=True, slots=True)
-class Promising:
+class PromiseOptions:
     """What is to be promised.
 
     Attributes:
@@ -83,7 +83,7 @@ class Promising:
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class PromiseResult:
     """The outcome of :func:`make_promise`.
 
     Attributes:
@@ -112,8 +112,8 @@ class Promised:
 
 @refuse_forget("promise")
 def make_promise(
-    project: Project, options: Promising, told: Callable[[str], None] | None = None
-) -> Promised:
+    project: Project, options: PromiseOptions, told: Callable[[str], None] | None = None
+) -> PromiseResult:
     """Certify that at most ``options.risk`` of the answered questions are wrong; put it in force.
 
     Every question of the tune split is answered once; score and thresholds are chosen there. If
@@ -129,10 +129,10 @@ def make_promise(
         TestsetError: A split is empty or too small, or no row says what is right.
     """
     with promise_lock(project.folder, "promise"):
-        return _Making(project, options).run(told)
+        return _PromiseMaker(project, options).run(told)
 
 
-def repeat_request(project: Project) -> Promising:
+def repeat_request(project: Project) -> PromiseOptions:
     """What the promise in force asked for, to make it again after a change.
 
     Raises:
@@ -146,13 +146,13 @@ def repeat_request(project: Project) -> Promising:
             hint="run: ragwright promise --testset T",
         )
     scores = tuple(candidate.score for candidate in certificate.candidates)
-    return Promising(
+    return PromiseOptions(
         certificate.testset, certificate.risk, certificate.confidence, certificate.measure, scores
     )
 
 
 def forecast_promise(
-    project: Project, options: Promising, told: Callable[[str], None] | None = None
+    project: Project, options: PromiseOptions, told: Callable[[str], None] | None = None
 ) -> Forecast:
     """Forecast the calls and cost of :func:`make_promise`; no opening is logged.
 
@@ -161,7 +161,7 @@ def forecast_promise(
 
     Raises as :func:`make_promise`.
     """
-    making = _Making(project, options)
+    making = _PromiseMaker(project, options)
     closed, tune = making.closed_split(), making.split("tune")
     forecast = making.forecast(tune)
     if told is not None and not forecast.calls.high:
@@ -171,10 +171,10 @@ def forecast_promise(
     return forecast + making.forecast(closed)
 
 
-class _Making:
+class _PromiseMaker:
     """One promise on its way."""
 
-    def __init__(self, project: Project, options: Promising) -> None:
+    def __init__(self, project: Project, options: PromiseOptions) -> None:
         self._project = project
         self._options = options
         self._rule: RightRule = parse_right_rule(options.measure, project.settings.judge.language)
@@ -215,10 +215,10 @@ class _Making:
 
     def forecast(self, testset: Testset) -> Forecast:
         """Forecast the answers to a split."""
-        options = Evaluating()
+        options = EvaluationOptions()
         return forecast_testset(self._open_settings, testset, self._measures, options)
 
-    def run(self, told: Callable[[str], None] | None) -> Promised:
+    def run(self, told: Callable[[str], None] | None) -> PromiseResult:
         """Choose, then certify."""
         closed, tune = self.closed_split(), self.split("tune")
         manifest, plan, outcome = self._planned(tune, closed)
@@ -239,7 +239,9 @@ class _Making:
             return self._refusal(plan, outcome, len(closed.rows)).reason
         return _chance_line(plan)
 
-    def _planned(self, tune: Testset, closed: Testset) -> tuple[dict[str, Any], Plan, Promised]:
+    def _planned(
+        self, tune: Testset, closed: Testset
+    ) -> tuple[dict[str, Any], Plan, PromiseResult]:
         """Answer and grade the tune split, and choose on it what would be certified."""
         manifest, project = self._manifest(tune), self._project
         begun = [find(KIND, manifest) for find in (project.runs.complete, project.runs.unfinished)]
@@ -253,15 +255,15 @@ class _Making:
             rows=len(closed.rows),
         )
         notes = _ungraded_note(choosing, "tune")
-        return manifest, plan, Promised(None, candidates, chance=plan.chance, notes=notes)
+        return manifest, plan, PromiseResult(None, candidates, chance=plan.chance, notes=notes)
 
     def _level(self, opening: int) -> float:
         """The level of the test at an opening of the confirm split, the first being 1."""
         return (1 - self._options.confidence) * 0.5 ** (opening - 1)
 
     def _certified(
-        self, plan: Plan, outcome: Promised, manifest: dict[str, Any], run: str | None
-    ) -> Promised:
+        self, plan: Plan, outcome: PromiseResult, manifest: dict[str, Any], run: str | None
+    ) -> PromiseResult:
         """Open the confirm split and test; ``run`` is the one that an earlier call began."""
         project = self._project
         confirm = self.split("confirm", dry_run=run is not None)
@@ -305,7 +307,7 @@ class _Making:
         return outcome
 
     def _certificate(
-        self, score: str, last: ThresholdStep, outcome: Promised, asked: int
+        self, score: str, last: ThresholdStep, outcome: PromiseResult, asked: int
     ) -> Certificate:
         """A certificate without what is known of the opening and the project's state."""
         options = self._options
@@ -337,7 +339,7 @@ class _Making:
             notes=outcome.notes,
         )
 
-    def _stored(self, run: str, plan: Plan, outcome: Promised) -> Promised:
+    def _stored(self, run: str, plan: Plan, outcome: PromiseResult) -> PromiseResult:
         """The result of an equal call; its certificate is put in force again if it is not."""
         [row] = self._project.runs.rows(run)
         outcome = replace(outcome, opened=True, again=True)
@@ -369,7 +371,7 @@ class _Making:
         put_in_force(folder, written[-1])
         return written[-1]
 
-    def _refusal(self, plan: Plan, outcome: Promised, rows: int = 0) -> Promised:
+    def _refusal(self, plan: Plan, outcome: PromiseResult, rows: int = 0) -> PromiseResult:
         """Why nothing is certified, and how many questions are needed; ``rows`` are there."""
         state = "" if outcome.opened else "; the confirm split stays closed"
         if not plan.thresholds:
@@ -404,7 +406,7 @@ class _Making:
 
     def _evaluated(self, testset: Testset) -> Evaluation:
         """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
-        options = Evaluating(resume=True)
+        options = EvaluationOptions(resume=True)
         evaluation, summary = evaluate_testset(
             self._open_settings, testset, self._measures, options
         )

@@ -46,7 +46,7 @@ from ._diagnosis import (
     write_lost_rows,
     write_lost_run_rows,
 )
-from ._pack import STATES, Packed, pack_rows, unpack_block
+from ._pack import STATES, PackedRows, pack_rows, unpack_block
 from ._page import formatting, stylesheet
 from ._passport_page import passport_html, passport_table, passport_verdict
 from ._report import (
@@ -58,7 +58,7 @@ from ._report import (
     verdict_json,
     verdict_table,
 )
-from ._reporting import Reporting, report_subject
+from ._reporting import ReportOptions, report_subject
 from ._subject import Board, ScoredRun, Subject, parameter_relations, spearman, value_text
 from ._text import (
     answer_json,
@@ -87,9 +87,9 @@ __all__ = [
     "Board",
     "BoardView",
     "Chart",
-    "Packed",
+    "PackedRows",
     "Report",
-    "Reporting",
+    "ReportOptions",
     "ScoredRowFile",
     "ScoredRun",
     "Subject",

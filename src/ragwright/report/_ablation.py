@@ -9,7 +9,7 @@ from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
 from ..measure import PLAN_MARGINS, Comparison, ScoreSpread, Summary
-from ..promise import Certificate, Promised, ScoreCandidate, risk_bound
+from ..promise import Certificate, PromiseResult, ScoreCandidate, risk_bound
 from ..training import TunedTable, TuneResult, TutorialTable
 from ._text import (
     WIDTH,
@@ -322,7 +322,7 @@ def tutorial_json(table: TutorialTable) -> dict[str, Any]:
     return {"testset": table.testset, "rows": rows, "notes": list(table.notes)}
 
 
-def promise_text(promised: Promised, width: int = WIDTH) -> str:
+def promise_text(promised: PromiseResult, width: int = WIDTH) -> str:
     """The outcome of ``promise`` as text: the sentence, the certificate, the scores tried."""
     lines = [f"Not certified: {promised.reason}."] if promised.certificate is None else []
     if promised.certificate is not None:
@@ -338,7 +338,7 @@ def promise_text(promised: Promised, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
-def promise_json(promised: Promised) -> dict[str, Any]:
+def promise_json(promised: PromiseResult) -> dict[str, Any]:
     """The document of ``promise --json``."""
     certificate = promised.certificate
     return {

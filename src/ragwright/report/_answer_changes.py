@@ -155,21 +155,21 @@ SLICE_HEAD = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected"
 
 
 @dataclass(frozen=True, slots=True)
-class Weak:
+class WeakSpots:
     """Weak slices and lowest rows of one entry."""
 
     slices: tuple[WeakSlice, ...] = ()
     rows: tuple[WeakRow, ...] = ()
 
 
-def weak_of(subject: Subject) -> Weak:
+def weak_of(subject: Subject) -> WeakSpots:
     """Return weak slices and lowest rows of a run, or of the compared entry of a report."""
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or not entry.rows or subject.baselines:
-        return Weak()
+        return WeakSpots()
     results = list(entry.read(True))
     rows = [row for name in subject.measures for row in weak_rows(results, name, most=_ROWS)]
-    return Weak(weak_slices(results, subject.measures)[:_SLICES], tuple(rows))
+    return WeakSpots(weak_slices(results, subject.measures)[:_SLICES], tuple(rows))
 
 
 def row_line(row: WeakRow) -> tuple[str, ...]:

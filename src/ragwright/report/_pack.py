@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ..core import Row, Score
-from ..experiment import Made, RowResult
+from ..experiment import AnswerRecord, RowResult
 from ._subject import ScoredRun
 
 STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
@@ -29,7 +29,7 @@ _RANKED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedRows:
     """All rows of a report.
 
     Attributes:
@@ -48,7 +48,7 @@ class Packed:
         return sum(map(len, self.blocks))
 
 
-def pack_rows(entries: Sequence[ScoredRun], measures: Sequence[str], room: int) -> Packed:
+def pack_rows(entries: Sequence[ScoredRun], measures: Sequence[str], room: int) -> PackedRows:
     """Pack the rows of entries.
 
     Args:
@@ -113,14 +113,14 @@ class _Packer:
             self.left_out[entry.id] = len(scores) - first
         self.entries.append(packed)
 
-    def packed(self) -> Packed:
+    def packed(self) -> PackedRows:
         """Return everything added so far."""
         index = {
             "measures": list(self.measures),
             "rows": self._keep(_block(self.questions)),
             "entries": self.entries,
         }
-        return Packed(tuple(self.blocks), index, self.left_out)
+        return PackedRows(tuple(self.blocks), index, self.left_out)
 
     def _row(self, result: RowResult) -> int:
         """Position of the question in the table of questions; equal ones share an entry.
@@ -219,7 +219,7 @@ def _question(result: RowResult) -> list[Any]:
     return [result.row_id, row.user_input, row.persona_name, gold]
 
 
-def _usage(answer: Made) -> dict[str, Any]:
+def _usage(answer: AnswerRecord) -> dict[str, Any]:
     """Usage and notes of an answer."""
     usage = answer.usage
     return {

@@ -11,10 +11,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..core import count_noun
-from ._answer_changes import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
+from ._answer_changes import ROW_HEAD, SLICE_HEAD, WeakSpots, row_line, slice_line
 from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
-from ._pack import STATES, Packed
+from ._pack import STATES, PackedRows
 from ._subject import FACT_NAMES, Board, ScoredRun, Subject, format_interval, value_text
 from ._text import format_signed, mean_cells, mean_heads, name_with_scale, number
 
@@ -46,7 +46,11 @@ def formatting() -> str:
 
 
 def html_document(
-    subject: Subject, verdict: Headline, charts: Sequence[Chart], packed: Packed, weak: Weak
+    subject: Subject,
+    verdict: Headline,
+    charts: Sequence[Chart],
+    packed: PackedRows,
+    weak: WeakSpots,
 ) -> str:
     """Return the whole file."""
     text = page_template("report.html").render(
@@ -121,7 +125,7 @@ def page_template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Mapping[str, Any]:
+def _page_data(subject: Subject, charts: Sequence[Chart], packed: PackedRows) -> Mapping[str, Any]:
     """Data for the scripts of the file."""
     scales = {
         measure: [scale.low, scale.high, scale.higher_is_better]
@@ -142,7 +146,7 @@ def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Map
     }
 
 
-def _sections(subject: Subject, charts: Sequence[Chart], weak: Weak) -> list[tuple[str, str]]:
+def _sections(subject: Subject, charts: Sequence[Chart], weak: WeakSpots) -> list[tuple[str, str]]:
     """Id and title of each section that the report has."""
     drawn = {chart.section for chart in charts}
     study = subject.kind == "study"

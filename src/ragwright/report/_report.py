@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from ..core import csv_lines, replace_text, replacing, require
 from ..experiment import StudyVerdict, TrialResult
 from ..measure import Comparison, Summary, p_text
-from ._answer_changes import Weak, weak_json, weak_of, weak_text
+from ._answer_changes import WeakSpots, weak_json, weak_of, weak_text
 from ._charts import LIGHT, Chart, apply_theme
 from ._headline import Headline, headline_of
-from ._pack import Packed, pack_rows
+from ._pack import PackedRows, pack_rows
 from ._page import html_document
 from ._subject import ScoredRun, Subject
 from ._text import (
@@ -105,7 +105,7 @@ class Report:
     def headline(self) -> Headline:
         """The verdict with its evidence."""
         headline = headline_of(self.subject)
-        worst = [f"Weak: {weak.text}." for weak in self.weak.slices[:_NAMED]]
+        worst = [f"WeakSpots: {weak.text}." for weak in self.weak.slices[:_NAMED]]
         return replace(headline, sentences=(*headline.sentences, *worst))
 
     @cached_property
@@ -121,12 +121,12 @@ class Report:
         return tuple(_with_names(charts))
 
     @cached_property
-    def weak(self) -> Weak:
+    def weak(self) -> WeakSpots:
         """Slices and rows with low scores."""
         return weak_of(self.subject)
 
     @cached_property
-    def packed(self) -> Packed:
+    def packed(self) -> PackedRows:
         """Packed rows, those of the most important entries first."""
         subject = self.subject
         ranked = (entry for board in subject.boards for entry in subject.ranked(board))

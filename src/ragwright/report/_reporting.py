@@ -13,10 +13,10 @@ from typing import Any
 from ..core import Score, ScoreState, StoreError, TestsetError, Usage, count_noun, value_hash
 from ..experiment import (
     BASELINE,
+    AnswerRecord,
     Curve,
     DiagnosedRow,
     Evaluation,
-    Made,
     Objective,
     RowResult,
     StudyVerdict,
@@ -56,7 +56,7 @@ _KINDS = ("eval", "score", SWEEP, CONFIRM, ABLATE, "diagnose", BASELINE, TRIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Reporting:
+class ReportOptions:
     """Settings of a report.
 
     Attributes:
@@ -69,7 +69,7 @@ class Reporting:
 
 
 def report_subject(
-    folder: ProjectFolder, runs: Runs, names: Sequence[str], options: Reporting | None = None
+    folder: ProjectFolder, runs: Runs, names: Sequence[str], options: ReportOptions | None = None
 ) -> Subject:
     """Return the subject of a report on stored runs.
 
@@ -84,7 +84,7 @@ def report_subject(
     Raises:
         StoreError: There is no such run, or no such trial.
     """
-    reader = _Reader(folder, runs, options or Reporting())
+    reader = _Reader(folder, runs, options or ReportOptions())
     chosen = [reader.find(name) for name in names]
     first = chosen[0]
     if first.kind == CONFIRM:
@@ -112,7 +112,7 @@ class _Reader:
 
     folder: ProjectFolder
     runs: Runs
-    options: Reporting
+    options: ReportOptions
     light: dict[str, list[RowResult]] = field(default_factory=dict)
     confirmed: str = ""
 
@@ -504,7 +504,7 @@ def _usage(results: Sequence[RowResult]) -> dict[str, float]:
 def _light(body: Mapping[str, Any]) -> RowResult:
     """A stored result without its texts."""
     kept = body.get("made")
-    answer = kept and Made((), Usage(**kept["usage"]), kept["context_tokens"])
+    answer = kept and AnswerRecord((), Usage(**kept["usage"]), kept["context_tokens"])
     scores = tuple(
         replace(Score(**score), reason="", detail="", parts={}) for score in body["scores"]
     )

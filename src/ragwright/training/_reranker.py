@@ -337,7 +337,7 @@ _REORDERED = 15
 
 
 @dataclass(frozen=True, slots=True)
-class _Searched:
+class _SearchedQuestion:
     """A question with its gold and the ids of its hits, in the order of the search."""
 
     row: Row
@@ -360,18 +360,18 @@ def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -
     options = project.settings.retrieve
     search = make_plain_search(options, options.rerank.candidates)
 
-    def searched(row: Row) -> Flow[_Searched]:
+    def searched(row: Row) -> Flow[_SearchedQuestion]:
         gold = yield from gold_chunks(row, target)
         if not gold:
-            return _Searched(row, gold, ())
+            return _SearchedQuestion(row, gold, ())
         retrieved = yield from retrieve(row.user_input, target, search)
-        return _Searched(row, gold, tuple(hit.chunk_id for hit in retrieved.hits))
+        return _SearchedQuestion(row, gold, tuple(hit.chunk_id for hit in retrieved.hits))
 
     questions = project.runner.run(gather(searched(row) for row in rows))
     answered = [question for question in questions if question.gold]
     clusters = split_clusters([question.row for question in answered])
     view = project.views.view(target.snapshot)
-    drawn = _Drawing(view, mining)
+    drawn = _NegativeSampler(view, mining)
     pairs = (drawn.pair(question, clusters[question.row.id]) for question in answered)
     kept: dict[tuple[str, str], Pair] = {}
     for pair in pairs:
@@ -392,7 +392,7 @@ def make_plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
     )
 
 
-class _Drawing:
+class _NegativeSampler:
     """Draws passages that do not answer."""
 
     def __init__(self, view: View, mining: MiningOptions) -> None:
@@ -401,7 +401,7 @@ class _Drawing:
         self._random = np.random.default_rng(mining.seed)
         self._chunks = view.every(1_000_000) if mining.kind == "random" else ()
 
-    def pair(self, question: _Searched, cluster: str) -> Pair:
+    def pair(self, question: _SearchedQuestion, cluster: str) -> Pair:
         """Return the pair of a question."""
         keys = [key for key in question.hits if key in question.gold] or sorted(question.gold)
         texts = passage_texts(self._view, keys)
@@ -416,7 +416,7 @@ class _Drawing:
             question.hits,
         )
 
-    def _negatives(self, question: _Searched, answering: set[str]) -> tuple[str, ...]:
+    def _negatives(self, question: _SearchedQuestion, answering: set[str]) -> tuple[str, ...]:
         if self._kind == "none":
             return ()
         pool = question.hits if self._kind == "hard" else self._chunks

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, TestsetError
 from ..experiment import (
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     clusters_of_results,
     compare_evaluations,
     evaluate_testset,
@@ -175,7 +175,7 @@ def _measured_row(
     for overrides, measures, with_answers in jobs:
         variant = project.variant(_settings_with(project, overrides))
         build_like(variant, project)
-        evaluating = Evaluating(answers=with_answers, seed=options.seed)
+        evaluating = EvaluationOptions(answers=with_answers, seed=options.seed)
         evaluation, summary = evaluate_testset(variant, testset, measures, evaluating)
         if summary.reason is not None:  # rows that were cut off cannot be compared
             raise summary.reason
@@ -344,7 +344,7 @@ def compare_held_out(
     sides: list[Evaluation] = []
     for side in (project, tuned):
         evaluation, summary = evaluate_testset(
-            side, rows, options.measure, Evaluating(seed=options.seed, answers=False)
+            side, rows, options.measure, EvaluationOptions(seed=options.seed, answers=False)
         )
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason

@@ -9,26 +9,26 @@ from pathlib import Path
 from .. import audit, experiment, promise, training
 from ..audit import Audit, AuditPlan
 from ..experiment import (
-    Ablating,
+    AblationOptions,
     AblationResult,
+    BaselineOptions,
     BaselineResult,
-    Baselining,
-    Confirmed,
-    Confirming,
-    Diagnosing,
+    ConfirmOptions,
+    ConfirmResult,
     Diagnosis,
+    DiagnosisOptions,
     GridOptions,
     KnownRun,
     PersonaModelGrid,
     Study,
     SweepForecast,
-    Sweeping,
+    SweepOptions,
     SweepResult,
 )
 from ..flow import Forecast, RunSummary
 from ..measure import Measure
 from ..project import Project
-from ..promise import Promised, Promising
+from ..promise import PromiseOptions, PromiseResult
 from ..testsets import Testset
 from ..training import ModelTuneOptions, TuneResult, TutorialOptions, TutorialTable
 
@@ -38,7 +38,7 @@ class TuningVerbs(ABC):
 
     project: Project
 
-    def sweep(self, study: Study | str | Path, options: Sweeping | None = None) -> SweepResult:
+    def sweep(self, study: Study | str | Path, options: SweepOptions | None = None) -> SweepResult:
         """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
         return experiment.run_sweep(self.project, self._study_of(study), options)
 
@@ -58,27 +58,29 @@ class TuningVerbs(ABC):
     def confirm(
         self,
         sweep: str = "latest",
-        options: Confirming | None = None,
+        options: ConfirmOptions | None = None,
         told: Callable[[str], None] | None = None,
-    ) -> Confirmed:
+    ) -> ConfirmResult:
         """Compare the winner of a sweep with the current settings on held-out questions, once."""
         return experiment.confirm(self.project, sweep, options, told)
 
     def forecast_confirm(
         self,
         sweep: str = "latest",
-        options: Confirming | None = None,
+        options: ConfirmOptions | None = None,
         told: Callable[[str], None] | None = None,
     ) -> Forecast:
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
         return experiment.forecast_confirm(self.project, sweep, options, told)
 
-    def promise(self, options: Promising, told: Callable[[str], None] | None = None) -> Promised:
+    def promise(
+        self, options: PromiseOptions, told: Callable[[str], None] | None = None
+    ) -> PromiseResult:
         """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
         return promise.make_promise(self.project, options, told)
 
     def forecast_promise(
-        self, options: Promising, told: Callable[[str], None] | None = None
+        self, options: PromiseOptions, told: Callable[[str], None] | None = None
     ) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
         return promise.forecast_promise(self.project, options, told)
@@ -99,7 +101,9 @@ class TuningVerbs(ABC):
         """Base and tuned, each with and without reranking, on the same questions."""
         return training.run_tutorial(self.project, options)
 
-    def baseline(self, testset: str | Testset, options: Baselining | None = None) -> BaselineResult:
+    def baseline(
+        self, testset: str | Testset, options: BaselineOptions | None = None
+    ) -> BaselineResult:
         """Compare the distances of answers with those of a baseline of question-answer pairs."""
         return experiment.run_baseline(self.project, testset, options)
 
@@ -108,37 +112,43 @@ class TuningVerbs(ABC):
         return experiment.load_baselines(self.project.runs, most)
 
     def forecast_baseline(
-        self, testset: str | Testset, options: Baselining | None = None
+        self, testset: str | Testset, options: BaselineOptions | None = None
     ) -> tuple[Forecast, tuple[str, ...]]:
         """Forecast the calls and cost of :meth:`baseline`; notes name what is not counted."""
         return experiment.forecast_baseline(self.project, testset, options)
 
     def ablate(
-        self, testset: str, measures: str, options: Ablating | None = None
+        self, testset: str, measures: str, options: AblationOptions | None = None
     ) -> AblationResult:
         """Measure the effect of each part of the prompt."""
-        chosen = options or experiment.Ablating()
+        chosen = options or experiment.AblationOptions()
         return experiment.run_ablation(self.project, testset, measures, chosen)
 
     def forecast_ablate(
-        self, testset: str, measures: str, options: Ablating | None = None
+        self, testset: str, measures: str, options: AblationOptions | None = None
     ) -> SweepForecast:
         """Forecast the calls and cost of an ablation."""
-        chosen = options or experiment.Ablating()
+        chosen = options or experiment.AblationOptions()
         return experiment.forecast_ablation(self.project, testset, measures, chosen)
 
     def diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing | None = None
+        self,
+        testset: Testset,
+        measures: str | Sequence[Measure],
+        options: DiagnosisOptions | None = None,
     ) -> tuple[Diagnosis, RunSummary]:
         """Replace each stage by its oracle in turn, and report which stage loses points."""
-        chosen = options or experiment.Diagnosing()
+        chosen = options or experiment.DiagnosisOptions()
         return experiment.run_diagnosis(self.project, testset, measures, chosen)
 
     def forecast_diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing | None = None
+        self,
+        testset: Testset,
+        measures: str | Sequence[Measure],
+        options: DiagnosisOptions | None = None,
     ) -> Forecast:
         """Forecast the calls and cost of a diagnosis."""
-        chosen = options or experiment.Diagnosing()
+        chosen = options or experiment.DiagnosisOptions()
         return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
 
     def compare_generators(

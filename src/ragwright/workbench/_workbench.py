@@ -32,8 +32,8 @@ from ..drafting import (
     SampledOutputs,
 )
 from ..experiment import (
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     KnownRun,
     OnForecast,
     OnResult,
@@ -55,7 +55,7 @@ from ..project import (
     Project,
     Session,
 )
-from ..report import Report, Reporting
+from ..report import Report, ReportOptions
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
 from ._asking import AskOptions, AsyncVerbs, check_count, check_filters, check_text
@@ -324,7 +324,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         self,
         measures: str | Sequence[Measure],
         sampling: OutputSample | None = None,
-        options: Evaluating | None = None,
+        options: EvaluationOptions | None = None,
         *,
         told: OnForecast | None = None,
         each: OnResult | None = None,
@@ -370,7 +370,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         self,
         testset: Questions,
         measures: str | Sequence[Measure] = "",
-        options: Evaluating | None = None,
+        options: EvaluationOptions | None = None,
         *,
         system: object = None,
     ) -> tuple[Evaluation, RunSummary]:
@@ -380,7 +380,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         frame, a data set. Without ``measures`` those that suit are used.
 
         Retrieves for every row and answers it for its persona, as `ragwright eval` does; with
-        ``Evaluating(answers=False)`` it only scores the ranking (``--retrieval-only``). Rows
+        ``EvaluationOptions(answers=False)`` it only scores the ranking (``--retrieval-only``). Rows
         are stored as they end; ``options.resume`` continues an unfinished run of the same testset,
         settings and index snapshot. Rows of capability suites are answered from their own passages,
         and need no index.
@@ -391,7 +391,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         may return. ``options.answers`` does not matter then.
         """
         project = self.project
-        chosen = options or experiment.Evaluating(seed=project.session.seed)
+        chosen = options or experiment.EvaluationOptions(seed=project.session.seed)
         if system is not None:
             return experiment.evaluate_system(project, testset, measures, chosen, system)
         # as at the first row: files may change during the run
@@ -405,21 +405,21 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         self,
         testset: str | Testset,
         measures: str | Sequence[Measure],
-        options: Evaluating | None = None,
+        options: EvaluationOptions | None = None,
         *,
         system: object = None,
     ) -> Forecast:
         """Forecast the calls and cost of an evaluation, without calling any model or system."""
         if system is not None:
             return experiment.forecast_system(self.project, testset, measures, system)
-        chosen = options or experiment.Evaluating()
+        chosen = options or experiment.EvaluationOptions()
         return experiment.forecast_testset(self.project, testset, measures, chosen)
 
     def score(
         self,
         rows: str | Testset,
         measures: str | Sequence[Measure],
-        options: Evaluating | None = None,
+        options: EvaluationOptions | None = None,
         *,
         told: OnForecast | None = None,
         each: OnResult | None = None,
@@ -431,7 +431,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         the evaluation, which then holds only summaries: any number of rows of a file in bounded
         memory.
         """
-        chosen = options or experiment.Evaluating(seed=self.project.session.seed)
+        chosen = options or experiment.EvaluationOptions(seed=self.project.session.seed)
         return experiment.score_stored(
             self.project, rows, measures, chosen, on_forecast=told, each=each
         )
@@ -507,7 +507,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     # -- showing and serving ---------------------------------------------------------------
 
     def report(
-        self, *runs: str, options: Reporting | None = None, size: float | None = None
+        self, *runs: str, options: ReportOptions | None = None, size: float | None = None
     ) -> Report:
         """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project

@@ -12,8 +12,8 @@ import pytest
 from ragwright import Workbench
 from ragwright.core import ConfigError, PromptError, StudyError
 from ragwright.experiment import (
-    Ablating,
     Ablation,
+    AblationOptions,
     AblationResult,
     PartResult,
     plan_ablation,
@@ -102,7 +102,7 @@ def model(folder: Path) -> Iterator[ScriptedServer]:
 BOTH = ("engineer", "marketing")
 
 
-def ablated(folder: Path, how: Ablating, session: Session | None = None) -> AblationResult:
+def ablated(folder: Path, how: AblationOptions, session: Session | None = None) -> AblationResult:
     with Workbench.open(folder, session) as bench:
         return bench.ablate(str(folder / "set.jsonl"), "Contains", how)
 
@@ -121,7 +121,7 @@ def effect(one: PartResult, persona: str = "") -> tuple[str, float]:
 def test_every_planted_effect_is_found_and_nothing_else(
     folder: Path, model: ScriptedServer
 ) -> None:
-    found = ablated(folder, Ablating(leave_one_out=True, personas=BOTH, margin=0.1)).ablation
+    found = ablated(folder, AblationOptions(leave_one_out=True, personas=BOTH, margin=0.1)).ablation
     assert found.rows == 2 * TUNE
     assert [one.part for one in found.parts] == [
         "role",
@@ -148,7 +148,7 @@ def test_every_planted_effect_is_found_and_nothing_else(
     assert text.startswith(f"Proven on 80 rows: grounding helps (Contains {hard:+.4f}")
     # Of two parts that say the same, either does it all where the other is missing.
     without = Session(("prompt.without=[first]",))
-    alone = ablated(folder, Ablating(parts=("second",), personas=BOTH), without).ablation
+    alone = ablated(folder, AblationOptions(parts=("second",), personas=BOTH), without).ablation
     assert effect(part(alone, "second")) == ("helps", 1.0)
 
 
@@ -156,7 +156,9 @@ def test_every_planted_effect_is_found_and_nothing_else(
 def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
     folder: Path, model: ScriptedServer
 ) -> None:
-    how = Ablating(parts=("first", "second", "idle"), personas=BOTH, margin=0.1, confirm=True)
+    how = AblationOptions(
+        parts=("first", "second", "idle"), personas=BOTH, margin=0.1, confirm=True
+    )
     result = ablated(folder, how)
     found = result.ablation
     assert {one.part for one in found.parts if one.holds} == {"first", "second", "idle"}
@@ -180,7 +182,7 @@ def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
 def test_what_few_rows_leave_possible_is_not_called_safe(
     folder: Path, model: ScriptedServer
 ) -> None:
-    found = ablated(folder, Ablating(parts=("idle",), limit=20, confirm=True)).ablation
+    found = ablated(folder, AblationOptions(parts=("idle",), limit=20, confirm=True)).ablation
     assert effect(part(found, "idle")) == ("no effect proven", 0.0)
     assert not found.safe
     assert found.openings == 0
@@ -190,7 +192,7 @@ def test_what_few_rows_leave_possible_is_not_called_safe(
 
 
 def test_rows_of_one_question_are_one_observation(folder: Path, model: ScriptedServer) -> None:
-    how = Ablating(parts=("idle",), personas=BOTH, limit=10)
+    how = AblationOptions(parts=("idle",), personas=BOTH, limit=10)
     found = ablated(folder, how).ablation
     [told] = [one for one in part(found, "idle").effects if not one.persona]
     assert (told.n, told.clusters, told.independent) == (20, 10, 10)
@@ -202,7 +204,7 @@ def test_tokens_are_those_of_the_prompts_that_were_sent(
 ) -> None:
     name = f"{model.url}#reader"
     settings(folder, model.url, f"models: {{'{name}': {{price_in: 2.0, price_out: 0}}}}\n")
-    how = Ablating(leave_one_out=True, limit=6, personas=("engineer", "marketing"))
+    how = AblationOptions(leave_one_out=True, limit=6, personas=("engineer", "marketing"))
     with Workbench.open(folder) as bench:
         found = bench.ablate(str(folder / "set.jsonl"), "Contains", how).ablation
         count = bench.project.tokenizer.count
@@ -230,7 +232,7 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
     settings(folder, model.url)
     file = folder / "ragwright.yaml"
     file.write_text(file.read_text().replace("prompt: {template: prompts/own.yaml}\n", ""))
-    how = Ablating(presets=("a8",), limit=3, personas=("engineer",))
+    how = AblationOptions(presets=("a8",), limit=3, personas=("engineer",))
     found = ablated(folder, how)
     assert len(found.ablation.parts) == 15
     assert {one.design for one in found.ablation.parts} == {"preset"}
@@ -251,7 +253,7 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
 def test_nothing_is_asked_twice_and_the_forecast_is_exact(
     folder: Path, model: ScriptedServer
 ) -> None:
-    how = Ablating(leave_one_out=True, personas=("marketing",), limit=5)
+    how = AblationOptions(leave_one_out=True, personas=("marketing",), limit=5)
     with Workbench.open(folder) as bench:
         forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
         assert forecast.trials == 1 + 7
@@ -271,7 +273,7 @@ def test_prompts_that_come_out_equal_are_forecast_and_asked_once(
     """Without a persona its parts are empty: leaving them out asks nothing new."""
     file = folder / "ragwright.yaml"
     file.write_text(file.read_text().replace("prompt: {template: prompts/own.yaml}\n", ""))
-    how = Ablating(presets=("all",), limit=3)
+    how = AblationOptions(presets=("all",), limit=3)
     with Workbench.open(folder) as bench:
         forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
     ablated(folder, how)
@@ -284,7 +286,7 @@ def test_rows_that_fail_are_said_and_no_verdict_rests_on_them(
     folder: Path, model: ScriptedServer
 ) -> None:
     model.play(lambda request: "" if "IDLE" in str(request.body) else reads(request))
-    how = Ablating(parts=("idle",), limit=3)
+    how = AblationOptions(parts=("idle",), limit=3)
     found = ablated(folder, how).ablation
     [said] = found.verdict
     assert said.startswith("No result: no row has a score")
@@ -298,7 +300,7 @@ def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
     name = f"{model.url}#reader"
     price = f"models: {{'{name}': {{price_in: 0, price_out: 100000, concurrency: 1}}}}\n"
     settings(folder, model.url, price)
-    how = Ablating(parts=("idle", "first"), personas=("engineer",), limit=4, confirm=True)
+    how = AblationOptions(parts=("idle", "first"), personas=("engineer",), limit=4, confirm=True)
     part_of = ablated(folder, how, Session(max_cost=5.0))
     assert part_of.stopped is not None
     assert len(part_of.ablation.parts) < 2
@@ -313,7 +315,7 @@ def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
 
 @pytest.mark.slow
 def test_the_report_reads_what_was_stored(folder: Path, model: ScriptedServer) -> None:
-    how = Ablating(parts=("grounding", "idle"), personas=BOTH, margin=0.1, name="parts")
+    how = AblationOptions(parts=("grounding", "idle"), personas=BOTH, margin=0.1, name="parts")
     result = ablated(folder, how)
     with Workbench.open(folder) as bench:
         subject = report_subject(bench.project.folder, bench.project.runs, ["parts"])
@@ -322,7 +324,7 @@ def test_the_report_reads_what_was_stored(folder: Path, model: ScriptedServer) -
     json.dumps(ablation_json(result.ablation, run=result.run))
 
 
-def refused(folder: Path, how: Ablating, kind: type[Exception], match: str) -> str:
+def refused(folder: Path, how: AblationOptions, kind: type[Exception], match: str) -> str:
     with Workbench.open(folder) as bench, pytest.raises(kind, match=match) as caught:
         plan_ablation(bench.project, str(folder / "set.jsonl"), "Contains", how)
     return str(caught.value)
@@ -331,15 +333,19 @@ def refused(folder: Path, how: Ablating, kind: type[Exception], match: str) -> s
 def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
     folder: Path, model: ScriptedServer
 ) -> None:
-    said = refused(folder, Ablating(parts=("ground",)), PromptError, "no part 'ground'")
+    said = refused(folder, AblationOptions(parts=("ground",)), PromptError, "no part 'ground'")
     assert "did you mean 'grounding'?" in said
     assert "own.yaml" in said
-    said = refused(folder, Ablating(presets=("without_lenght",)), StudyError, "unknown prompt")
+    said = refused(
+        folder, AblationOptions(presets=("without_lenght",)), StudyError, "unknown prompt"
+    )
     assert "did you mean 'without_length'?" in said
-    said = refused(folder, Ablating(personas=("marketting",)), PromptError, "unknown persona")
+    said = refused(
+        folder, AblationOptions(personas=("marketting",)), PromptError, "unknown persona"
+    )
     assert "did you mean 'marketing'?" in said
-    refused(folder, Ablating(parts=("idle", "plain")), PromptError, "empty in every row")
-    refused(folder, Ablating(margin=5), ConfigError, "must be between 0 and 1")
+    refused(folder, AblationOptions(parts=("idle", "plain")), PromptError, "empty in every row")
+    refused(folder, AblationOptions(margin=5), ConfigError, "must be between 0 and 1")
     (folder / "prompts" / "bad.yaml").write_text("parts:\n  role: one\n  idle: '{{ personna }}'\n")
     file = folder / "ragwright.yaml"
     file.write_text(file.read_text().replace("own.yaml", "bad.yaml"))
@@ -347,11 +353,13 @@ def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
         assert bench.project.settings.prompt.template.endswith("bad.yaml")
     text = (folder / "prompts" / "bad.yaml").read_text()
     (folder / "prompts" / "bad.yaml").write_text(f"order: [role, idle, context, question]\n{text}")
-    said = refused(folder, Ablating(), PromptError, "'personna' is undefined")
+    said = refused(folder, AblationOptions(), PromptError, "'personna' is undefined")
     assert "bad.yaml:4" in said
     file.write_text(file.read_text().replace("prompt: {", "prompt: {preset: without_style, "))
     (folder / "prompts" / "bad.yaml").write_text(TEMPLATE)
-    refused(folder, Ablating(presets=("all",)), StudyError, "already the preset 'without_style'")
+    refused(
+        folder, AblationOptions(presets=("all",)), StudyError, "already the preset 'without_style'"
+    )
     file.write_text("sources: [docs]\n")
-    refused(folder, Ablating(), ConfigError, "no prompt without a chat model")
+    refused(folder, AblationOptions(), ConfigError, "no prompt without a chat model")
     assert model.requests == []

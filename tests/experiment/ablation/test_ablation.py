@@ -9,8 +9,8 @@ import pytest
 from ragwright.answer import PromptOptions, compose, load_shipped_personas, presets, prompt_parts
 from ragwright.core import Hit, PromptError, Score, StudyError
 from ragwright.experiment import (
-    Ablated,
     EffectOptions,
+    PartRemoval,
     PartResult,
     RowResult,
     StudyOptions,
@@ -100,7 +100,7 @@ def test_a_preset_differs_from_the_complete_prompt_in_what_its_name_says(name: s
 
 
 def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
-    what = Ablated(
+    what = PartRemoval(
         presets=("complete", "without_style"),
         leave_one_out=("role", "tailor", "role", "assistant_cue"),
     )
@@ -133,16 +133,16 @@ def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
 
 def test_what_the_project_leaves_out_itself_stays_out() -> None:
     base = PromptOptions(without=("tailor",))
-    plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), base, STUDY)
+    plan = ablation_plan(PartRemoval(leave_one_out=("role", "tailor")), base, STUDY)
     assert [point["prompt.without"] for point in plan.study.points] == [["tailor", "role"]]
     assert [one.trial for one in plan.contrasts] == [1, 0]
 
 
 def test_what_makes_no_study_is_refused() -> None:
     with pytest.raises(StudyError, match="leaves nothing out"):
-        ablation_plan(Ablated(presets=("complete",)), BASE, STUDY)
+        ablation_plan(PartRemoval(presets=("complete",)), BASE, STUDY)
     with pytest.raises(StudyError, match="unknown prompt preset"):
-        ablation_plan(Ablated(presets=("none",)), BASE, STUDY)
+        ablation_plan(PartRemoval(presets=("none",)), BASE, STUDY)
     with pytest.raises(PromptError, match="unknown prompt part"):
         prompt_parts(PromptOptions(without=("rolle",)))
 
@@ -163,7 +163,7 @@ def results(values: Sequence[float | None], measure: str = "m") -> list[RowResul
 
 
 def test_less_is_better_turns_the_sign() -> None:
-    plan = ablation_plan(Ablated(leave_one_out=("role",)), BASE, STUDY)
+    plan = ablation_plan(PartRemoval(leave_one_out=("role",)), BASE, STUDY)
     trials = {0: results([2.0 + n % 3 for n in range(24)]), 1: results([5.0] * 24)}
     how = EffectOptions({"m": MeasureScale(0.0, 9.0, False)})
     [(_, [told])] = part_effects(plan.contrasts, trials, how)
@@ -177,7 +177,7 @@ def test_less_is_better_turns_the_sign() -> None:
 
 
 def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
-    plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), BASE, STUDY)
+    plan = ablation_plan(PartRemoval(leave_one_out=("role", "tailor")), BASE, STUDY)
     trials = {
         0: results([1.0] * 8),
         1: results([0.0] * 6 + [1.0] * 2),
@@ -198,7 +198,7 @@ def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
 
 
 def test_a_result_comes_back_as_it_was_stored() -> None:
-    plan = ablation_plan(Ablated(leave_one_out=("role",)), BASE, STUDY)
+    plan = ablation_plan(PartRemoval(leave_one_out=("role",)), BASE, STUDY)
     trials = {0: results([1.0] * 100), 1: results([1.0] * 100)}
     how = EffectOptions({"m": MeasureScale(0.0, 1.0)})
     [(one, effects)] = part_effects(plan.contrasts, trials, how)

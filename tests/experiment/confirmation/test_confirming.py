@@ -1,4 +1,4 @@
-"""Confirming a sweep's winner: once, in writing, against the project as it stands."""
+"""Confirm a sweep's winner: once, in writing, against the project as it stands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from small_project import MakeProject
 
-from ragwright import Evaluating, Workbench
+from ragwright import EvaluationOptions, Workbench
 from ragwright.core import BudgetStopped, StoreError, StudyError
 from ragwright.experiment import (
-    Confirmed,
-    Confirming,
+    ConfirmOptions,
+    ConfirmResult,
     load_trials,
     read_study,
 )
@@ -56,7 +56,9 @@ def project(make: MakeProject, server: ScriptedServer) -> Path:
     return folder
 
 
-def confirmed(folder: Path, name: str = "latest", how: Confirming | None = None) -> Confirmed:
+def confirmed(
+    folder: Path, name: str = "latest", how: ConfirmOptions | None = None
+) -> ConfirmResult:
     with Workbench.open(folder) as bench:
         return bench.confirm(name, how)
 
@@ -80,7 +82,7 @@ def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Pa
         assert again.verdict == found.verdict
         assert len(server.requests) == asked
         assert len(log.read_text().splitlines()) == 1
-        more = confirmed(folder, how=Confirming(top=2))
+        more = confirmed(folder, how=ConfirmOptions(top=2))
         assert more.verdict.confirmations[0].trial == "T002"
         assert more.verdict.openings == 2
         assert any("opened" in note for note in more.verdict.notes)
@@ -174,7 +176,7 @@ def test_openings_of_other_versions_and_earlier_evaluations_count(tmp_path: Path
             rows = load_testset(
                 str(file), split="all", openings=Openings(tmp_path / "log.jsonl", "a test")
             )
-            bench.evaluate(rows, "TokenF1", Evaluating(answers=True))
+            bench.evaluate(rows, "TokenF1", EvaluationOptions(answers=True))
         file.write_text(file.read_text().replace("changed, 0?", "changed then, 0?"))
         twice = confirmed(folder).verdict
         assert (once.openings, twice.openings) == (1, 2)

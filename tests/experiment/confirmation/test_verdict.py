@@ -11,8 +11,8 @@ import pytest
 
 from ragwright.core import Score, StudyError, Usage
 from ragwright.experiment import (
+    AnswerRecord,
     Confirmation,
-    Made,
     Objective,
     RowResult,
     StudyVerdict,
@@ -156,7 +156,9 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
     def taken(seconds: float, tokens: int) -> list[RowResult]:
         usages = [Usage(1, 10, 10, 0.5, seconds * (1 + n % 2 / 8)) for n in range(8)]
         return [
-            RowResult(f"r{n}", (), (Score("M", "scored", 1.0),), None, Made((), usages[n], tokens))
+            RowResult(
+                f"r{n}", (), (Score("M", "scored", 1.0),), None, AnswerRecord((), usages[n], tokens)
+            )
             for n in range(8)
         ]
 

@@ -12,7 +12,7 @@ from forgetting import forget_at
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, TestsetError
-from ragwright.experiment import Diagnosing, Diagnosis
+from ragwright.experiment import Diagnosis, DiagnosisOptions
 from ragwright.project import Session
 from ragwright.report import diagnosis_json, diagnosis_table, write_lost_rows
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -118,14 +118,14 @@ def diagnosed(
     folder: Path,
     settings: str,
     measures: str = MEASURES,
-    how: Diagnosing | None = None,
+    how: DiagnosisOptions | None = None,
     testset: str = "set",
 ) -> Diagnosis:
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     with Workbench.open(folder) as bench:
         bench.ingest()
         given = load_testset(str(folder / f"{testset}.jsonl"))
-        found, run = bench.diagnose(given, measures, how or Diagnosing())
+        found, run = bench.diagnose(given, measures, how or DiagnosisOptions())
     assert run.complete
     return found
 
@@ -271,7 +271,7 @@ def test_a_document_that_only_an_oracle_read_can_be_forgotten(
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
-        found, run = bench.diagnose(given, MEASURES, Diagnosing())
+        found, run = bench.diagnose(given, MEASURES, DiagnosisOptions())
         alder = found.rows[0]
         others = set(alder.documents) - {"docs/station-00.txt", *alder.plain.ranking}
         assert others  # with the filter lifted, other stations were shown as well
@@ -293,7 +293,7 @@ def test_documents_as_gold_do_as_well(folder: Path, model: ScriptedServer) -> No
 
 
 def test_slices_closed_book_and_json(folder: Path, model: ScriptedServer) -> None:
-    how = Diagnosing(by=("persona_name",), closed_book=True)
+    how = DiagnosisOptions(by=("persona_name",), closed_book=True)
     found = diagnosed(folder, answering(model), how=how)
     assert set(found.parts) == {"persona_name = engineer", "persona_name = marketing"}
     assert found.context is not None
@@ -315,13 +315,13 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
-        forecast = bench.forecast_diagnose(given, MEASURES, Diagnosing(closed_book=True))
+        forecast = bench.forecast_diagnose(given, MEASURES, DiagnosisOptions(closed_book=True))
         assert forecast.calls.exact
         assert model.requests == []
-        bench.diagnose(given, MEASURES, Diagnosing(closed_book=True))
+        bench.diagnose(given, MEASURES, DiagnosisOptions(closed_book=True))
         made = len(model.requests)
         assert made == forecast.calls.expected
-        bench.diagnose(given, MEASURES, Diagnosing(closed_book=True))
+        bench.diagnose(given, MEASURES, DiagnosisOptions(closed_book=True))
     assert len(model.requests) == made
 
 
@@ -336,8 +336,8 @@ def test_what_a_paid_search_finds_is_forecast_as_a_range(
         given = load_testset(str(folder / "set.jsonl"))
         with Workbench.open(folder) as bench:
             bench.ingest()
-            forecast = bench.forecast_diagnose(given, MEASURES, Diagnosing())
-            bench.diagnose(given, MEASURES, Diagnosing())
+            forecast = bench.forecast_diagnose(given, MEASURES, DiagnosisOptions())
+            bench.diagnose(given, MEASURES, DiagnosisOptions())
     assert not forecast.calls.exact
     vectors_asked = len(NAMES)  # one a question, however they are batched
     made = len(model.requests) + vectors_asked
@@ -355,13 +355,13 @@ def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
     (folder / "ragwright.yaml").write_text(f"sources: [docs]\n{settings}")
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder, Session(max_cost=4.0)) as bench:
-        part, first = bench.diagnose(given, MEASURES, Diagnosing())
+        part, first = bench.diagnose(given, MEASURES, DiagnosisOptions())
     assert first.reason is not None
     assert 0 < len(part.rows) < len(NAMES)
     assert any(note.startswith("left out: row") for note in part.notes)
     paid = len(model.requests)
     with Workbench.open(folder) as bench:
-        found, again = bench.diagnose(given, MEASURES, Diagnosing(resume=True))
+        found, again = bench.diagnose(given, MEASURES, DiagnosisOptions(resume=True))
     assert again.run == first.run
     assert again.complete
     assert len(found.rows) == len(NAMES)
@@ -375,11 +375,11 @@ def test_what_cannot_be_diagnosed_is_said_with_the_way_out(folder: Path) -> None
     given = load_testset(str(folder / "set.jsonl"))
     with Workbench.open(folder) as bench:
         with pytest.raises(TestsetError, match="has gold for retrieval") as error:
-            bench.diagnose(bare, "Contains", Diagnosing())
+            bench.diagnose(bare, "Contains", DiagnosisOptions())
         assert "reference_spans" in str(error.value)
         with pytest.raises(TestsetError, match="gold answer"):
-            bench.diagnose(bare, "Contains", Diagnosing(stages=("generate",)))
+            bench.diagnose(bare, "Contains", DiagnosisOptions(stages=("generate",)))
         with pytest.raises(ConfigError, match="unknown stage"):
-            bench.diagnose(given, "Contains", Diagnosing(stages=("retriev",)))  # type: ignore[arg-type]
+            bench.diagnose(given, "Contains", DiagnosisOptions(stages=("retriev",)))  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="without a chat model"):
-            bench.diagnose(given, "Contains", Diagnosing(closed_book=True))
+            bench.diagnose(given, "Contains", DiagnosisOptions(closed_book=True))

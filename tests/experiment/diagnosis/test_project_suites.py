@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright import Evaluating, Workbench
+from ragwright import EvaluationOptions, Workbench
 from ragwright.core import GoldSpan, Row, TestsetError
 from ragwright.experiment import Curve, capability_curves
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -120,7 +120,7 @@ def run(
         with Workbench.open(project.folder) as bench:
             bench.ingest()
             suite = bench.suite(project.testset(bench), options)
-            _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
+            _, summary = bench.evaluate(suite, "", EvaluationOptions(answers=True))
             stored = bench.results(summary.run)
         count = len(server.requests)
     curves = capability_curves(stored)
@@ -305,7 +305,9 @@ def test_a_suite_needs_no_index_and_failed_rows_are_counted(tmp_path: Path) -> N
     with ScriptedServer(needs_the_gold) as server:
         project = Project(tmp_path, f"{server.url}#planted")
         with Workbench.open(project.folder) as bench:
-            found, summary = bench.evaluate(Testset("own", rows), "", Evaluating(answers=True))
+            found, summary = bench.evaluate(
+                Testset("own", rows), "", EvaluationOptions(answers=True)
+            )
     assert summary.errored == 1
     assert found["Contains"].states == {"scored": 1, "errored": 1}
     [errored] = [r for r in found.results if r.row_id == "b"]
@@ -320,7 +322,7 @@ def test_what_a_suite_takes_is_known_before(tmp_path: Path) -> None:
         with Workbench.open(project.folder) as bench:
             bench.ingest()
             suite = bench.suite(project.testset(bench))
-            how = Evaluating(answers=True)
+            how = EvaluationOptions(answers=True)
             calls = bench.forecast_evaluate(suite, "", how).calls
             assert not server.requests
             bench.evaluate(suite, "", how)
@@ -361,7 +363,7 @@ def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
         with Workbench.open(project.folder) as bench:
             bench.ingest()
             suite = bench.suite(project.testset(bench), SuiteOptions(("noise",)))
-            _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
+            _, summary = bench.evaluate(suite, "", EvaluationOptions(answers=True))
             [curve] = capability_curves(bench.results(summary.run))
     assert summary.errored == 6
     assert [point.without for point in curve.points] == [{"errored": 1}] * 6
@@ -373,9 +375,11 @@ def test_rows_with_and_without_passages_of_their_own_are_kept_apart(tmp_path: Pa
     given = Row("a", "q?", metadata={"suite": "noise", "dose": 0.0, "base": "a"})
     with Workbench.open(project.folder) as bench:
         with pytest.raises(TestsetError, match="some rows belong"):
-            bench.evaluate(Testset("x", (given, Row("b", "q?"))), "", Evaluating(answers=True))
+            bench.evaluate(
+                Testset("x", (given, Row("b", "q?"))), "", EvaluationOptions(answers=True)
+            )
         with pytest.raises(TestsetError, match="retrieval is not run for it"):
-            bench.evaluate(Testset("x", (given,)), "", Evaluating(answers=False))
+            bench.evaluate(Testset("x", (given,)), "", EvaluationOptions(answers=False))
 
 
 def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) -> None:
@@ -413,7 +417,7 @@ def test_a_suite_goes_through_a_file_unchanged(made: Testset, tmp_path: Path) ->
     project = Project(tmp_path / "project")
     with Workbench.open(project.folder) as bench:
         bench.ingest()
-        how = Evaluating(answers=True)
+        how = EvaluationOptions(answers=True)
         direct, _ = bench.evaluate(made, "", how)
         through, _ = bench.evaluate(str(tmp_path / "suite.jsonl"), "", how)
     assert [r.scores for r in direct.results] == [r.scores for r in through.results]

@@ -10,7 +10,7 @@ from small_project import MANUAL, MakeProject
 
 from ragwright import Workbench
 from ragwright.core import TestsetError
-from ragwright.experiment import Evaluating
+from ragwright.experiment import EvaluationOptions
 from ragwright.project import ProjectFolder
 from ragwright.testsets import Openings, project_testset
 
@@ -78,7 +78,7 @@ def test_rows_whose_documents_changed_are_named(project: Path, answers: bool) ->
         bench.ingest()
         measures = "SpanIoU@5" if answers else "HitRate@1"
         testset = project_testset(bench.project.folder, address)
-        result, _ = bench.evaluate(testset, measures, Evaluating(answers=answers))
+        result, _ = bench.evaluate(testset, measures, EvaluationOptions(answers=answers))
     assert [r.row_id for r in result.results] == ["1", "3"]
     assert any("1 of 3 rows are left out, the documents changed: 2" in n for n in result.notes)
     assert any("measured at its new place: 1, 3" in n for n in result.notes)
@@ -100,8 +100,8 @@ def test_gold_passages_are_gold_where_the_index_holds_their_text(project: Path) 
     ]
     rows[2]["reference_contexts"] = ["The moon must be changed every year."]
     with Workbench.open(project) as bench:
-        found, _ = bench.evaluate(rows, "Recall@5, MRR@5", Evaluating(answers=False))
-        answered, _ = bench.evaluate(rows, "Recall@5", Evaluating(answers=True))
+        found, _ = bench.evaluate(rows, "Recall@5, MRR@5", EvaluationOptions(answers=False))
+        answered, _ = bench.evaluate(rows, "Recall@5", EvaluationOptions(answers=True))
     assert (found["Recall@5"].n, found["Recall@5"].mean) == (2, 1.0)
     assert found["Recall@5"].no_gold == 1
     assert (answered["Recall@5"].n, answered["Recall@5"].mean) == (2, 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_project import MakeProject
 
-from ragwright import Evaluating, Session, Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import ConfigError, MeasureError
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -40,7 +40,7 @@ def test_answers_are_judged_stored_and_not_paid_twice(tmp_path: Path) -> None:
         folder = judged_project(MakeProject(tmp_path), server)
         with Workbench.open(folder) as bench:
             bench.ingest()
-            how = Evaluating(answers=True)
+            how = EvaluationOptions(answers=True)
             found, run = bench.evaluate(str(folder / "set.jsonl"), "Faithfulness", how)
             again, _ = bench.score(run.run, "Faithfulness")
             stored = bench.results(run.run)
@@ -56,7 +56,7 @@ def test_an_unusable_judgment_is_invalid_and_lowers_coverage(tmp_path: Path) -> 
         with Workbench.open(folder) as bench:
             bench.ingest()
             found, _ = bench.evaluate(
-                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+                str(folder / "set.jsonl"), "Faithfulness", EvaluationOptions(answers=True)
             )
     summary = found["Faithfulness"]
     assert (summary.n, summary.coverage, summary.mean) == (0, 0.0, None)
@@ -70,7 +70,7 @@ def test_repeats_show_the_judges_own_spread(tmp_path: Path) -> None:
         with Workbench.open(folder) as bench:
             bench.ingest()
             found, _ = bench.evaluate(
-                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+                str(folder / "set.jsonl"), "Faithfulness", EvaluationOptions(answers=True)
             )
     assert len(server.requests) == 6
     assert any("two judgments of one row differ by 0.00" in note for note in found.notes)
@@ -83,7 +83,7 @@ def test_a_projects_own_rubric_is_a_measure(tmp_path: Path) -> None:
         (folder / "rubrics" / "polite.yaml").write_text(RUBRIC)
         with Workbench.open(folder) as bench:
             bench.ingest()
-            how = Evaluating(answers=True)
+            how = EvaluationOptions(answers=True)
             found, _ = bench.evaluate(str(folder / "set.jsonl"), "Rubric(polite)", how)
     assert found["Rubric(polite)"].mean == 2.0
     assert "Say whether the answer is polite." in json.dumps(server.requests[0].body)
@@ -94,7 +94,7 @@ def test_a_missing_judge_or_rubric_is_said_before_the_run(tmp_path: Path) -> Non
     (folder / "set.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     with Workbench.open(folder) as bench:
         bench.ingest()
-        how = Evaluating(answers=True)
+        how = EvaluationOptions(answers=True)
         with pytest.raises(MeasureError):
             bench.evaluate(str(folder / "set.jsonl"), "Faithfulness", how)
         with pytest.raises((MeasureError, ConfigError)):
@@ -144,7 +144,7 @@ def test_a_judge_that_is_set_judges_where_no_measure_is_named(tmp_path: Path) ->
         folder = judged_project(MakeProject(tmp_path), server)
         with Workbench.open(folder) as bench:
             bench.ingest()
-            how = Evaluating(answers=True)
+            how = EvaluationOptions(answers=True)
             found, _ = bench.evaluate(str(folder / "set.jsonl"), "", how)
     names = [summary.measure for summary in found.summaries]
     assert names == ["Faithfulness", "AnswerRelevance", "ContextRelevance"]
@@ -193,7 +193,7 @@ def test_rows_that_failed_stay_among_the_others_when_answers_are_judged_again(
         with Workbench.open(folder) as bench:
             bench.ingest()
             first, run = bench.evaluate(
-                str(folder / "set.jsonl"), "Faithfulness", Evaluating(answers=True)
+                str(folder / "set.jsonl"), "Faithfulness", EvaluationOptions(answers=True)
             )
             again, second = bench.score(run.run, "Faithfulness")
             third, _ = bench.score(second.run, "AnswerRelevance")

@@ -26,7 +26,12 @@ from ragwright.drafting import (
     sample_outputs,
     save_drafts,
 )
-from ragwright.experiment import Evaluating, compare_evaluations, evaluate_outputs, forecast_outputs
+from ragwright.experiment import (
+    EvaluationOptions,
+    compare_evaluations,
+    evaluate_outputs,
+    forecast_outputs,
+)
 from ragwright.testing import ScriptedServer
 from ragwright.testsets import read_rows
 
@@ -109,7 +114,7 @@ def test_texts_of_a_tenant_are_drawn_for_that_tenant_alone(bench: Workbench) -> 
 
 def test_what_was_served_is_scored_into_a_run(bench: Workbench) -> None:
     fill(bench)
-    how = Evaluating(name="served", seed=1)
+    how = EvaluationOptions(name="served", seed=1)
     sampling = OutputSample(count=10, seed=1)
     evaluation, summary, sampled = evaluate_outputs(bench.project, "KPrecision", sampling, how)
     [mean] = evaluation.summaries

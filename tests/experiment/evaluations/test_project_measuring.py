@@ -14,7 +14,7 @@ from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import PromptError, Row
-from ragwright.experiment import Evaluating
+from ragwright.experiment import EvaluationOptions
 from ragwright.experiment.evaluations import plan_evaluation
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Testset
@@ -39,9 +39,9 @@ def manifest(folder: Path, *, answers: bool = True) -> Mapping[str, Any]:
     with Workbench.open(folder) as bench:
         bench.ingest()
         measures = "TokenF1" if answers else "MRR@5"
-        return plan_evaluation(bench.project, questions(), measures, Evaluating(answers=answers))[
-            2
-        ].manifest
+        return plan_evaluation(
+            bench.project, questions(), measures, EvaluationOptions(answers=answers)
+        )[2].manifest
 
 
 def test_nothing_is_said_of_files_where_none_is_named(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_ingest_while_rows_are_answered_changes_none_of_them(tmp_path: Path) 
         )
         with Workbench.open(folder, Session(jobs=1)) as bench:
             bench.ingest()
-            bench.evaluate(questions(600), "TokenF1", Evaluating(answers=True))
+            bench.evaluate(questions(600), "TokenF1", EvaluationOptions(answers=True))
     assert len(calls) == 600
     assert not any("NEWER" in prompt for prompt in calls)
 
@@ -138,11 +138,11 @@ def test_a_template_is_read_once_and_its_edit_changes_no_later_row(
             bench.ingest()
             with monkeypatch.context() as patch:
                 patch.setattr(io, "open", counted)
-                bench.evaluate(questions(20), "TokenF1", Evaluating(answers=True))
+                bench.evaluate(questions(20), "TokenF1", EvaluationOptions(answers=True))
             assert len(reads) <= 2  # for its hash and its text; never for a row
             assert len(calls) == 20
             assert all("for Acme." in prompt for prompt in calls)
-            bench.evaluate(questions(1), "TokenF1", Evaluating(answers=True))
+            bench.evaluate(questions(1), "TokenF1", EvaluationOptions(answers=True))
             assert "for Bolt." in calls[-1]
 
 
@@ -158,9 +158,13 @@ def test_gold_documents_that_are_not_indexed_are_counted(tmp_path: Path) -> None
     folder = MakeProject(tmp_path)()
     with Workbench.open(folder) as bench:
         bench.ingest()
-        rows, _, _ = plan_evaluation(bench.project, questions(), "MRR@5", Evaluating(answers=False))
+        rows, _, _ = plan_evaluation(
+            bench.project, questions(), "MRR@5", EvaluationOptions(answers=False)
+        )
         lost = Row("x", "?", reference_ids={"docs/lost.md": 1, "docs/service.md": 1})
         other = Testset("t", (lost,))
-        some, _, _ = plan_evaluation(bench.project, other, "MRR@5", Evaluating(answers=False))
+        some, _, _ = plan_evaluation(
+            bench.project, other, "MRR@5", EvaluationOptions(answers=False)
+        )
     assert rows.notes == ()
     assert some.notes == ("1 of 2 gold documents are not in the index",)

@@ -14,7 +14,7 @@ import pytest
 
 from ragwright.answer import resolve_citations
 from ragwright.core import Answer, ConfigError, GoldSpan, Hit, Row, SystemCallError
-from ragwright.experiment import Evaluating, add_answer, add_reply
+from ragwright.experiment import EvaluationOptions, add_answer, add_reply
 from ragwright.flow import SystemReply
 from ragwright.measure import parse_measures, score_rows
 from ragwright.models import SystemOptions, open_system
@@ -94,7 +94,7 @@ def test_a_row_that_fails_costs_itself_alone_and_can_be_tried_again(bench: Workb
     assert found["ExactMatch"].states["errored"] == 1
     assert "ConnectionError: it is down" in found.results[2].scores[0].reason
     down = False
-    again = Evaluating(resume=True, retry_errors=True)
+    again = EvaluationOptions(resume=True, retry_errors=True)
     mended, second = bench.evaluate(TESTSET, "ExactMatch", again, system=system)
     assert (second.run, second.kept, mended["ExactMatch"].n) == (summary.run, 5, 6)
 

@@ -13,8 +13,8 @@ from small_project import MakeProject
 
 from ragwright.core import BudgetStopped, Hit, Row, Turn
 from ragwright.experiment import (
-    Diagnosing,
-    Evaluating,
+    DiagnosisOptions,
+    EvaluationOptions,
     evaluate_retrieval,
     read_study,
     result_body,
@@ -60,11 +60,11 @@ def test_the_model_condenses_and_stored_replies_are_used_again(
 ) -> None:
     server.play(["How often must the coolant be changed?", "Every five years [1]."])
     with bench_of(tmp_path, f"answer: {{model: '{server.url}#writer'}}\n") as bench:
-        evaluation, _ = bench.evaluate(TESTSET, "TokenF1", Evaluating(answers=True))
+        evaluation, _ = bench.evaluate(TESTSET, "TokenF1", EvaluationOptions(answers=True))
         asked = len(server.requests)
         assert "brake fluid" in server.requests[0].prompt
         assert "How often must the coolant be changed?" in server.requests[-1].prompt
-        again, _ = bench.evaluate(TESTSET, "TokenF1", Evaluating(answers=True, resume=True))
+        again, _ = bench.evaluate(TESTSET, "TokenF1", EvaluationOptions(answers=True, resume=True))
     assert len(server.requests) == asked
     (result,) = again.results
     assert result.row is not None
@@ -183,7 +183,7 @@ def test_an_interrupted_evaluation_goes_on_after_the_turns(
     )
     with Workbench.open(folder) as bench:
         bench.ingest()
-    testset, how = Testset("talk", rows), Evaluating(answers=True, resume=True)
+    testset, how = Testset("talk", rows), EvaluationOptions(answers=True, resume=True)
     with Workbench.open(folder, Session(jobs=1, max_cost=0.3)) as bench:
         _, stopped = bench.evaluate(testset, "TokenF1", how)
     before = len(server.requests)
@@ -219,7 +219,7 @@ def test_a_sweep_asks_with_the_history(tmp_path: Path) -> None:
         )
         result = bench.sweep(read_study(bench.project, folder / "s.yaml"))
         alone = Testset("alone", (replace(WHY, history=()),))
-        without, _ = bench.evaluate(alone, "Recall@1", Evaluating(answers=False))
+        without, _ = bench.evaluate(alone, "Recall@1", EvaluationOptions(answers=False))
     assert [trial.value("Recall@1") for trial in result.trials] == [1.0, 1.0, 1.0]
     assert without["Recall@1"].mean == 0.0
 
@@ -227,7 +227,7 @@ def test_a_sweep_asks_with_the_history(tmp_path: Path) -> None:
 def test_a_diagnosis_asks_with_the_history(tmp_path: Path, server: ScriptedServer) -> None:
     server.play(lambda request: "It must be changed every two years [1].")
     with bench_of(tmp_path, f"answer: {{model: '{server.url}#writer'}}\n") as bench:
-        bench.diagnose(Testset("talk", (WHY,)), "Contains", Diagnosing())
+        bench.diagnose(Testset("talk", (WHY,)), "Contains", DiagnosisOptions())
     assert any("brake fluid be changed" in request.prompt for request in server.requests)
 
 

@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, RagwrightError, RetrieveError, StoreError, StudyError
-from ragwright.experiment import Sweeping, SweepResult, load_trials, read_study
+from ragwright.experiment import SweepOptions, SweepResult, load_trials, read_study
 from ragwright.project import Session
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -165,7 +165,7 @@ def test_trials_are_told_as_they_end(tmp_path: Path) -> None:
     with Workbench.open(folder) as bench:
         bench.ingest()
         study = read_study(bench.project, folder / "s.yaml")
-        bench.sweep(study, Sweeping(on_trial=lambda trial: ended.append(trial.number)))
+        bench.sweep(study, SweepOptions(on_trial=lambda trial: ended.append(trial.number)))
     assert sorted(ended) == [0, 1, 2]
 
 

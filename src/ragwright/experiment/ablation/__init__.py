@@ -1,7 +1,7 @@
 """Ablation: the effect of each part of a prompt."""
 
 from ._ablating import (
-    Ablating,
+    AblationOptions,
     AblationResult,
     forecast_ablation,
     load_ablation,
@@ -10,11 +10,11 @@ from ._ablating import (
 )
 from ._ablation_verdict import Ablation, least_rows
 from ._part_effects import (
-    Ablated,
     AblationPlan,
     Contrast,
     EffectOptions,
     PartEffect,
+    PartRemoval,
     PartResult,
     ablation_plan,
     deletion,
@@ -27,14 +27,14 @@ from ._part_effects import (
 )
 
 __all__ = [
-    "Ablated",
-    "Ablating",
     "Ablation",
+    "AblationOptions",
     "AblationPlan",
     "AblationResult",
     "Contrast",
     "EffectOptions",
     "PartEffect",
+    "PartRemoval",
     "PartResult",
     "ablation_plan",
     "deletion",

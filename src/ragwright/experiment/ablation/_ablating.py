@@ -30,7 +30,7 @@ from ..studies import (
     Study,
     StudyOptions,
     SweepForecast,
-    Sweeping,
+    SweepOptions,
     SweepResult,
     Trial,
     TrialResult,
@@ -40,10 +40,10 @@ from ..studies import (
 )
 from ._ablation_verdict import Ablation
 from ._part_effects import (
-    Ablated,
     AblationPlan,
     Contrast,
     EffectOptions,
+    PartRemoval,
     PartResult,
     ablation_plan,
     deletion,
@@ -65,7 +65,7 @@ _SUMMARY_ROW = "ablation"
 
 
 @dataclass(frozen=True, slots=True)
-class Ablating:
+class AblationOptions:
     """Settings of an ablation.
 
     Attributes:
@@ -122,7 +122,7 @@ class AblationResult:
 
 
 def plan_ablation(
-    project: Project, testset: str, measures: str, options: Ablating | None = None
+    project: Project, testset: str, measures: str, options: AblationOptions | None = None
 ) -> AblationPlan:
     """Plan the study of an ablation; every variant of the prompt is rendered once beforehand.
 
@@ -132,14 +132,14 @@ def plan_ablation(
         StudyError: Nothing is left out, or the presets do not fit the project's prompt.
         TestsetError: The testset cannot be read, or its tune split is empty.
     """
-    return _Planning(project, testset, measures, options or Ablating()).plan()
+    return _VariantPlanner(project, testset, measures, options or AblationOptions()).plan()
 
 
 def forecast_ablation(
-    project: Project, testset: str, measures: str, options: Ablating | None = None
+    project: Project, testset: str, measures: str, options: AblationOptions | None = None
 ) -> SweepForecast:
     """Forecast the calls and cost of an ablation without calling a model; raises as its plan."""
-    options = options or Ablating()
+    options = options or AblationOptions()
     forecast = forecast_sweep(project, plan_ablation(project, testset, measures, options).study)
     if not options.confirm:
         return forecast
@@ -149,7 +149,7 @@ def forecast_ablation(
 
 @refuse_forget("ablate")
 def run_ablation(
-    project: Project, testset: str, measures: str, options: Ablating | None = None
+    project: Project, testset: str, measures: str, options: AblationOptions | None = None
 ) -> AblationResult:
     """Run every variant of the prompt on the tune split and measure the effect of each part.
 
@@ -160,11 +160,11 @@ def run_ablation(
 
     Raises the errors of :func:`plan_ablation` and of a sweep.
     """
-    options = options or Ablating()
+    options = options or AblationOptions()
     check_run_name(options.name)
-    planning = _Planning(project, testset, measures, options)
+    planning = _VariantPlanner(project, testset, measures, options)
     plan = planning.plan()
-    swept = run_sweep(project, plan.study, Sweeping(options.retry_errors, options.on_trial))
+    swept = run_sweep(project, plan.study, SweepOptions(options.retry_errors, options.on_trial))
     ablating = _Ablation(project, plan, options, swept)
     ablation = ablating.tune_result(planning.rows, planning.never)
     if planning.unmoved:
@@ -180,10 +180,12 @@ def run_ablation(
     return result
 
 
-class _Planning:
+class _VariantPlanner:
     """The variants to run, checked against the prompt."""
 
-    def __init__(self, project: Project, testset: str, measures: str, options: Ablating) -> None:
+    def __init__(
+        self, project: Project, testset: str, measures: str, options: AblationOptions
+    ) -> None:
         if measures:
             parse_measures(measures)  # a misspelt name is reported before any file is read
         if not 0 < options.margin < 1:
@@ -217,7 +219,7 @@ class _Planning:
         self._check_parts(options.parts)
         parts = options.parts or tuple(part for part in self._parts if part not in _BARE)
         one_by_one = options.leave_one_out or not options.presets
-        ablated = Ablated(_preset_names(options.presets), parts if one_by_one else ())
+        ablated = PartRemoval(_preset_names(options.presets), parts if one_by_one else ())
         plan = ablation_plan(ablated, base, self._options)
         for point in plan.study.points:
             self._parts_of_prompts(prompt_of(base, point))
@@ -290,7 +292,7 @@ class _Ablation:
 
     project: Project
     plan: AblationPlan
-    options: Ablating
+    options: AblationOptions
     swept: SweepResult
 
     def tune_result(self, rows: Testset, never: tuple[str, ...]) -> Ablation:

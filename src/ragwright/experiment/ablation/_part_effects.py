@@ -322,7 +322,7 @@ _NAME = "ablation"
 
 
 @dataclass(frozen=True, slots=True)
-class Ablated:
+class PartRemoval:
     """Parts to leave out of a prompt.
 
     Attributes:
@@ -384,7 +384,7 @@ class _Variants:
         return {"prompt.preset": self.base.preset, "prompt.without": list(self.base.without)}
 
 
-def ablation_plan(ablated: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
+def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptions) -> AblationPlan:
     """Plan the study of an ablation.
 
     Args:

@@ -1,6 +1,6 @@
 """Baselines: distances between questions and answers, compared with those of given pairs."""
 
-from ._running import Baselining, forecast_baseline, run_baseline
+from ._running import BaselineOptions, forecast_baseline, run_baseline
 from ._stored import (
     BaselineOutcome,
     BaselineResult,
@@ -17,9 +17,9 @@ from ._stored import (
 )
 
 __all__ = [
+    "BaselineOptions",
     "BaselineOutcome",
     "BaselineResult",
-    "Baselining",
     "DistanceSet",
     "DistanceShift",
     "KeptPair",

@@ -13,8 +13,8 @@ from ...project import Project, build_like, load_settings, refuse_forget
 from ...testsets import CLOSED_BOOK, Testset, project_testset
 from ..evaluations import (
     BASELINE,
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     evaluate_testset,
     forecast_testset,
     gold_texts,
@@ -29,7 +29,7 @@ _INDEXED = ("chunk.", "embed.", "keyword.", "store.")
 
 
 @dataclass(frozen=True, slots=True)
-class Baselining:
+class BaselineOptions:
     """Options of a comparison with a baseline.
 
     Attributes:
@@ -52,7 +52,7 @@ class Baselining:
 
 @refuse_forget("baseline")
 def run_baseline(
-    project: Project, testset: str | Testset, options: Baselining | None = None
+    project: Project, testset: str | Testset, options: BaselineOptions | None = None
 ) -> BaselineResult:
     """Compare the distances d(E'(Q), E'(A')) of a project with d(E'(Q), E'(A)) of given pairs.
 
@@ -66,7 +66,7 @@ def run_baseline(
         TestsetError: Fewer than two rows are pairs.
         StoppedError: The budget or a key stopped it; finished answers are stored.
     """
-    options = options or Baselining()
+    options = options or BaselineOptions()
     variant, embedder = _experiment_project(project, options)
     rows, notes = _pair_rows(project, testset)
     build_like(variant, project)
@@ -106,13 +106,13 @@ def run_baseline(
 
 
 def forecast_baseline(
-    project: Project, testset: str | Testset, options: Baselining | None = None
+    project: Project, testset: str | Testset, options: BaselineOptions | None = None
 ) -> tuple[Forecast, tuple[str, ...]]:
     """Forecast the calls and cost of :func:`run_baseline`, and name what is not counted.
 
     Where the experiment's index is not built yet, the project's own stands in for it.
     """
-    options = options or Baselining()
+    options = options or BaselineOptions()
     variant, _ = _experiment_project(project, options)
     rows, _ = _pair_rows(project, testset)
     notes = ["the vectors of questions and answers are not counted"]
@@ -129,7 +129,7 @@ def forecast_baseline(
     return total, tuple(notes)
 
 
-def _experiment_project(project: Project, options: Baselining) -> tuple[Project, str]:
+def _experiment_project(project: Project, options: BaselineOptions) -> tuple[Project, str]:
     """The project under the experiment's settings, and its embedding model."""
     overrides = (*project.session.overrides, *options.settings)
     settings = load_settings(project.folder.file, overrides)
@@ -192,7 +192,7 @@ def _with_sources(project: Project, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     )
 
 
-def _question_sets(rows: Testset, options: Baselining) -> list[tuple[str, Testset]]:
+def _question_sets(rows: Testset, options: BaselineOptions) -> list[tuple[str, Testset]]:
     """Return the sets to answer: by the project, and from the chunk and without it."""
     sets = [("experiment", rows)]
     if options.context:
@@ -214,13 +214,13 @@ def _with_suite_passages(row: Row, suite: str) -> Row:
     return replace(row, retrieved_contexts=passages, metadata={**row.metadata, "suite": suite})
 
 
-def _evaluating_options(options: Baselining, name: str) -> Evaluating:
+def _evaluating_options(options: BaselineOptions, name: str) -> EvaluationOptions:
     run_name = options.name if name == "experiment" else ""
-    return Evaluating(resume=options.resume, seed=options.seed, name=run_name)
+    return EvaluationOptions(resume=options.resume, seed=options.seed, name=run_name)
 
 
 def _answered_set(
-    project: Project, name: str, evaluation: Evaluation, embedder: str, options: Baselining
+    project: Project, name: str, evaluation: Evaluation, embedder: str, options: BaselineOptions
 ) -> DistanceSet:
     rows = [result.row for result in evaluation.results if result.row is not None]
     declined = [row for row in rows if row.metadata.get("abstained")]
@@ -231,7 +231,7 @@ def _answered_set(
 
 
 def _distance_set(
-    project: Project, name: str, rows: Sequence[Row], embedder: str, options: Baselining
+    project: Project, name: str, rows: Sequence[Row], embedder: str, options: BaselineOptions
 ) -> DistanceSet:
     """Distances of rows that have a response, with their null baselines."""
     if sum(bool(row.response_text) for row in rows) < 2:
@@ -242,7 +242,11 @@ def _distance_set(
 
 
 def _same_pairs(
-    project: Project, rows: Testset, sets: Sequence[DistanceSet], embedder: str, options: Baselining
+    project: Project,
+    rows: Testset,
+    sets: Sequence[DistanceSet],
+    embedder: str,
+    options: BaselineOptions,
 ) -> DistanceSet:
     """Restrict the baseline to the pairs that the experiment answered."""
     baseline, experiment = sets[0], sets[1]

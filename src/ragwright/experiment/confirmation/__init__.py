@@ -1,8 +1,8 @@
 """Confirmation: the winner of a sweep on held-out questions."""
 
 from ._confirming import (
-    Confirmed,
-    Confirming,
+    ConfirmOptions,
+    ConfirmResult,
     confirm,
     forecast_confirm,
     load_verdict,
@@ -18,9 +18,9 @@ from ._verdict import (
 )
 
 __all__ = [
+    "ConfirmOptions",
+    "ConfirmResult",
     "Confirmation",
-    "Confirmed",
-    "Confirming",
     "StudyVerdict",
     "compare_with_incumbent",
     "confirm",

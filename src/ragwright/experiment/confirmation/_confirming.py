@@ -1,4 +1,4 @@
-"""Confirming: the best trials of a sweep against the current settings, on held-out rows."""
+"""ConfirmOptions: the best trials of a sweep against the current settings, on held-out rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from ._verdict import (
 
 
 @dataclass(frozen=True, slots=True)
-class Confirming:
+class ConfirmOptions:
     """Options of a confirmation.
 
     Attributes:
@@ -68,7 +68,7 @@ class Confirming:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class ConfirmResult:
     """The outcome of :func:`confirm`.
 
     Attributes:
@@ -87,7 +87,7 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Swept:
+class _StoredSweep:
     """The parts of a stored sweep that confirming needs."""
 
     run: Run
@@ -112,9 +112,9 @@ class _Swept:
 def confirm(
     project: Project,
     name: str,
-    options: Confirming | None = None,
+    options: ConfirmOptions | None = None,
     told: Callable[[str], None] | None = None,
-) -> Confirmed:
+) -> ConfirmResult:
     """Compare the best trials of a stored sweep with the current settings, on the confirm split.
 
     Values of ``--set`` are those of the sweep, unless the project was opened with its own.
@@ -130,14 +130,14 @@ def confirm(
     """
     swept = load_sweep(project, name)
     own, project = project, set_swept_values(project, swept.run.id)
-    confirmed = _confirmed_once(project, swept, options or Confirming(), told)
+    confirmed = _confirmed_once(project, swept, options or ConfirmOptions(), told)
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
 def forecast_confirm(
     project: Project,
     name: str,
-    options: Confirming | None = None,
+    options: ConfirmOptions | None = None,
     told: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Forecast the calls and cost of :func:`confirm`; show no result and log no opening.
@@ -150,7 +150,7 @@ def forecast_confirm(
         StudyError: The sweep has no candidate with a value, or the project has changed since.
     """
     swept = load_sweep(project, name)
-    project, options = set_swept_values(project, swept.run.id), options or Confirming()
+    project, options = set_swept_values(project, swept.run.id), options or ConfirmOptions()
     selection, incumbent = _chosen_on_tune(project, swept, options)
     forecast = project.runner.forecast([])
     if selection.difference <= 0:
@@ -171,7 +171,7 @@ def forecast_confirm(
 
 
 def _chosen_on_tune(
-    project: Project, swept: _Swept, options: Confirming
+    project: Project, swept: _StoredSweep, options: ConfirmOptions
 ) -> tuple[Selection, Sequence[RowResult]]:
     """Return the choice on the tune split, and the rows of the current settings there.
 
@@ -197,19 +197,19 @@ def _chosen_on_tune(
 
 def _confirmed_once(
     project: Project,
-    swept: _Swept,
-    options: Confirming,
+    swept: _StoredSweep,
+    options: ConfirmOptions,
     told: Callable[[str], None] | None,
-) -> Confirmed:
+) -> ConfirmResult:
     rows = study_rows(project, swept.study)
     selection, incumbent = _chosen_on_tune(project, swept, options)
     if selection.difference <= 0:
         notes = grounds(incumbent, swept.incumbent.summaries)
-        return Confirmed("", swept.study, StudyVerdict(selection, notes=notes))
+        return ConfirmResult("", swept.study, StudyVerdict(selection, notes=notes))
     opening = _Opening(project, swept, selection.best, options)
     finished_run = project.runs.complete(CONFIRM, opening.manifest)
     if finished_run is not None:
-        return Confirmed(
+        return ConfirmResult(
             finished_run,
             swept.study,
             load_verdict(project.runs, finished_run, selection),
@@ -220,14 +220,14 @@ def _confirmed_once(
     if told is not None:
         told(outlook)
     run, confirmations, testset, openings = opening.open(tune_comparisons, rows, outlook)
-    return Confirmed(
+    return ConfirmResult(
         run, swept.study, StudyVerdict(selection, confirmations, openings, testset.notes)
     )
 
 
 def _tune_selection(
     project: Project,
-    swept: _Swept,
+    swept: _StoredSweep,
     incumbent: Sequence[RowResult],
     clusters: Mapping[str, Hashable] | None,
 ) -> Selection:
@@ -249,7 +249,9 @@ def _tune_selection(
 class _Opening:
     """The opening of the confirm split for the best trial and the next of the leaderboard."""
 
-    def __init__(self, project: Project, swept: _Swept, best: str, options: Confirming) -> None:
+    def __init__(
+        self, project: Project, swept: _StoredSweep, best: str, options: ConfirmOptions
+    ) -> None:
         self._project = project
         self._swept = swept
         self.chosen = chosen = sorted(swept.board, key=lambda trial: trial.id != best)[
@@ -382,7 +384,7 @@ def _with_earlier_openings(project: Project, testset: Testset) -> Testset:
 
 
 def _comparisons(
-    swept: _Swept,
+    swept: _StoredSweep,
     chosen: Sequence[TrialResult],
     results: Sequence[Sequence[RowResult]],
     clusters: Mapping[str, Hashable] | None,
@@ -400,7 +402,7 @@ def _comparisons(
     ]
 
 
-def load_sweep(project: Project, name: str) -> _Swept:
+def load_sweep(project: Project, name: str) -> _StoredSweep:
     """Read a stored sweep: ``latest``, its name, the beginning of one, or its study's name.
 
     Raises:
@@ -429,7 +431,7 @@ def load_sweep(project: Project, name: str) -> _Swept:
         for trial in load_trials(project, run.id)
         if all(trial.values.get(key, value) == value for key, value in first.items())
     )
-    swept = _Swept(run, study, trials, measures, objective)
+    swept = _StoredSweep(run, study, trials, measures, objective)
     if not swept.board or not any(not trial.number and trial.run for trial in trials):
         raise StudyError(
             f"no trial of the sweep {run.id} has a value of {objective.name}",

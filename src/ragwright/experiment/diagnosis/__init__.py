@@ -2,7 +2,7 @@
 
 from ._capabilities import Curve, CurvePoint, capability_curves
 from ._diagnosing import (
-    Diagnosing,
+    DiagnosisOptions,
     RunDiagnosis,
     RunRowLoss,
     diagnose_run,
@@ -49,9 +49,9 @@ __all__ = [
     "Curve",
     "CurvePoint",
     "DiagnosedRow",
-    "Diagnosing",
     "Diagnosis",
     "DiagnosisCase",
+    "DiagnosisOptions",
     "GoldPlace",
     "GridComparison",
     "GridOptions",

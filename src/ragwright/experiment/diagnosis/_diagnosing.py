@@ -17,8 +17,8 @@ from ...project import Project, refuse_forget
 from ...retrieve import RetrieveOptions
 from ...testsets import Testset
 from ..evaluations import (
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     RowResult,
     RunOptions,
     judging,
@@ -49,7 +49,7 @@ _WIDE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosing(RunOptions):
+class DiagnosisOptions(RunOptions):
     """Options of a diagnosis.
 
     Attributes:
@@ -78,7 +78,7 @@ class _DiagnosisWork:
 
 @refuse_forget("diagnose")
 def run_diagnosis(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> tuple[Diagnosis, RunSummary]:
     """Answer every row as the project does and with each oracle, and locate lost points.
 
@@ -110,7 +110,7 @@ def run_diagnosis(
 
 
 def forecast_diagnosis(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> Forecast:
     """Forecast the calls and cost of a diagnosis."""
     work = _diagnosis_work(project, testset, measures, options)
@@ -118,7 +118,7 @@ def forecast_diagnosis(
 
 
 def _diagnosis_work(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> _DiagnosisWork:
     stages = _checked_stages(options.stages, testset)
     if options.closed_book and project.settings.answer.model == NO_MODEL:
@@ -127,7 +127,7 @@ def _diagnosis_work(
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
-    rows, wanted_measures, base = plan_evaluation(project, testset, measures, Evaluating())
+    rows, wanted_measures, base = plan_evaluation(project, testset, measures, EvaluationOptions())
     plan = project.plan(stream=False)
     setup = judging(project)
     case = DiagnosisCase(

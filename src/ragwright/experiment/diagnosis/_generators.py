@@ -31,8 +31,8 @@ from ...project import Project, refuse_forget
 from ...retrieve import Target
 from ...testsets import Testset, questions_of
 from ..evaluations import (
-    Evaluating,
-    Made,
+    AnswerRecord,
+    EvaluationOptions,
     RowResult,
     RunOptions,
     add_answer,
@@ -176,7 +176,7 @@ def read_row(
         row.retrieved_context_ids,
         scores,
         row,
-        Made(answer.prompt, answer.usage, notes=answer.notes),
+        AnswerRecord(answer.prompt, answer.usage, notes=answer.notes),
     )
     name = reading.row.persona_name
     return GridRow(reading.question, name, reading.generator, result, tuple(facts))
@@ -424,7 +424,7 @@ def forecast_generators(
 def _grid_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> _GridWork:
-    rows, wanted_measures, base = plan_evaluation(project, testset, measures, Evaluating())
+    rows, wanted_measures, base = plan_evaluation(project, testset, measures, EvaluationOptions())
     readings = readings_of(rows.rows, options.personas, options.generators)
     personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
     if len(personas) < 2 and len(options.generators) < 2:

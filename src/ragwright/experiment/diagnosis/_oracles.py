@@ -15,7 +15,7 @@ from ...core import Answer, Hit, Persona, Row, Score
 from ...flow import Flow, branch, gather, unpack_settled
 from ...measure import Measure, MeasureSetup, score_row
 from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
-from ..evaluations import RANKING, Made, RowResult, add_answer, plan_after
+from ..evaluations import RANKING, AnswerRecord, RowResult, add_answer, plan_after
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces, is_right
 
 Stage: TypeAlias = Literal["filter", "retrieve", "rerank", "truncate", "generate", "judge"]
@@ -132,7 +132,7 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     documents += [piece.document_id for piece in pieces]
     closed_book = by_oracle.pop("closed_book", None)
     right = plain.right(plain_answer)
-    answer_record = Made(plain_answer.prompt, plain_answer.usage, notes=plain_answer.notes)
+    answer_record = AnswerRecord(plain_answer.prompt, plain_answer.usage, notes=plain_answer.notes)
     return DiagnosedRow(
         RowResult(row.id, answered.retrieved_context_ids, scores, answered, answer_record),
         _first_loss(plain, right),
@@ -178,7 +178,7 @@ class SearchHooks(StageHooks):
         return hits
 
 
-class _GoldAdded(StageHooks):
+class _PerfectSearch(StageHooks):
     """Hooks of a perfect search: gold that the pool lacks goes to its head."""
 
     def __init__(self, depth: int, chunks: Sequence[Hit]) -> None:
@@ -193,7 +193,7 @@ class _GoldAdded(StageHooks):
         return _with_ranks((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
 
 
-class _GoldFirst(StageHooks):
+class _PerfectReranker(StageHooks):
     """Hooks of a perfect reranker: gold first, the rest in its order."""
 
     def __init__(self, depth: int, pieces: Sequence[GoldPiece]) -> None:
@@ -207,7 +207,7 @@ class _GoldFirst(StageHooks):
         return _with_ranks((*gold, *(hit for hit in hits if hit.chunk_id not in ids)))
 
 
-class _GoldPutBack(StageHooks):
+class _PerfectCut(StageHooks):
     """Hooks of a perfect cut: gold that was left out follows what is kept."""
 
     def __init__(self, depth: int, hits: Sequence[Hit]) -> None:
@@ -308,7 +308,7 @@ def _retrieve_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     lost = bool(missed) and plain.answer.route == "index"
     if not (yield from _changes_anything(plain, lost)):
         return (yield from _plain_scores(plain))
-    added = _GoldAdded(plain.watch.depth, _unique_hits(missed))
+    added = _PerfectSearch(plain.watch.depth, _unique_hits(missed))
     return (yield from _answer_again(plain, plain.case.plan, added))
 
 
@@ -320,7 +320,7 @@ def _rerank_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     gold = _gold_of(order, plain.pieces)
     if not (yield from _changes_anything(plain, order[: len(gold)] != gold)):
         return (yield from _plain_scores(plain))
-    first = _GoldFirst(plain.watch.depth, plain.pieces)
+    first = _PerfectReranker(plain.watch.depth, plain.pieces)
     return (yield from _answer_again(plain, plain.case.plan, first))
 
 
@@ -336,7 +336,7 @@ def _truncate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     unlimited = replace(plan.setup.options, context_tokens=_NO_LIMIT)
     unlimited_plan = replace(plan, setup=replace(plan.setup, options=unlimited))
     return (
-        yield from _answer_again(plain, unlimited_plan, _GoldPutBack(plain.watch.depth, cut_hits))
+        yield from _answer_again(plain, unlimited_plan, _PerfectCut(plain.watch.depth, cut_hits))
     )
 
 

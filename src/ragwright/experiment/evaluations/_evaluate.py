@@ -45,7 +45,7 @@ from ...measure import (
 from ...retrieve import RetrieveOptions, Target, retrieve
 from ...testsets import Qrels, Run, Testset
 from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, list_shared_values
-from ._results import Evaluation, Made, RowResult, evaluation_of
+from ._results import AnswerRecord, Evaluation, RowResult, evaluation_of
 
 RANKING = frozenset({"retrieval", "span"})
 """Kinds of measures that read a ranking."""
@@ -447,7 +447,9 @@ def answer_and_score_row(
     result = yield from answer_row(answered, measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
     cited = tuple(GoldSpan(c.document_id, c.start, c.end) for c in answer.citations)
-    record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits, citations=cited)
+    record = AnswerRecord(
+        answer.prompt, answer.usage, notes=answer.notes, hits=hits, citations=cited
+    )
     return replace(result, ranking=(*result.ranking, *ranked), made=record)
 
 

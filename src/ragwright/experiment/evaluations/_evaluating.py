@@ -44,8 +44,8 @@ from ._evaluate import (
 )
 from ._names import BASELINE, check_run_name, find_run
 from ._results import (
-    Evaluating,
     Evaluation,
+    EvaluationOptions,
     RowResult,
     RunOptions,
     evaluation_of,
@@ -308,7 +308,7 @@ def run_work(
     work: RunWork,
     testset: Testset,
     measures: Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
 ) -> tuple[Evaluation, RunSummary]:
     """Do the work, store every row as it ends, and summarise them.
 

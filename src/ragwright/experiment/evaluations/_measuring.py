@@ -62,7 +62,7 @@ from ._evaluating import (
     scoring_work,
 )
 from ._notes import add_notes, check_gold
-from ._results import Evaluating, Evaluation
+from ._results import Evaluation, EvaluationOptions
 
 _WORDS = 30
 """Number of words of a passage to search for: enough to be rare, few enough to be quick."""
@@ -148,7 +148,10 @@ def _with_spans(row: Row, spans: dict[str, GoldSpan | None]) -> Row:
 
 
 def evaluate_project(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
+    project: Project,
+    testset: str | Testset,
+    measures: str | Sequence[Measure],
+    options: EvaluationOptions,
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Project.evaluate``."""
     rows, wanted_measures, work = plan_evaluation(project, testset, measures, options)
@@ -159,7 +162,7 @@ def evaluate_project(
 
 
 def _with_notes_and_baselines(
-    project: Project, evaluation: Evaluation, options: Evaluating
+    project: Project, evaluation: Evaluation, options: EvaluationOptions
 ) -> Evaluation:
     """Add notes and baselines to an evaluation."""
     for key, model in unproven_models(project):
@@ -173,7 +176,10 @@ def _with_notes_and_baselines(
 
 
 def forecast_project(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
+    project: Project,
+    testset: str | Testset,
+    measures: str | Sequence[Measure],
+    options: EvaluationOptions,
 ) -> Forecast:
     """Forecast the calls and cost of an evaluation."""
     _, _, work = plan_evaluation(project, testset, measures, options)
@@ -184,7 +190,7 @@ def plan_evaluation(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
     *,
     sampled: bool = False,
 ) -> tuple[Testset, Sequence[Measure], RunWork]:
@@ -427,7 +433,7 @@ def evaluate_testset(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project: rows of suites with their passages, others by retrieval."""
     if measures:
@@ -446,7 +452,7 @@ def forecast_testset(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
 ) -> Forecast:
     """Forecast the calls and cost of :func:`evaluate_testset`."""
     if measures:
@@ -459,7 +465,7 @@ def forecast_testset(
 
 
 def _suite_plan(
-    project: Project, rows: Testset, measures: str | Sequence[Measure], options: Evaluating
+    project: Project, rows: Testset, measures: str | Sequence[Measure], options: EvaluationOptions
 ) -> tuple[Testset, Sequence[Measure], RunWork]:
     """Plan the work of a suite, without an index."""
     if not options.answers:

@@ -97,7 +97,7 @@ _FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AnswerRecord:
     """The making of an answer: prompt, usage and notes.
 
     Attributes:
@@ -132,7 +132,7 @@ class RowResult:
     ranking: tuple[str, ...]
     scores: tuple[Score, ...]
     row: Row | None = None
-    made: Made | None = None
+    made: AnswerRecord | None = None
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -341,7 +341,7 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         prompt = tuple(
             (role, _restored_prompt(text, contexts)) for role, text in stored_made["prompt"]
         )
-        answer_record = Made(
+        answer_record = AnswerRecord(
             prompt,
             Usage(**stored_made["usage"]),
             stored_made["context_tokens"],
@@ -423,7 +423,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluating(RunOptions):
+class EvaluationOptions(RunOptions):
     """Options of an evaluation.
 
     Attributes:

@@ -34,7 +34,7 @@ from ._result_files import (
     read_stored_or_given,
     rows_of_testset,
 )
-from ._results import Evaluating, Evaluation, RowResult, evaluation_of
+from ._results import Evaluation, EvaluationOptions, RowResult, evaluation_of
 from ._systems import Questions, add_gold_note, evaluate_rows_by, questions_in
 
 OnResult: TypeAlias = Callable[[RowResult], None]
@@ -157,7 +157,7 @@ def score_stored(
     project: Project,
     rows: str | Testset,
     measures: str | Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
     *,
     on_forecast: OnForecast | None = None,
     each: OnResult | None = None,

@@ -26,7 +26,7 @@ from ...testsets import read_rows
 from ._evaluating import load_evaluation
 from ._names import BASELINE, KnownRun, find_run, list_evaluations
 from ._result_files import read_results
-from ._results import Evaluating, Evaluation
+from ._results import Evaluation, EvaluationOptions
 from ._review import (
     Label,
     ReviewKey,
@@ -245,7 +245,7 @@ _TABLES = (".csv", ".tsv", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewedAnswers:
     """People's labels of the answers of one system.
 
     Attributes:
@@ -263,7 +263,7 @@ class Reviewed:
     chosen: bool
 
 
-def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> Reviewed:
+def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> ReviewedAnswers:
     """Read filled-in sheets.
 
     Args:
@@ -283,7 +283,7 @@ def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> Reviewed:
     rows = [result.row for result in evaluation.results if result.row is not None]
     marks = [mark for path in sheets for mark in read_labels(path, key, path.stem)]
     check_labelled(marks, system, rows)
-    return Reviewed(system, evaluation, key.measures, _labels_by_row(marks, system), chosen)
+    return ReviewedAnswers(system, evaluation, key.measures, _labels_by_row(marks, system), chosen)
 
 
 def _sheets_in(text: str) -> list[Path]:
@@ -363,7 +363,7 @@ def evaluate_outputs(
     project: Project,
     measures: str | Sequence[Measure],
     sampling: OutputSample | None = None,
-    options: Evaluating | None = None,
+    options: EvaluationOptions | None = None,
     *,
     on_forecast: OnForecast | None = None,
     each: OnResult | None = None,
@@ -377,7 +377,7 @@ def evaluate_outputs(
         StoreError: No stored text matches the query.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
-    options = options or Evaluating(seed=project.session.seed)
+    options = options or EvaluationOptions(seed=project.session.seed)
     sampled = sample_outputs(
         project_outputs(project), sampling or OutputSample(seed=project.session.seed)
     )

@@ -51,7 +51,7 @@ from ._evaluate import add_null_baselines, answer_row, clear_answer, convert_rep
 from ._evaluating import RunWork, run_work, scoring_work
 from ._measuring import check_models, choose_measures, judging
 from ._notes import add_notes, check_gold
-from ._results import Evaluating, Evaluation, Made, RowResult
+from ._results import AnswerRecord, Evaluation, EvaluationOptions, RowResult
 
 Match = Literal["auto", "text", "ids"]
 
@@ -156,7 +156,7 @@ def evaluate_system(
     project: Project,
     testset: Questions,
     measures: str | Sequence[Measure],
-    options: Evaluating,
+    options: EvaluationOptions,
     system: Any,
 ) -> tuple[Evaluation, RunSummary]:
     """Ask a system every question of a testset, and score its answers; see ``Workbench.evaluate``.
@@ -253,7 +253,7 @@ def system_row(
     result = yield from answer_row(answered_row, measures, setup)
     if answered_row.response is None:  # a retriever: the row is still stored for its passages
         result = replace(result, row=answered_row)
-    return replace(result, made=Made(usage=reply.usage))
+    return replace(result, made=AnswerRecord(usage=reply.usage))
 
 
 def ask_under_test(system: UnderTest, row: Row) -> Flow[SystemReply]:

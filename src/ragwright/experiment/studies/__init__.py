@@ -36,7 +36,7 @@ from ._study import (
     study_of,
 )
 from ._sweeping import (
-    Sweeping,
+    SweepOptions,
     SweepResult,
     incumbent_hash,
     load_trials,
@@ -56,8 +56,8 @@ __all__ = [
     "Study",
     "StudyOptions",
     "SweepForecast",
+    "SweepOptions",
     "SweepResult",
-    "Sweeping",
     "SweptRange",
     "TpeSampler",
     "Trial",

@@ -33,7 +33,7 @@ from ...project import (
 )
 from ...testsets import Testset, project_testset
 from ..evaluations import (
-    Evaluating,
+    EvaluationOptions,
     clusters_of_rows,
     grounds,
     plan_evaluation,
@@ -80,7 +80,7 @@ _OVERRIDES = "overrides"
 
 
 @dataclass(frozen=True, slots=True)
-class Sweeping:
+class SweepOptions:
     """Options of a sweep's run.
 
     Attributes:
@@ -190,7 +190,7 @@ class SweepResult:
 
 
 @refuse_forget("sweep")
-def run_sweep(project: Project, study: Study, options: Sweeping | None = None) -> SweepResult:
+def run_sweep(project: Project, study: Study, options: SweepOptions | None = None) -> SweepResult:
     """Run every trial of a study on the tune split of its testset, and store the results.
 
     Shared work is done once: chunks and vectors of equal index settings, searches, replies. Rows
@@ -200,7 +200,7 @@ def run_sweep(project: Project, study: Study, options: Sweeping | None = None) -
         RetrieveError: The project itself has not been ingested.
         StudyError: An objective is not measured, or no trial can be run.
     """
-    return _Sweep(project, study, options or Sweeping()).run()
+    return _Sweep(project, study, options or SweepOptions()).run()
 
 
 def study_rows(project: Project, study: Study) -> Testset:
@@ -225,10 +225,10 @@ class TrialPlan:
     job: Job[Any]
 
 
-def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
+def trial_how(study: Study, retry_errors: bool = False) -> EvaluationOptions:
     """Return the options for evaluating a study's trials."""
     options = study.options
-    return Evaluating(
+    return EvaluationOptions(
         resume=True,
         retry_errors=retry_errors,
         seed=options.seed,
@@ -238,7 +238,11 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
 
 
 def trial_plan(
-    trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], plan: Evaluating
+    trial: Trial,
+    project: Project,
+    testset: Testset,
+    measures: Sequence[Measure],
+    plan: EvaluationOptions,
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
     rows, _, work = plan_evaluation(project, testset, measures, plan)
@@ -263,7 +267,7 @@ class _Sweep:
 
     project: Project
     study: Study
-    options: Sweeping
+    options: SweepOptions
     measures: tuple[Measure, ...] = ()
     objectives: tuple[Objective, ...] = ()
     results: dict[int, TrialResult] = field(default_factory=dict)
@@ -475,7 +479,7 @@ class _Sweep:
         return others
 
     @property
-    def _evaluating(self) -> Evaluating:
+    def _evaluating(self) -> EvaluationOptions:
         return trial_how(self.study, self.options.retry_errors)
 
     def _trial_result(self, plan: TrialPlan, summary: RunSummary) -> TrialResult:

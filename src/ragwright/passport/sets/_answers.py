@@ -19,7 +19,7 @@ from typing import Any
 
 from ...core import Row, TestsetError, list_names
 from ...testsets import read_qrels
-from .._people import Dimension, PeopleSet, Rated, note_left_out
+from .._people import Dimension, PeopleSet, RatedAnswer, note_left_out
 
 _SUMMARISE = "What does the article say?"
 _CLAIM = "Is the claim true?"
@@ -41,7 +41,7 @@ def qags(files: SetFiles) -> PeopleSet:
                     for vote in member(sentence, "responses", where)
                 }
                 rated.append(
-                    Rated(row, {"faithfulness": votes}, f"{collection}-{number}", collection)
+                    RatedAnswer(row, {"faithfulness": votes}, f"{collection}-{number}", collection)
                 )
     scale = Dimension("faithfulness", 0, 1, "1 supported by the article (yes), 0 not (no)")
     return PeopleSet("qags", tuple(rated), (scale,), ("each row is one sentence of a summary",))
@@ -67,7 +67,7 @@ def q2(files: SetFiles) -> PeopleSet:
                 )
                 labels = {"faithfulness": {"people": 1.0 - float(mark)}}
                 task, topic = member(entry, "episode_idx", where), member(entry, "topic", where)
-                rated.append(Rated(row, labels, task, system, topic=topic))
+                rated.append(RatedAnswer(row, labels, task, system, topic=topic))
     mapping = "turned: 1 consistent with the knowledge (0 in the file), 0 inconsistent (1)"
     return PeopleSet(
         "q2",
@@ -95,7 +95,7 @@ def climate_fever(files: SetFiles) -> PeopleSet:
                 member(entry, "claim", where),
                 member(evidence, "evidence", where),
             )
-            rated.append(Rated(row, {"support": votes}, str(claim)))
+            rated.append(RatedAnswer(row, {"support": votes}, str(claim)))
     mapping = "1 SUPPORTS, 0 REFUTES or NOT_ENOUGH_INFO"
     return PeopleSet("climate_fever", tuple(rated), (Dimension("support", 0, 1, mapping),))
 
@@ -108,7 +108,7 @@ def trulens(files: SetFiles) -> PeopleSet:
         question = member(entry, "query", where)
         label = _number(member(entry, "expected_score", where), "expected_score", where)
         row = _grounded(str(number), question, question, member(entry, "expected_response", where))
-        rated.append(Rated(row, {"relevance": {"people": label}}, question))
+        rated.append(RatedAnswer(row, {"relevance": {"people": label}}, question))
     note = (
         "the question stands in for the response, so that KPrecision is the share of its words in "
         "the passage"
@@ -140,7 +140,7 @@ def evouna(files: SetFiles) -> PeopleSet:
                     metadata={"references": tuple(accepted)},
                 )
                 labels = {"correctness": {"people": float(verdict)}}
-                rated.append(Rated(row, labels, f"{collection}-{number}", system))
+                rated.append(RatedAnswer(row, labels, f"{collection}-{number}", system))
     notes = (
         *note_left_out(improper, "question", " marked improper"),
         *note_left_out(missing, "answer", " without a text, a verdict or an accepted answer"),
@@ -197,7 +197,7 @@ def _mtrag_answer(
     task: Mapping[str, Any],
     texts: Mapping[str, str],
     scales: Mapping[str, tuple[float, float]],
-) -> Rated:
+) -> RatedAnswer:
     model, marks = evaluation["model_id"], evaluation["annotations"]
     row = Row(
         f"{task['task_id']}-{model}",
@@ -215,7 +215,7 @@ def _mtrag_answer(
         name: float(value) for name in scales for value in _stored_values(marks.get(name, {}))
     }
     topic = str(task.get("Collection", ""))
-    return Rated(row, labels, task["task_id"], model, verdicts, topic=topic)
+    return RatedAnswer(row, labels, task["task_id"], model, verdicts, topic=topic)
 
 
 def _stored_values(mark: Mapping[str, Any]) -> Iterator[float]:
@@ -273,7 +273,7 @@ def ragchecker(files: SetFiles) -> PeopleSet:
 
 def _rated_pair(
     pair: str, entries: list[tuple[str, Mapping[str, Any]]], published: Mapping[str, float]
-) -> Rated:
+) -> RatedAnswer:
     where, entry = entries[0]
     rows: list[Row] = []
     models = []
@@ -298,7 +298,7 @@ def _rated_pair(
     first, second = rows
     task = f"{entry.get('dataset', '')} {entry.get('query_id', pair)}"
     topic = str(entry.get("dataset", ""))
-    return Rated(first, labels, task, " vs ".join(models), published, second, topic)
+    return RatedAnswer(first, labels, task, " vs ".join(models), published, second, topic)
 
 
 _RELEVANT = 2
@@ -314,7 +314,7 @@ def qrels(files: SetFiles) -> PeopleSet:
             hint=f"qrels:{files.path}/FILE, and a judge's file with --verdicts",
         )
     rated = tuple(
-        Rated(
+        RatedAnswer(
             Row(row_id, topic),
             {"relevance": {"assessor": float(grade)}},
             topic,

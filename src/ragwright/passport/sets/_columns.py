@@ -26,7 +26,7 @@ from ...core import (
 from ...experiment import clusters_of_rows, read_sheets
 from ...measure import parse_measure
 from ...testsets import records_of, rows_of
-from .._people import Dimension, PeopleSet, Rated, check_people
+from .._people import Dimension, PeopleSet, RatedAnswer, check_people
 from ._answers import SetFiles
 
 _QUESTIONS = {"user_input", "question", "query", "input", "inputs", "request"}
@@ -35,7 +35,7 @@ _ONE_PERSON = "people"
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _AnswerLines:
     """An answer while the lines about it are read."""
 
     row: Row
@@ -63,7 +63,7 @@ def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> People
             where=str(files.path),
             hint=f"it holds: {list_names(files.names, 8) or 'no files'}",
         )
-    gathered: dict[str, _Gathered] = {}
+    gathered: dict[str, _AnswerLines] = {}
     seen: dict[str, None] = {}
     empty = set(columns)
     for number, (where, record) in enumerate(records_of(files.path), 1):
@@ -76,7 +76,7 @@ def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> People
     dimensions = _dimensions_of(labels, gathered.values())
     unlabelled = sum(not item.labels for item in gathered.values())
     rated = tuple(
-        Rated(item.row, item.labels, item.task, item.system, item.verdicts, item.second)
+        RatedAnswer(item.row, item.labels, item.task, item.system, item.verdicts, item.second)
         for item in gathered.values()
         if item.labels
     )
@@ -117,7 +117,7 @@ def _check_columns(
 
 
 def _add_line(
-    gathered: dict[str, _Gathered],
+    gathered: dict[str, _AnswerLines],
     columns: Sequence[MappedColumn],
     record: Mapping[str, Any],
     place: tuple[int, str],
@@ -137,7 +137,7 @@ def _add_line(
     second = roles.get("second")
     item = gathered.setdefault(
         key,
-        _Gathered(
+        _AnswerLines(
             replace(row, id=key),
             task_text,
             system,
@@ -239,7 +239,7 @@ def _field_value(name: str, value: Any) -> Any:
 
 
 def _dimensions_of(
-    labels: Sequence[MappedColumn], items: Iterable[_Gathered]
+    labels: Sequence[MappedColumn], items: Iterable[_AnswerLines]
 ) -> tuple[Dimension, ...]:
     """The dimensions with their scales: as given, else as far as the labels reach."""
     values: dict[str, set[float]] = {column.name: set() for column in labels}
@@ -428,7 +428,9 @@ def review(text: str, root: Path, runs: Sequence[str] = ()) -> PeopleSet:
     rows = {result.row_id: result.row for result in results if result.row is not None}
     clusters = clusters_of_rows(rows.values())
     rated = tuple(
-        Rated(replace(rows[row_id], id=row_id), of_row, str(clusters.get(row_id, row_id)), system)
+        RatedAnswer(
+            replace(rows[row_id], id=row_id), of_row, str(clusters.get(row_id, row_id)), system
+        )
         for row_id, of_row in reviewed.labels.items()
         if row_id in rows
     )

@@ -13,9 +13,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, Score, count_noun
 from ...experiment import (
+    AnswerRecord,
     Evaluation,
     KnownRun,
-    Made,
     RowResult,
     RunMean,
     list_changed_settings,
@@ -377,7 +377,7 @@ def _verdict_line(entry: Comparison, span: tuple[float, float] | None) -> dict[s
 
 def _cost_changes(a: Evaluation, b: Evaluation) -> list[dict[str, str]]:
     """Time, tokens and money of an answer in both, where both made answers."""
-    kinds: tuple[tuple[str, str, Callable[[Made], float | None]], ...] = (
+    kinds: tuple[tuple[str, str, Callable[[AnswerRecord], float | None]], ...] = (
         ("seconds", "s", lambda answer: answer.usage.seconds),
         ("context", "tokens", lambda answer: answer.context_tokens or None),
         ("cost", "", lambda answer: answer.usage.cost),
@@ -392,7 +392,7 @@ def _cost_changes(a: Evaluation, b: Evaluation) -> list[dict[str, str]]:
     return changes
 
 
-def _mean_of_answers(side: Evaluation, of: Callable[[Made], float | None]) -> float | None:
+def _mean_of_answers(side: Evaluation, of: Callable[[AnswerRecord], float | None]) -> float | None:
     """Mean over the answers of a run; None where one is unknown."""
     values = [of(result.made) for result in side.results if result.made is not None]
     known = [value for value in values if value is not None]

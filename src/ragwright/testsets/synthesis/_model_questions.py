@@ -16,7 +16,7 @@ from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, suggest_name
 from ...flow import Flow, branch, gather, unpack_settled
 from ...measure import (
     JudgeCall,
-    Judged,
+    JudgeVerdict,
     MeasureSetup,
     ReplyForm,
     ask_judge,
@@ -175,7 +175,7 @@ def write_questions(
     return tuple(unpack_settled(outcome) for outcome in outcomes)
 
 
-def ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+def ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[JudgeVerdict[T]]:
     """Ask as `asked` does, but replace stored replies that cannot be used by new samples.
 
     Otherwise one malformed reply would leave its passage without questions in every later run.
@@ -229,7 +229,7 @@ def check_by_answering(
     """Reject the candidate if its evidence alone does not give its answer."""
     if candidate.reason:
         return candidate
-    reply: Judged[tuple[bool, str]] = yield from ask_for_usable(
+    reply: JudgeVerdict[tuple[bool, str]] = yield from ask_for_usable(
         _answer_call(candidate, number, writing), writing.setup
     )
     if reply.value is None:
