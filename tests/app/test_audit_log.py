@@ -206,10 +206,10 @@ def test_what_a_client_sends_forges_no_event_and_commands_no_terminal(project: P
 
 def test_wrong_keys_cannot_fill_the_disk(project: Path) -> None:
     key(project, "ann")
-    with served(project, "serve.audit.flood=3") as running:
+    with served(project) as running:
         wrong = running.client("rw_wrong")
-        assert {wrong.get("/v1/models").status_code for _ in range(9)} == {401}
-    assert 3 <= len(events(project)) <= 6  # a minute may end in between
+        assert {wrong.get("/v1/models").status_code for _ in range(300)} == {401}
+    assert 120 <= len(events(project)) <= 242  # a minute may end in between
 
 
 def test_the_address_behind_a_proxy_is_believed_only_from_known_ones(project: Path) -> None:

@@ -123,7 +123,7 @@ def test_numbers_in_texts_stay(tmp_path: Path) -> None:
 def test_an_own_form_and_its_faults(desk: Desk, tmp_path: Path) -> None:
     own = tmp_path / "own.jinja"
     own.write_text("{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[reply]\n")
-    prompt = shown(desk, plan_of(format=str(own), stop=("[user]",)))
+    prompt = shown(desk, plan_of(format=str(own)))
     assert prompt.text.startswith("[system] You write")
     assert prompt.text.endswith("[reply]")
     full = tmp_path / "own.yaml"

@@ -177,7 +177,7 @@ def test_a_run_that_is_too_late_is_missed_and_written_down(tmp_path: Path) -> No
 
 
 def test_catching_up_can_be_turned_off(tmp_path: Path) -> None:
-    project = project_with(tmp_path, WEEKDAYS.replace("}", ", catch_up: false}"))
+    project = project_with(tmp_path, WEEKDAYS.replace("}", ", catch_up_within: 0}"))
     clock = FakeClock(at("2026-11-19T12:00"))
     Served(project, clock).until("2026-11-19T13:00")
     clock.at = at("2026-11-20T07:32")

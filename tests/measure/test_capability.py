@@ -100,7 +100,7 @@ def test_ordinary_answers_are_no_refusals(response: str) -> None:
 
 
 def test_further_cues_are_added_to_the_shipped_ones() -> None:
-    setup = MeasureSetup(further_rejection_cues=("non lo so|sapevo",))
+    setup = MeasureSetup(rejection_cues=("non lo so|sapevo",))
     assert scores("Non lo so!", setup)[0].value == 1
     assert scores("Non lo sapevo.", setup)[0].value == 1
     assert scores("Non lo dico.", setup)[0].value == 0
@@ -108,9 +108,7 @@ def test_further_cues_are_added_to_the_shipped_ones() -> None:
 
 
 def test_cues_are_settings() -> None:
-    setup = MeasureSetup(rejection_cues=("no idea",), error_cues=("mistake",))
-    assert scores("No idea.", setup)[0].value == 1
-    assert scores("I cannot answer.", setup)[0].value == 0
+    setup = MeasureSetup(error_cues=("mistake",))
     assert scores("A mistake: it is Rome.", setup)[1].value == 1
 
 

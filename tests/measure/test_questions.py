@@ -34,11 +34,10 @@ def test_similarity_is_the_mean_cosine_of_the_written_questions() -> None:
 
 
 def test_similarity_without_passages_or_embedder() -> None:
-    says = Says(json.dumps({"questions": ["When?", "Who?"]}))
-    setup = replace(SETUP, questions=2)
-    assert score("QuestionSimilarity", says, setup, retrieved_contexts=()).state == "scored"
+    says = Says(json.dumps({"questions": ["When?", "Who?", "Where?"]}))
+    assert score("QuestionSimilarity", says, SETUP, retrieved_contexts=()).state == "scored"
     assert list(shown(says.seen[0])) == ["answer"]
-    found = score("QuestionSimilarity", says, replace(setup, embedder=""))
+    found = score("QuestionSimilarity", says, replace(SETUP, embedder=""))
     assert (found.state, "embedder" in found.reason) == ("not_applicable", True)
 
 

@@ -357,16 +357,16 @@ def test_bad_requests_are_answered_in_openais_shape(
 
 
 def test_malformed_json_and_long_bodies_are_refused(offline: Path) -> None:
-    with served(offline, "serve.max_body=2000") as running:
+    with served(offline) as running:
         broken = running.http.post(
             "/v1/chat/completions",
             content=b'{"messages": [',
             headers={"content-type": "application/json"},
         )
         untyped = running.http.post("/v1/chat/completions", content=b'{"messages": []}')
-        long = running.http.post("/v1/chat/completions", content=b"x" * 5000)
+        long = running.http.post("/v1/chat/completions", content=b"x" * 5_000_000)
         chunked = running.http.post(
-            "/v1/chat/completions", content=iter([b"x" * 1500, b"x" * 1500])
+            "/v1/chat/completions", content=iter([b"x" * 2_500_000, b"x" * 2_500_000])
         )
     assert broken.status_code == 400
     assert broken.json()["error"]["type"] == "invalid_request_error"

@@ -31,11 +31,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["path kept", "path removed"])
-@pytest.mark.parametrize(
-    "setting", ["serve.root_path=/ragwright", "serve.public_url=http://127.0.0.1/ragwright"]
-)
-def test_below_a_path_every_link_keeps_it(project: Path, setting: str, removed: bool) -> None:
-    with served(project, setting) as running:
+def test_below_a_path_every_link_keeps_it(project: Path, removed: bool) -> None:
+    with served(project, "serve.public_url=http://127.0.0.1/ragwright") as running:
         prefix = "" if removed else "/ragwright"
         reply = running.http.post(
             f"{prefix}/v1/chat/completions",
@@ -59,7 +56,7 @@ def test_below_a_path_every_link_keeps_it(project: Path, setting: str, removed: 
 
 def test_signing_in_below_a_path_leads_back_to_the_page(project: Path) -> None:
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("me", role="owner"))
-    with served(project, "serve.root_path=/ragwright") as running:
+    with served(project, "serve.public_url=http://127.0.0.1/ragwright") as running:
         asked = running.http.get(
             "/ragwright/sources", headers={"accept": "text/html"}, follow_redirects=False
         )
@@ -112,12 +109,10 @@ def test_without_the_setting_no_other_origin_may(project: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "fault"),
     [
-        ("serve.root_path=ragwright", "is not a path"),
-        ("serve.root_path=/ragwright/", "is not a path"),
         ("serve.cors=['*']", "is not an origin"),
         ("serve.cors=['https://app.example.org/x']", "is not an origin"),
     ],
 )
-def test_what_is_no_path_or_origin_is_refused(project: Path, setting: str, fault: str) -> None:
+def test_what_is_no_origin_is_refused(project: Path, setting: str, fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         load_settings(project / "ragwright.yaml", (setting,))

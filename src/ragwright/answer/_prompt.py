@@ -32,7 +32,6 @@ from ..models import NO_MODEL
 
 Method: TypeAlias = Literal["concatenate", "summarise_each", "running", "tree"]
 HitOrder: TypeAlias = Literal["best_first", "best_last", "best_at_ends"]
-DraftSearch: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ class DraftOptions:
         None, "Least similarity of an example (in keyword search: least BM25 score)."
     )
     unfiltered: bool = option(True, "Include records that meet no soft filter, after all others.")
-    search: DraftSearch = option("auto", "Channels that are searched for examples.")
     per_call: int | None = option(
         None, "Most texts per call; empty: as many as fit max_tokens.", ge=1
     )
@@ -79,7 +77,6 @@ class DraftOptions:
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
     )
     formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
-    stop: tuple[str, ...] = option((), "Further stop texts of a raw reply.")
 
     def __post_init__(self) -> None:
         """Refuse a pool smaller than the number of examples."""
@@ -135,7 +132,6 @@ class AnswerOptions:
     persona: str = option("", "Default persona.")
     max_tokens: int = option(700, "Most tokens of a reply.", ge=1)
     temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
-    seed: int | None = option(None, "Seed sent to servers that support it.")
     context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
     hit_order: HitOrder = option(
         "best_first", "Order of passages: best_first, best_last or best_at_ends."

@@ -110,11 +110,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         notes = context.notes or ("no passage fits the context",)
         return replace(blank, text=REFUSED, abstained=True, notes=notes, usage=context.usage)
     prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
-    params = {
-        "max_tokens": options.max_tokens,
-        "temperature": options.temperature,
-        "seed": options.seed,
-    }
+    params = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
     if setup.on_context is not None:
         setup.on_context(shown_hits)

@@ -241,7 +241,6 @@ def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
     ]
     return RetrieveOptions(
         top_k=options.pool,
-        search=options.search,
         fusion=base.fusion,
         keyword_share=base.keyword_share,
         rrf_k=base.rrf_k,

@@ -81,15 +81,15 @@ def form_of(model: str, plan: DraftPlan) -> Form:
         PromptError: The form or file does not exist, or the file has a fault, whose line is named.
     """
     name = plan.options.formats.get(model, plan.options.format)
-    return _form_by_name(name, plan.options.stop)
+    return _form_by_name(name)
 
 
-def _form_by_name(name: str, stop: tuple[str, ...]) -> Form:
+def _form_by_name(name: str) -> Form:
     if name == CHAT:
-        return Form(CHAT, stop=stop)
+        return Form(CHAT)
     shipped = load_shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
     if name in shipped.values:
-        return _form_from_values(name, shipped.values[name], shipped, stop)
+        return _form_from_values(name, shipped.values[name], shipped)
     file = Path(name)
     if not file.is_file():
         raise PromptError(
@@ -100,25 +100,20 @@ def _form_by_name(name: str, stop: tuple[str, ...]) -> Form:
     if file.suffix in {".yaml", ".yml"}:
         custom = read_mapping(file)
         custom.check_keys(_FORM, "a prompt form")
-        return _form_from_values(name, custom.values, custom, stop)
+        return _form_from_values(name, custom.values, custom)
     try:
         template = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"the prompt form cannot be read: {error}", where=name) from error
-    return Form(name, template, stop, stop, name)
+    return Form(name, template, where=name)
 
 
-def _form_from_values(
-    name: str, values: Mapping[str, Any], data: Mapped, stop: tuple[str, ...]
-) -> Form:
+def _form_from_values(name: str, values: Mapping[str, Any], data: Mapped) -> Form:
     template = values.get("template", "")
     if not isinstance(template, str) or not template.strip():
         raise PromptError("a prompt form needs the key 'template'", where=data.where)
-    own_stop, own_guard = (
-        _list_of_texts(values, "stop", data),
-        _list_of_texts(values, "guard", data),
-    )
-    return Form(name, template, (*own_stop, *stop), (*own_guard, *stop), data.where)
+    stop, guard = _list_of_texts(values, "stop", data), _list_of_texts(values, "guard", data)
+    return Form(name, template, stop, guard, data.where)
 
 
 def _list_of_texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ from ._extract import Extract, TextBuilder
 from ._html import decode_html, parse_html
 from ._options import SourceOptions
 
+_RATIO = 200
+"""Largest ratio of unpacked to packed bytes."""
+
 _RATIO_FLOOR = 20_000_000
 
 
@@ -52,12 +55,12 @@ class Archive:
                 hint="save a copy without the password",
             )
         unpacked = sum(m.file_size for m in members)
-        too_dense = unpacked > _RATIO_FLOOR and unpacked > options.max_ratio * max(len(data), 1)
+        too_dense = unpacked > _RATIO_FLOOR and unpacked > _RATIO * max(len(data), 1)
         if unpacked > options.max_unpacked_bytes or too_dense:
             raise MalformedSourceError(
                 f"the archive would unpack from {len(data):,} to {unpacked:,} bytes (a zip bomb?)",
                 where=where,
-                hint="if the file is to be trusted, raise `max_unpacked_bytes` or `max_ratio`",
+                hint="if the file is to be trusted, unpack it and name the folder as a source",
             )
         self.names = tuple(m.filename for m in members)
 

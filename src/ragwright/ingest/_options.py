@@ -83,18 +83,12 @@ class SourceOptions:
         when="index",
         ge=1,
     )
-    max_ratio: int = option(
-        200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
-    )
     parser: str = option(
         "",
         "What reads PDF, office, HTML and mail files: ours, docling, markitdown, kreuzberg, "
         "edgeparse, the parser of an installed package, or module:object; empty: that of "
         "`ingest.parser`.",
         when="index",
-    )
-    tables: bool = option(
-        True, "Find ruled tables in PDF files and keep them as tables.", when="index"
     )
     main_text: bool = option(
         False,

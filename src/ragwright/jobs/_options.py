@@ -78,9 +78,10 @@ class JobOptions:
     timezone: str = option(
         "UTC", "Time zone of the schedule and of displayed times, such as Europe/Paris."
     )
-    catch_up: bool = option(True, "Run a missed time once, late, if nothing was serving.")
     catch_up_within: float | None = option(
-        None, "Seconds after which a missed run is no longer run late; null: no limit.", gt=0
+        None,
+        "Seconds after which a missed run is no longer run late; 0: never run, null: no limit.",
+        ge=0,
     )
     retries: int = option(0, "How often a run is retried, from the failed step on.", ge=0)
     retry_wait: float = option(60.0, "Seconds before a retry.", ge=0)

@@ -181,9 +181,7 @@ class JobServer:
         timer.answered, timer.due = due, timer.schedule.next(due)
         late, within = now - due, job.options.catch_up_within
         trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
-        if trigger == "catch-up" and not job.options.catch_up:
-            self._not_run(job, trigger, due, ("missed", "no scheduler was running then"))
-        elif trigger == "catch-up" and within is not None and late > within:
+        if trigger == "catch-up" and within is not None and late > within:
             self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
         elif (lock := self._runner.take(job, trigger)) is not None:
             self._start(job, lock, RunRequest(trigger, due, job.flags()))
@@ -198,9 +196,8 @@ class JobServer:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
         start = replace(start, timezone=job.options.timezone)
-        addresses = (
-            list_notice_addresses(job, state) if state == "missed" and job.options.catch_up else ()
-        )
+        told = state == "missed" and job.options.catch_up_within != 0
+        addresses = list_notice_addresses(job, state) if told else ()
         number = self._runner.history.not_run(start, state, reason, addresses)
         self._event(job, f"{state} {write_time(due, job.options.timezone)}: {reason}")
         self._tell(job, self._runner.history.run(number))

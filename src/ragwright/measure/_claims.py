@@ -309,6 +309,9 @@ _QUESTIONS = schema_text({"questions": {"type": ["array", "null"], "items": {"ty
 _SPAN = object_schema({"span": {"type": "string"}, "question": {"type": "string"}})
 _SPANS = schema_text({"spans": {"type": ["array", "null"], "items": _SPAN}})
 _MOST_SPANS = 5
+_ASKED = 3
+"""Questions generated for QuestionSimilarity."""
+
 _LOOKUP = schema_text({"found": {"type": ["boolean", "null"]}, "answer": {"type": "string"}})
 _ENTAILMENT = schema_text(
     {
@@ -328,7 +331,7 @@ def question_similarity(
     Raises:
         MeasureError: The embedder gives a vector of length 0.
     """
-    name, count = str(measure), setup.questions
+    name, count = str(measure), _ASKED
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
         entries = require_answer(read_object(text, ("questions",), finish)["questions"])

@@ -418,7 +418,7 @@ CAPABILITY = (
         "AskBackRate",
         "For questions that do not say what they are about (`answerability: underspecified`): 1 if "
         "the response asks the user what is meant, else 0.",
-        "own: the response contains a cue (`judge.ask_back_cues`), which 43 of 44 references of "
+        "own: the response contains a cue , which 43 of 44 references of "
         "such turns in MTRAG-UN's development half do, and none of the 221 others; other rows are "
         "left out",
     ),

@@ -321,18 +321,11 @@ class MeasureSetup:
     )
     rejection_cues: tuple[str, ...] = option(
         (),
-        "Words by which a response is recognised as a refusal to answer, instead of the shipped "
-        "ones (English, German, French, Spanish); `a|b` is either word, `=unknown` the whole "
-        "response.",
-    )
-    further_rejection_cues: tuple[str, ...] = option(
-        (), "Further words of refusals, besides the shipped ones or those of `rejection_cues`."
+        "Words by which a response is recognised as a refusal to answer, besides the shipped ones "
+        "(English, German, French, Spanish); `a|b` is either word, `=unknown` the whole response.",
     )
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
-    )
-    ask_back_cues: tuple[str, ...] = option(
-        ASK_BACK, "Words by which a response is recognised as asking what the user means."
     )
     format: JudgeFormat = option(
         "auto",
@@ -348,7 +341,6 @@ class MeasureSetup:
         False, "Judge passages one by one if together they do not fit the window."
     )
     repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
-    questions: int = option(3, "Questions generated for QuestionSimilarity.", ge=1)
     rubrics: Mapping[str, Rubric] = option(
         dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."
     )
@@ -356,7 +348,7 @@ class MeasureSetup:
     @property
     def refusals(self) -> tuple[str, ...]:
         """The cues by which a refusal is recognised."""
-        return (*(self.rejection_cues or load_shipped_refusals()), *self.further_rejection_cues)
+        return (*load_shipped_refusals(), *self.rejection_cues)
 
 
 @cache

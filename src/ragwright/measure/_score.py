@@ -42,7 +42,7 @@ from ._retrieval import (
     span_value,
     withheld,
 )
-from ._rubric import MeasureSetup, open_judge
+from ._rubric import ASK_BACK, MeasureSetup, open_judge
 from ._text import SHORT_WORDS, Found, contains, language_of, references_of, text_value
 from ._words import answer_words, split_plain_words
 
@@ -82,7 +82,7 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name == "AskBackRate":
         if row.metadata.get("answerability") != "underspecified":
             return NoGold("the row is not marked `answerability: underspecified`")
-        return float(holds_cue(row.response_text, setup.ask_back_cues))
+        return float(holds_cue(row.response_text, ASK_BACK))
     if read_mark(row, "falsified") is not True:
         return NoGold("the row is not marked `falsified: true`")
     detected = holds_cue(row.response_text, setup.error_cues)

@@ -339,5 +339,5 @@ def _limit_error(
     return ModelTimeoutError(
         f"{problem} ({key})",
         where=where or None,
-        hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
+        hint=f"raise {key} under budget:, or lower concurrency",
     )

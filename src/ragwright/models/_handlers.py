@@ -239,9 +239,8 @@ class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | Comple
             if isinstance(request, Chat):
                 return await model.chat(request, on_delta)
             return await model.complete(request)
-        limits = self.models.limits.merged(self.models.settings_of(request.model))
         try:
-            async with watch_silence(request.model, "", limits) as heard:
+            async with watch_silence(request.model, "", self.models.limits) as heard:
                 if isinstance(request, Chat):
                     return await _chat_read(model, request, on_delta, heard)
                 return await model.complete(request)

@@ -42,13 +42,6 @@ class ModelSettings:
     )
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
-    connect_timeout: float | None = option(None, "Seconds to connect to the server.", gt=0)
-    first_piece_timeout: float | None = option(
-        None, "Seconds until the first piece of a reply arrives.", gt=0
-    )
-    silence_timeout: float | None = option(
-        None, "Seconds without a piece after which a reply is given up.", gt=0
-    )
     timeout: float | None = option(None, "Most seconds for one attempt as a whole.", gt=0)
     max_reply_bytes: int | None = option(
         None, "Most bytes of one reply, decompressed; 64 MiB where not set.", ge=1
@@ -86,7 +79,6 @@ class EmbedOptions:
     long_texts: Literal["pool", "refuse"] = option(
         "pool", "Texts longer than the window: mean over windows, or an error.", when="index"
     )
-    batch_size: int = option(32, "Most texts that one call of a local model holds.", ge=1)
     threads: int = option(1, "Threads of a local model; vectors do not depend on it.", ge=1)
     dimensions: int | None = option(
         None, "Length the vectors are cut to, for models trained for it.", when="index", ge=1
@@ -130,14 +122,6 @@ class TimeLimits:
     connect: float = 15.0
     first_piece: float = 600.0
     silence: float = 120.0
-
-    def merged(self, settings: ModelSettings) -> TimeLimits:
-        """These limits, with those that a model's settings name."""
-        return TimeLimits(
-            settings.connect_timeout or self.connect,
-            settings.first_piece_timeout or self.first_piece,
-            settings.silence_timeout or self.silence,
-        )
 
 
 NO_MODEL = "snippet"
@@ -387,8 +371,7 @@ class Directory:
             raise self._unknown_provider(name)
         # A provider's key must only be sent to the provider's own address.
         key_env = settings.key_env or ("" if own_base else provider.key_env)
-        limits = self.limits.merged(settings)
-        target = ModelTarget(name, provider.kind, settings, base, key_env, limits=limits)
+        target = ModelTarget(name, provider.kind, settings, base, key_env, limits=self.limits)
         unpriced = settings.price_in is None and settings.price_out is None
         here = provider.kind != "server" or target.local or (provider.free and not own_base)
         return replace(target, free=unpriced and here)

@@ -374,7 +374,7 @@ class Models:
         """The ``embed`` section for the model it names; for others its threads alone."""
         if name == self.embed.model:
             return self.embed
-        return EmbedOptions(threads=self.embed.threads, batch_size=self.embed.batch_size)
+        return EmbedOptions(threads=self.embed.threads)
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {

@@ -24,6 +24,9 @@ from ._rerank import WindowReranker
 CARD = "README.md"
 """File name of the card in a model's folder. No identity of a model depends on it."""
 
+_BATCH = 32
+"""Most texts that one call holds, on other devices than a CPU."""
+
 _WHAT = "an st: model"
 
 
@@ -59,7 +62,7 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         options = options or EmbedOptions()
         self._model = open_quietly("SentenceTransformer", str(source), device)
         self.where = str(source)
-        self._batch = 1 if device == "cpu" else options.batch_size
+        self._batch = 1 if device == "cpu" else _BATCH
         require("torch", "torch", _WHAT).set_num_threads(options.threads)
         prompts = self._model.prompts or {}
         own_rule = VectorRule(
@@ -106,7 +109,7 @@ class CrossEncoderReranker(WindowReranker):
 
     Args:
         source: A folder, or a name on the hub.
-        options: ``threads`` (of the whole process) and ``batch_size`` (other devices).
+        options: ``threads`` (of the whole process).
         device: A torch device.
 
     Raises:
@@ -121,7 +124,7 @@ class CrossEncoderReranker(WindowReranker):
         options = options or EmbedOptions()
         self._model = open_cross_encoder(source, device)
         require("torch", "torch", _WHAT).set_num_threads(options.threads)
-        self._batch = 1 if device == "cpu" else options.batch_size
+        self._batch = 1 if device == "cpu" else _BATCH
         self._tokenizer, tokens = _fast_tokenizer(self._model)
         self.window = _window_of(self._model, pair=True)
         function = type(self._model.activation_fn).__name__

@@ -329,12 +329,7 @@ class OpenAIServer:
         return kind(
             f"{self.model} cannot be reached: " + self.masked(f"{name}: {error}".rstrip(": ")),
             where=self.target.base,
-            hint="is the server running, and the base address right?"
-            + (
-                " if it is only slow: raise connect_timeout under models:"
-                if name == "ConnectTimeout"
-                else ""
-            ),
+            hint="is the server running, and the base address right?",
         )
 
     def _redirect_error(self, response: httpx2.Response) -> ModelRefusedError:

@@ -106,11 +106,6 @@ class AuditLogOptions:
     wait: bool = option(
         True, "Send a reply only once its event is stored; false: events may be lost by a crash."
     )
-    flood: int = option(
-        120,
-        "Most events a minute of requests with a wrong key; others are counted.",
-        ge=1,
-    )
 
 
 def audit_options(settings: Settings) -> AuditLogOptions:

@@ -189,7 +189,7 @@ class Project:
         """Every model that the settings name; a variant that asks alike has the same."""
         budget = self.settings.budget
         limits = models.TimeLimits(
-            budget.connect_timeout, budget.first_piece_timeout, budget.silence_timeout
+            first_piece=budget.first_piece_timeout, silence=budget.silence_timeout
         )
         return models.Models(self.settings.models, self.settings.embed, self.folder.root, limits)
 

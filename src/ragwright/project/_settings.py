@@ -64,7 +64,6 @@ class BudgetOptions:
         gt=0,
     )
     concurrency: int = option(16, "Requests in flight per model, unless set under `models`.", ge=1)
-    connect_timeout: float = option(15.0, "Seconds to connect to a model's server.", gt=0)
     first_piece_timeout: float = option(
         600.0, "Seconds until the first piece of a model's reply arrives.", gt=0
     )

@@ -40,7 +40,7 @@ def _held(results: ArrowTable, known: ArrowTable) -> ArrowTable:
 class StepWork(Work[StepTask, TaskResult]):
     """A step as the work of an engine: rows of a file, through the step, into another file."""
 
-    advice = "lower records.part_rows"
+    advice = "give the workers more memory"
 
     def __init__(self, step: Step) -> None:
         self._step = step

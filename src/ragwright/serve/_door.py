@@ -43,6 +43,9 @@ T = TypeVar("T")
 _OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout"})
 """Paths that never need a key; nor do the files that pages load."""
 
+_MOST_BODY = 4_000_000
+"""Most bytes of a request's body."""
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -155,7 +158,7 @@ class Door:
 
     def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
-        most = self._service.options.max_body
+        most = _MOST_BODY
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:

@@ -18,7 +18,6 @@ from ._identity import ROLES
 
 LogForm: TypeAlias = Literal["warnings", "requests", "json"]
 
-_PATH = re.compile(r"(?:/[\w.~-]+)+")
 _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
 
 
@@ -152,11 +151,6 @@ class ServeOptions:
         "Address under which readers reach the server, such as https://ask.example.org; links to "
         "sources begin with it. The address of each request where empty.",
     )
-    root_path: str = option(
-        "",
-        "Path below which a proxy serves the pages and the API, such as /ragwright; the path of "
-        "`serve.public_url` where empty.",
-    )
     cors: tuple[str, ...] = option(
         (),
         "Origins such as https://app.example.org whose pages may call the API from a browser; "
@@ -197,24 +191,15 @@ class ServeOptions:
         "Answers made at once by one worker, and searches beside them; further requests wait.",
         ge=1,
     )
-    drafts: int = option(
-        4, "Drafts and scores made at once by one worker; further requests wait.", ge=1
-    )
     waiting: int = option(
         256, "Requests that may wait for their turn; further ones get status 503.", ge=0
     )
     timeout: float = option(
         300.0, "Most seconds for one request, the wait for its turn included.", gt=0
     )
-    max_body: int = option(4_000_000, "Most bytes of a request's body.", ge=1000)
 
     def __post_init__(self) -> None:
-        """Refuse to measure answers that are not stored, and what is not a path or an origin."""
-        if self.root_path and not _PATH.fullmatch(self.root_path):
-            raise ConfigError(
-                f"serve.root_path: {self.root_path!r} is not a path",
-                hint="begin with a slash and end without one, as in /ragwright",
-            )
+        """Refuse to measure answers that are not stored, and what is not an origin."""
         for origin in self.cors:
             if not _ORIGIN.fullmatch(origin):
                 raise ConfigError(
@@ -241,7 +226,7 @@ class ServeOptions:
     @property
     def prefix(self) -> str:
         """Path before every address of the server, without a slash at its end; mostly empty."""
-        return self.root_path or urlsplit(self.public_url).path.rstrip("/")
+        return urlsplit(self.public_url).path.rstrip("/")
 
 
 def serve_options(settings: Settings) -> ServeOptions:

@@ -43,6 +43,9 @@ from ._keys import ServeKeys
 from ._metrics import Metrics, Tracing
 from ._options import ServeOptions, serve_options
 
+_DRAFTS = 4
+"""Drafts and scores made at once by one worker; further requests wait."""
+
 _HOUR = 3_600.0
 """Seconds between two deletions of answers that were kept long enough."""
 
@@ -133,7 +136,7 @@ class Service:
         self.options = options
         self.audit.options = options.audit
         for lane, turns in self.turns.items():
-            at_once = options.drafts if lane == "drafts" else options.concurrency
+            at_once = _DRAFTS if lane == "drafts" else options.concurrency
             turns.limit(at_once, options.waiting)
 
     async def store_call(self, note: Note) -> None:

@@ -61,7 +61,7 @@ def test_repeated_short_answers_that_no_cue_recognises_are_named() -> None:
     assert "`judge.rejection_cues`" in cues
     assert "2 short answers" in warning
     assert '"Non lo so." (2 rows)' in warning
-    assert "`judge.further_rejection_cues`" in warning
+    assert "`judge.rejection_cues`" in warning
 
 
 def test_repeated_answers_with_words_of_the_passages_are_not_named() -> None:

@@ -39,7 +39,7 @@ class ProjectRecords:
     def tables(self) -> RecordTables:
         """Bronze, silver, gold and left_out, in all their versions."""
         where = self._opened.folder.data / "records"
-        return records.RecordTables(where, keep=self._options.keep_versions)
+        return records.RecordTables(where)
 
     def spec(self, options: RefreshOptions | None = None) -> RecordsSpec:
         """Load the declarations, with the overrides of ``options``.
@@ -97,11 +97,9 @@ class ProjectRecords:
         """
         refreshing = options or RefreshOptions()
         spec = self.spec(refreshing)
-        settings = self._options
         plan = records.RefreshPlan(
             spec,
-            part_rows=settings.part_rows,
-            wait=settings.wait,
+            wait=self._options.wait,
             full=refreshing.full,
             dry_run=refreshing.dry_run,
         )
@@ -110,7 +108,7 @@ class ProjectRecords:
             on_start(progress)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
         tables = self.tables
-        with open_engine(settings, refreshing.engine) as engine:
+        with open_engine(self._options, refreshing.engine) as engine:
             report = records.refresh(
                 plan, tables, records.open_source(spec.source, base), engine, progress
             )

@@ -36,10 +36,8 @@ from ._results import Evaluation, RowResult
 
 _NO_JUDGING = frozenset(
     {
-        "ask_back_cues",
         "completer",
         "error_cues",
-        "further_rejection_cues",
         "rejection_cues",
         "token_model",
         "window",
@@ -47,7 +45,7 @@ _NO_JUDGING = frozenset(
 )
 """Keys of the section `judge` that do not affect judgments."""
 
-_OF_ONE = {"embedder": "QuestionSimilarity", "questions": "QuestionSimilarity", "spans": "Q2"}
+_OF_ONE = {"embedder": "QuestionSimilarity", "spans": "Q2"}
 """Keys that affect the judgments of one measure only."""
 
 _MODELS = {

@@ -67,7 +67,7 @@ class RefusalNotes:
         total = count_noun(sum(map(len, repeated)), "short answer")
         yield (
             f"{measures}: {total} that share no word with their passages occur several times: "
-            f"{examples}. If they are refusals, add their words to `judge.further_rejection_cues`"
+            f"{examples}. If they are refusals, add their words to `judge.rejection_cues`"
         )
 
 

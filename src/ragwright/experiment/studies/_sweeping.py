@@ -61,18 +61,7 @@ from ._study import Study
 Take: TypeAlias = Callable[[TrialResult], None]
 
 
-_PACE = frozenset(
-    {
-        "price_in",
-        "price_out",
-        "concurrency",
-        "requests_per_minute",
-        "connect_timeout",
-        "first_piece_timeout",
-        "silence_timeout",
-        "timeout",
-    }
-)
+_PACE = frozenset({"price_in", "price_out", "concurrency", "requests_per_minute", "timeout"})
 """Settings of a model that do not affect its replies."""
 
 _OVERRIDES = "overrides"

@@ -198,7 +198,7 @@ def read_pdf(
     builder = TextBuilder()
     with closing(_open(pdfium, data, where)) as document:
         document.init_forms()  # before a page is opened
-        pages = _pages(pdfium, document, data, where, options, builder)
+        pages = _pages(pdfium, document, data, where, builder)
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [document.get_page_label(index) or "" for index in range(len(document))]
         outline = read_outline(pdfium, document)
@@ -239,7 +239,6 @@ def _pages(
     document: Any,
     data: bytes,
     where: str,
-    options: SourceOptions,
     builder: TextBuilder,
 ) -> list[PageBlocks]:
     pages: list[PageBlocks] = []
@@ -247,7 +246,7 @@ def _pages(
     for index in range(len(document)):
         tell(f"{where}, page {index + 1} of {len(document)}")
         try:
-            pages.append(_page(pdfium, document, index, tables if options.tables else None))
+            pages.append(_page(pdfium, document, index, tables))
         except pdfium.PdfiumError:
             pages.append(PageBlocks([]))
             builder.miss("damaged page", "left out", "repair the file, for example with qpdf")
@@ -276,16 +275,13 @@ def _open(pdfium: Any, data: bytes, where: str) -> Any:
     return document
 
 
-def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> PageBlocks:
+def _page(pdfium: Any, document: Any, index: int, tables: PageTables) -> PageBlocks:
     """Return the blocks of one page in the order in which they are drawn."""
     with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
         content = PageText(pdfium.raw, text_page)
-        none: tuple[list[Block], list[int]] = [], [-1] * len(content.text)
-        ruled, owners = (
-            tables.find(page, content.text, content.box, index) if tables is not None else none
-        )
+        ruled, owners = tables.find(page, content.text, content.box, index)
         upright = not page.get_rotation()
-        blocks = _blocks(content, ruled, owners, tables_too=tables is not None and upright)
+        blocks = _blocks(content, ruled, owners, tables_too=upright)
         _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
         added = list(read_annotations(pdfium, document, page, text_page))
         empty = not any(block.text.strip() for block in blocks)
