@@ -14,11 +14,11 @@ from ragwright.ingest import (
     Chunker,
     ChunkOptions,
     HeadedChunker,
-    _token_map,
+    _chunkers,
     check_spans,
     make_chunker,
 )
-from ragwright.ingest._token_map import TokenMap
+from ragwright.ingest._chunkers import TokenMap
 from ragwright.models import Tokenizer, WordTokenizer
 from ragwright.testing import ChunkerSuite
 
@@ -380,7 +380,7 @@ def test_tokens_of_a_long_text_do_not_depend_on_how_it_is_handed_over(
 ) -> None:
     tokenizers = (TOKENIZERS["words"], TOKENIZERS["pieces"], WordTokenizer())
     whole = [TokenMap.of(text, tokenizer) for tokenizer in tokenizers]
-    monkeypatch.setattr(_token_map, "BLOCK", 8)
+    monkeypatch.setattr(_chunkers, "BLOCK", 8)
     for tokenizer, expected in zip(tokenizers, whole, strict=True):
         found = TokenMap.of(text, tokenizer)
         assert found.starts.tolist() == expected.starts.tolist()

@@ -1,12 +1,11 @@
 """Readers that turn sources into documents, and chunkers that cut them."""
 
 from ._apart import ScanProgress, extract_bytes
-from ._beir import BeirReader
 from ._chunkers import HeadedChunker, make_chunker
 from ._encoding import decode
 from ._extract import Attachment, Extract, markdown_headings
 from ._fetch import FetchHandler, Resolve, refusal, resolve
-from ._files import FileReader
+from ._files import FileReader, RemoteReader
 from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
 from ._normalise import clean_metadata, guess_language, iso_date, normalise
@@ -20,7 +19,6 @@ from ._options import (
     SourceOptions,
     check_parser_name,
 )
-from ._remote import RemoteReader
 from ._seams import (
     Chunker,
     Failure,
@@ -34,7 +32,7 @@ from ._seams import (
     failure_lines,
 )
 from ._sources import catch_failures, default_readers, files_of, load_reader, pick_reader
-from ._table import TableReader
+from ._table import BeirReader, TableReader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import Parser, parser_version

@@ -232,37 +232,23 @@ def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[
     )
 
 
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[\s\S]*?(?:\n[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
+_HEADING = re.compile(
+    r"^ {0,3}(?:(?P<marks>\#{1,6})[ \t](?P<title>[^\n]{1,2000})"
+    r"|(?P<line>[^\s\#>|*+=`~<-][^\n]{0,199})\n {0,3}(?P<rule>={2,}|-{2,})[ \t]*)$",
+    re.MULTILINE,
+)
+
+
 def markdown_headings(text: str) -> list[tuple[str, int, int]]:
     """Find (title, level, position) of the ``#`` and underlined headings outside code fences."""
     headings: list[tuple[str, int, int]] = []
-    fence = ""
-    before, before_at = "", 0
-    at = 0
-    for line in text.split("\n"):
-        bare = line.strip() if len(line) < 2000 else line[:2000].strip()
-        indent = len(line) - len(line.lstrip(" ")) if len(line) < 2000 else 0
-        if fence:
-            if bare.startswith(fence) and not bare.strip(fence[0]):
-                fence = ""
-        elif indent < 4 and bare.startswith(("```", "~~~")):
-            mark = bare[0]
-            fence = mark * (len(bare) - len(bare.lstrip(mark)))
-        elif indent < 4 and bare.startswith("#"):
-            level = len(bare) - len(bare.lstrip("#"))
-            title = bare[level:].strip()
-            if level <= 6 and (not title or bare[level] in " \t"):
-                closed = title.rstrip("#")
-                title = closed.strip() if closed != title and closed[-1:] in " \t" else title
-                if title:
-                    headings.append((strip_inline(title), level, at))
-        elif (
-            before and len(bare) > 1 and bare[0] in "=-" and not bare.strip(bare[0]) and indent < 4
-        ):
-            headings.append((strip_inline(before), 1 if bare[0] == "=" else 2, before_at))
-        plain = bare[:1] not in tuple("#>|-*+=`~<") and bare.strip("-=")
-        before = bare if plain and len(bare) < 200 and not fence else ""
-        before_at = at
-        at += len(line) + 1
+    bare = _FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    for match in _HEADING.finditer(bare):
+        title = re.sub(r"(?:^|[ \t]+)#+$", "", (match["title"] or match["line"]).strip())
+        level = len(match["marks"] or "#" * (1 + match["rule"].startswith("-")))
+        if title:
+            headings.append((strip_inline(title), level, match.start()))
     return headings
 
 

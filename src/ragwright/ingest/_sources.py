@@ -16,11 +16,10 @@ from ..core import (
     load_addition,
 )
 from ._apart import ScanProgress
-from ._beir import BeirReader
-from ._files import FileReader
+from ._files import FileReader, RemoteReader
 from ._options import SourceOptions
-from ._remote import RemoteReader
 from ._seams import Failure, Reader, SourceFile, SuffixReader
+from ._table import BeirReader
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import check_parser
 

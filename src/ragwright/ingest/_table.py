@@ -1,16 +1,24 @@
-"""Tables with a column of texts: Parquet files, folders of them, and Delta tables."""
+"""Rows as documents: Parquet files, folders of them, Delta tables, collections of BEIR."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ..core import (
     Document,
+    DuplicateIdError,
+    EmptySourceError,
     MalformedSourceError,
+    RagwrightError,
     SourceError,
     UnsupportedSourceError,
     require,
@@ -189,4 +197,132 @@ def _delta_files(path: Path) -> Sequence[Path]:
 def _damaged(error: Exception, where: str) -> MalformedSourceError:
     return MalformedSourceError(
         f"the table cannot be read: {error}", where=where, hint="write the file again"
+    )
+
+
+_SAMPLE = 50
+"""Number of documents from which the language of a collection is detected."""
+
+
+class BeirReader(Reader):
+    """Reads ``beir:DIR``: lines ``{"_id", "title", "text", "metadata"}`` of ``corpus.jsonl``.
+
+    ``corpus.jsonl.gz`` is read where the plain file is absent. A document's id is its
+    ``_id``; a text that is empty is replaced by the title. A line that is not a document, or
+    repeats an id, is a failure that names it, and reading continues. Memory is constant except for
+    the ids. The language is detected once for the collection, unless metadata names it.
+
+    Args:
+        base: Folder that relative paths start from.
+    """
+
+    name = "beir"
+
+    def __init__(self, base: Path | None = None) -> None:
+        self.base = base or Path()
+
+    def accepts(self, source: str) -> bool:
+        """True for ``beir:``."""
+        return source.lower().startswith("beir:")
+
+    def files(self, source: str) -> Iterator[Path | Failure]:
+        """Return the corpus file of the folder."""
+        folder = self.base / Path(source.partition(":")[2]).expanduser()
+        path = next(
+            (p for p in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if p.is_file()), None
+        )
+        if path is not None:
+            yield path
+            return
+        error = UnsupportedSourceError(
+            "the folder contains no corpus.jsonl or corpus.jsonl.gz",
+            where=str(folder),
+            hint="give the folder to which a BEIR data set was unpacked",
+        )
+        yield Failure(source, error)
+
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Read the documents of a corpus file, in its order."""
+        assert isinstance(path, Path)
+        items = _read_lines(path, f"beir:{path.parent}")
+        first = list(islice(items, _SAMPLE))
+        if not first:
+            error = EmptySourceError(
+                "the corpus contains no document",
+                where=str(path),
+                hint="write one object per line, or download the data set again",
+            )
+            yield Failure(f"beir:{path.parent}", error)
+        texts = (item.text[:400] for item in first if isinstance(item, Document))
+        language = guess_language("\n".join(texts))
+        for item in chain(first, items):
+            if isinstance(item, Document):
+                stated = item.metadata.get("language")
+                yield replace(item, language=str(stated or language))
+            else:
+                yield item
+
+
+def _read_lines(path: Path, source: str) -> Iterator[Document | Failure]:
+    """Yield the document of each line, or its failure."""
+    lines: dict[str, int] = {}
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    document = _document(line, f"{path}:{number}") if line.strip() else None
+                    if document and lines.setdefault(document.id, number) != number:
+                        raise DuplicateIdError(
+                            f"the id {document.id!r} is on line {lines[document.id]} and again on "
+                            f"line {number}",
+                            where=f"{path}:{number}",
+                            hint="make the ids unique; the first document was kept",
+                        )
+                except RagwrightError as error:
+                    yield Failure(source, error)
+                    continue
+                if document:
+                    yield document
+    except (OSError, EOFError, zlib.error) as error:
+        yield Failure(
+            source,
+            MalformedSourceError(
+                f"the rest of the file cannot be read: {error}",
+                where=f"{path}:{number + 1}",
+                hint="unpack or download it again; the documents before were kept",
+            ),
+        )
+
+
+def _document(line: bytes, where: str) -> Document:
+    """Read a line.
+
+    Raises:
+        MalformedSourceError: It is not a JSON object with an id and texts.
+        EmptySourceError: Neither title nor text.
+    """
+    try:
+        record = json.loads(line.decode("utf-8-sig"))
+        values = (record["_id"], *(record.get(name) for name in ("title", "text", "metadata")))
+        expected = (str | int, str | None, str | None, dict | None)
+        named = not isinstance(values[0], bool) and str(values[0]).strip()
+        if not named or not all(map(isinstance, values, expected)):
+            raise TypeError("_id, title and text must be strings, metadata an object")
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise MalformedSourceError(
+            f"the line is not a document: {type(error).__name__}: {error}",
+            where=where,
+            hint='write one object per line, in UTF-8: {"_id": "1", "title": "…", "text": "…"}',
+        ) from error
+    title = " ".join(normalise(values[1] or "").split())
+    text = normalise(values[2] or "")
+    if not title and not text.strip():
+        raise EmptySourceError(f"document {values[0]!r} has neither title nor text", where=where)
+    return Document(
+        id=str(values[0]),
+        source=where,
+        text=text if text.strip() else title,
+        title=title,
+        metadata=clean_metadata(values[3] or {}),
     )

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 from ..core import SourceError, UnsupportedSourceError
 from ._options import SourceOptions
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SYSTEM = ("/proc", "/sys")
 """Folders with files of the system, which may be endless or block when read."""
 
@@ -102,30 +101,16 @@ def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
 
 
 def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
-    """List the paths that a glob pattern matches, in sorted order.
+    """List the files that a glob pattern matches, or whose folder it matches, in sorted order.
 
     The source is the folder in front of the first wildcard: links that lead out of it are
     followed where ``follow_links`` says so.
     """
-    parts = pattern.parts
-    first = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    folder = Path(*parts[:first])
-    if "**" in parts:
-        yield from _recursive(folder, parts[first:], options)
-        return
-    home = _real(folder)
-    for match in map(Path, sorted(glob.glob(str(pattern)))):  # noqa: PTH207 - absolute patterns
-        if not options.follow_links and not _real(match).is_relative_to(home):
-            yield Missed(match, _LEAVES, _ALLOW)
-        else:
-            yield _looked_at(match, home, options)
-
-
-def _recursive(
-    folder: Path, parts: Sequence[str], options: SourceOptions
-) -> Iterator[Path | Missed]:
-    """List the files that a pattern with ``**`` matches, or whose folder it matches."""
     # not glob.glob, which follows every link and never ends on links to their own folder
+    first = next((i for i, part in enumerate(pattern.parts) if glob.has_magic(part)), None)
+    if first is None:
+        return
+    folder, parts = Path(*pattern.parts[:first]), pattern.parts[first:]
     # fnmatch gives (?s:…)\Z
     plain = [fnmatch.translate(part).removesuffix(r"\Z").replace(".*", "[^/]*") for part in parts]
     steps = [
@@ -198,13 +183,8 @@ def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
 
 
 def printable(name: str) -> str:
-    r"""A file name whose bytes that are not UTF-8 are written ``\xff``."""
-
-    def written(match: re.Match[str]) -> str:
-        code = ord(match[0])
-        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
-
-    return _SURROGATE.sub(written, name)
+    r"""Write a file name, with ``\xff`` for bytes that are not UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def unreadable(error: OSError, where: str) -> SourceError:
