@@ -111,7 +111,7 @@ def test_work_goes_on_after_lost_connections(place: SharedPlace, sql: Any) -> No
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         return 7
 
-    assert replies._writer.call(work) == 7
+    assert replies._ledger.writer.call(work) == 7
     found = sql.execute(f"SELECT characters FROM {place.schema}_replies.replies WHERE key = 'a'")
     assert found.fetchone() == (16,)
     replies.close()
@@ -124,7 +124,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
     import psycopg
 
     replies, runs = Replies(place), Runs(place)
-    kind = type(replies._reader)
+    kind = type(replies._ledger.database.connect())
     real = kind.execute
     lost = threading.Event()
 
@@ -195,7 +195,7 @@ def test_too_many_connections_and_locks_are_busy(place: SharedPlace, sql: Any) -
     put(replies, entry("a", sources=("d",)))
     sql.execute("BEGIN")
     sql.execute(f"LOCK TABLE {place.schema}_replies.replies IN ACCESS SHARE MODE")
-    replies._reader.execute("SET lock_timeout = '200ms'")
+    replies._ledger.select("SELECT set_config('lock_timeout', '200ms', false)")
     with pytest.raises(StoreBusyError):
         replies.forget(source="d")
     sql.execute("ROLLBACK")

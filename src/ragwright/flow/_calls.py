@@ -31,13 +31,13 @@ from ._requests import (
     Chat,
     Complete,
     Embed,
+    FetchReply,
     Reply,
     Request,
     Rerank,
     conditional,
     decode,
     encode,
-    is_unchanged,
     price_reply,
     request_text,
     reusable,
@@ -256,7 +256,7 @@ class CallRunner:
         lane = self.lane(handler, request)
         sent = conditional(request, call.known)
         reply, seconds = await self._attempts(handler, sent, lane, call)
-        if is_unchanged(reply):
+        if isinstance(reply, FetchReply) and reply.status == 304:
             self.progress.reused += 1
             return call.known
         await self._commit(key, request, lane.name, reply, seconds)

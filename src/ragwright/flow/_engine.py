@@ -7,6 +7,7 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ..core import (
@@ -23,7 +24,7 @@ from ._context import Context, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
 from ._lanes import RetryPolicy
 from ._replies import Replies
-from ._requests import ChatReply, Fetch, Reply, Request, Search, decode, is_cached, reply_key
+from ._requests import ChatReply, Fetch, Reply, Request, Search, decode, reply_key
 from ._spending import Budget
 from ._verbs import Branch, Flow, Gather, PoolCall, ReplyCheck, Step
 
@@ -201,7 +202,9 @@ class RunnerLoop:
         except RagwrightError as error:
             trace.append(TraceEntry(request, None, error, loop.time() - started, False))
             raise
-        trace.append(TraceEntry(request, reply, None, loop.time() - started, is_cached(reply)))
+        trace.append(
+            TraceEntry(request, reply, None, loop.time() - started, getattr(reply, "cached", False))
+        )
         return reply
 
     # -- requests --------------------------------------------------------------------------
@@ -247,20 +250,19 @@ class RunnerLoop:
         known = None
         if key is not None:
             known = await self._looked_up(request, key, context)
-            if known is not None and (context.scenario is not None or not _stale(request)):
-                self._count_reuse(context)
+            if known is not None and (
+                context.scenario is not None or not isinstance(request, Fetch)
+            ):
                 if context.scenario is None:
+                    self.caller.progress.reused += 1
                     self.caller.note_sources(key, request, context.sources)
+                else:
+                    context.scenario.reused += 1
                 if may_stream(request) and context.sink is not None:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
-        scenario = context.scenario
-        if (
-            scenario is not None
-            and not isinstance(handler, BatchHandler)
-            and not handler.free(request)
-        ):
-            return scenario.forecast(handler, request, None if key is None else key.text)
+        if context.scenario and not isinstance(handler, BatchHandler) and not handler.free(request):
+            return context.scenario.forecast(handler, request, key.text if key else None)
         reply = await self._shared(key, handler, request, key, context, known)
         if key is not None:
             self.caller.note_sources(key, request, context.sources)
@@ -301,12 +303,6 @@ class RunnerLoop:
                 raise
             self.stop(error)
             raise Stopping(error) from error
-
-    def _count_reuse(self, context: Context) -> None:
-        if context.scenario is None:
-            self.caller.progress.reused += 1
-        else:
-            context.scenario.reused += 1
 
     async def _known(self, request: Request, key: Key) -> Reply | None:
         if not self.options.reuse or self._replies is None:
@@ -358,12 +354,10 @@ class RunnerLoop:
         try:
             async with asyncio.timeout_at(context.deadline) as limit:
                 return await asyncio.shield(call.future)
-        except TimeoutError as error:
-            if limit.expired():
-                raise _too_late() from None
-            raise _own(error) from error.__cause__
         except Exception as error:
-            raise _own(error) from error.__cause__
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise _too_late() from None
+            raise _copy_error(error) from error.__cause__
 
     def _start(
         self,
@@ -374,19 +368,15 @@ class RunnerLoop:
         known: Reply | None,
     ) -> Call:
         loop = asyncio.get_running_loop()
-        if isinstance(handler, BatchHandler) and key is None:
-            call = Call(self._batcher(handler).put(request))
-        else:
-            # what a batch holds is dropped by its batcher at a stop, not by cancelling
-            sent = isinstance(handler, BatchHandler)
-            call = Call(loop.create_future(), sent=sent, known=known)
-            call.task = loop.create_task(self._carry(handler, request, key, call))
-            self._tasks[call.task] = call
-            call.task.add_done_callback(lambda task: self._tasks.pop(task, None))
+        # what a batch holds is dropped by its batcher at a stop, not by cancelling
+        call = Call(loop.create_future(), sent=isinstance(handler, BatchHandler), known=known)
+        call.task = loop.create_task(self._carry(handler, request, key, call))
+        self._tasks[call.task] = call
+        call.task.add_done_callback(lambda task: self._tasks.pop(task, None))
         if merge_key is not None:
             self._calls[merge_key] = call
             call.future.add_done_callback(lambda _: self._leave_out(merge_key, call))
-        call.future.add_done_callback(_retrieved)
+        call.future.add_done_callback(_mark_exception_seen)
         return call
 
     def _leave_out(self, merge_key: Any, call: Call) -> None:
@@ -425,8 +415,6 @@ class RunnerLoop:
             self._leave_out(merge_key, call)
         if call.task is not None:
             call.task.cancel()
-        else:
-            call.future.cancel()
 
     def _batcher(self, handler: BatchHandler[Any, Any]) -> Batcher:
         batcher = self._batchers.get(id(handler))
@@ -513,32 +501,23 @@ class RunnerLoop:
             raise failure
 
 
-def _stale(request: Request) -> bool:
-    """True for kinds whose known reply is used only after asking whether it still holds."""
-    return isinstance(request, Fetch)
-
-
 def _text(reply: Reply) -> str:
     return reply.text if isinstance(reply, ChatReply) else ""
 
 
 def _close(flow: Flow[Any]) -> None:
     """Close a flow; the stop continues whatever the flow raises."""
-    try:
+    with suppress(Exception, SystemExit, KeyboardInterrupt):
         flow.close()
-    except (Exception, SystemExit, KeyboardInterrupt):  # noqa: S110
-        pass
 
 
-def _own(error: Exception) -> Exception:
+def _copy_error(error: Exception) -> Exception:
     """A copy for one flow: one object raised in several would collect all tracebacks."""
-    try:
+    with suppress(Exception):  # an exception class whose arguments differ
         copied = copy.copy(error)
-    except Exception:  # an exception class whose arguments differ
-        return error
-    if type(copied) is not type(error):
-        return error
-    return copied.with_traceback(error.__traceback__)
+        if type(copied) is type(error):
+            return copied.with_traceback(error.__traceback__)
+    return error
 
 
 def _too_late() -> ModelTimeoutError:
@@ -552,7 +531,7 @@ def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
         future.set_exception(error)
 
 
-def _retrieved(future: asyncio.Future[Any]) -> None:
+def _mark_exception_seen(future: asyncio.Future[Any]) -> None:
     """Mark an error as retrieved, so that asyncio logs nothing about an abandoned call."""
     if not future.cancelled():
         future.exception()

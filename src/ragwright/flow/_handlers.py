@@ -147,61 +147,43 @@ class Batcher:
         loop = asyncio.get_running_loop()
         while waiting := [pair for pair in self._queue if not pair[1].cancelled()]:
             batch, self._queue = waiting, []
-            replies: list[Any] = []
+            replies: list[Any]
             try:
                 most = max(1, self._handler.together([request for request, _ in waiting]))
                 batch, self._queue = waiting[:most], waiting[most:]
                 requests = [request for request, _ in batch]
-                replies, failure = await loop.run_in_executor(
-                    self._pool, _carry, self._handler, requests
-                )
+                replies = await loop.run_in_executor(self._pool, _carry, self._handler, requests)
             except asyncio.CancelledError:
-                failure = FlowError("the runner was closed")
+                replies = [FlowError("the runner was closed")] * len(batch)
             except Exception as error:
-                failure = error
-            self._settle(batch, replies, failure)
+                replies = [error] * len(batch)
+            for (_, future), reply in zip(batch, replies, strict=True):
+                if future.done():
+                    continue
+                if isinstance(reply, BaseException):
+                    future.set_exception(_raisable(reply))
+                else:
+                    future.set_result(reply)
         self.carried = None
 
-    def _settle(
-        self,
-        batch: list[tuple[Any, asyncio.Future[Any]]],
-        replies: list[Any],
-        failure: BaseException | None,
-    ) -> None:
-        if failure is None and len(replies) != len(batch):
-            failure = FlowError(
-                f"{type(self._handler).__name__} returned {len(replies)} replies "
-                f"for {count_noun(len(batch), 'request')}"
-            )
-        results = replies if failure is None else [failure] * len(batch)
-        for (_, future), reply in zip(batch, results, strict=True):
-            if future.done():
-                continue
-            if isinstance(reply, BaseException):
-                future.set_exception(_raisable(reply))
-            else:
-                future.set_result(reply)
 
-
-def _carry(
-    handler: BatchHandler[Any, Any], requests: list[Any]
-) -> tuple[list[Any], BaseException | None]:
-    """Replies, or the error of the whole batch as a value (a single bad request fails alone).
+def _carry(handler: BatchHandler[Any, Any], requests: list[Any]) -> list[Any]:
+    """Replies, each error as a value; the requests of a batch that fails are carried out singly.
 
     Nothing is raised here: on a worker's thread nothing would catch it.
     """
     try:
-        return list(handler.carry(requests)), None
+        replies = list(handler.carry(requests))
+        if len(replies) == len(requests):
+            return replies
+        raise FlowError(
+            f"{type(handler).__name__} returned {len(replies)} replies "
+            f"for {count_noun(len(requests), 'request')}"
+        )
     except BaseException as error:
-        if len(requests) == 1 or not isinstance(error, Exception):
-            return [error] * len(requests), None
-    replies: list[Any] = []
-    for request in requests:
-        try:
-            replies.extend(handler.carry([request]))
-        except BaseException as error:
-            replies.append(error)
-    return replies, None
+        if len(requests) == 1:
+            return [error]
+    return [reply for request in requests for reply in _carry(handler, [request])]
 
 
 def _raisable(error: BaseException) -> Exception:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from ..core import (
     StoreBusyError,
@@ -25,11 +24,13 @@ from ..core import (
 from ..ledger import (
     REPLY_TABLES,
     Connection,
+    Ledger,
     Place,
-    Writer,
     one_to_forget,
-    open_database,
+    process_runs,
 )
+
+T = TypeVar("T")
 
 _SAMPLE = 2000
 _CLAIMS = itertools.count(1)
@@ -89,14 +90,14 @@ class LaneFacts:
 class Replies:
     """Durable replies in one SQLite file, or in a database that several machines share.
 
-    If the file cannot be written, new replies are kept in memory.
+    If the file cannot be written, new replies are not kept.
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
         max_bytes: Size above which the oldest replies are evicted when the store is opened.
 
     Attributes:
-        unkept: Replies that were kept in memory alone.
+        unkept: Replies that were not kept.
         remote: True if looking up a reply may have to wait for a network.
     """
 
@@ -106,21 +107,17 @@ class Replies:
         *,
         max_bytes: int = 2_000_000_000,
     ) -> None:
-        self._database = open_database(place, REPLY_TABLES)
-        read_only = self._database.read_only
+        self._ledger = Ledger(place, REPLY_TABLES)
+        self._database = self._ledger.database
         self.remote = self._database.remote
-        self._fresh = self._database.in_memory() if read_only else None
-        self._writer = Writer(self._database, self._fresh)
-        self._reader = self._database.connect()
-        self._reading = threading.Lock()
         self._owner = _owner()
         self.unkept = 0
-        if not read_only and self.size() > max_bytes:
+        if not self._database.read_only and self.size() > max_bytes:
             self._evict(max_bytes)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note if replies were kept in memory only; else empty."""
+        """A note if replies were not kept; else empty."""
         if not self.unkept:
             return ()
         return (
@@ -130,14 +127,15 @@ class Replies:
 
     def get(self, key: str) -> bytes | None:
         """Return the stored form of a reusable reply, None where there is none; any thread."""
-        body = next(iter(self._read(_BODY, key)), (None,))[0]
-        if body is None and self._fresh is not None:
-            body = next(iter(self._fresh.execute(_BODY, (key,))), (None,))[0]
-        return body
+        return next(iter(self._ledger.select(_BODY, (key,))), (None,))[0]
 
-    def _read(self, query: str, *values: Any) -> Sequence[Any]:
-        with self._reading, self._database.explained():
-            return list(self._reader.execute(query, values).fetchall())
+    def _submit(self, work: Callable[[Connection], T], unwritten: T) -> Future[T]:
+        """Queue work; its result is ``unwritten`` where the file cannot be written."""
+        if not self._database.read_only:
+            return self._ledger.writer.submit(work)
+        future: Future[T] = Future()
+        future.set_result(unwritten)
+        return future
 
     def claim(self, key: str, kind: str, lane: str, lease: float) -> tuple[str, Future[Claim]]:
         """Take the right to make a call, for ``lease`` seconds.
@@ -171,7 +169,7 @@ class Replies:
             ).fetchone()
             return Claim("leased") if claimed is None else Claim("ours", name=name)
 
-        return name, self._writer.submit(work)
+        return name, self._submit(work, Claim("ours", name=name))
 
     def renew(self, key: str, name: str, seconds: float) -> None:
         """Extend a claim of ours to ``seconds`` from now; does not wait.
@@ -186,7 +184,7 @@ class Replies:
                 (seconds, key, name),
             )
 
-        self._writer.submit(work)
+        self._submit(work, None)
 
     def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
@@ -201,19 +199,19 @@ class Replies:
                 (key, name),
             )
 
-        self._writer.submit(work)
+        self._submit(work, None)
 
     def put(self, entry: ReplyEntry) -> Future[None]:
         """Commit a reply; the future ends once it is on disk."""
-        self.unkept += self._fresh is not None
-        return self._writer.submit(partial(_write, entry))
+        self.unkept += self._database.read_only
+        return self._submit(partial(_write, entry), None)
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Record further sources of a known reply; does not wait, writes only new ones."""
         new = sources
         if not self.remote:
             known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
-            new = [source for source in sources if not self._read(known, source, key)]
+            new = [source for source in sources if not self._ledger.select(known, (source, key))]
         if not new:
             return
 
@@ -225,18 +223,17 @@ class Replies:
                 [(source, key) for source in new],
             )
 
-        self._writer.submit(work)
+        self._submit(work, None)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
-        [row] = self._read(
+        [row] = self._ledger.select(
             "SELECT count(*), coalesce(sum(prompt_tokens), 0), "
             "coalesce(sum(completion_tokens), 0), coalesce(sum(characters), 0), "
             "coalesce(sum(seconds), 0) FROM (SELECT prompt_tokens, completion_tokens, "
             "characters, seconds FROM replies WHERE lane = ? "
             "AND state IN ('done', 'spent') LIMIT ?) AS sample",
-            lane,
-            _SAMPLE,
+            (lane, _SAMPLE),
         )
         return LaneFacts(*row)
 
@@ -248,37 +245,33 @@ class Replies:
                 another process, so that the text cannot be overwritten now.
         """
         one_to_forget(source, scope)
-        self._database.require_writable()
-
         query, name = _KEYS_OF_SOURCE, source
         if source is None:
             query, name = "SELECT key FROM replies WHERE scope = ?", scope
-        count = self._writer.call(lambda connection: _delete(connection, query, name))
-        self._database.scrub(self._reader)
+        count = self._ledger.write(lambda connection: _delete(connection, query, name))
+        self._ledger.scrub()
         return count
 
     def number_of(self, source: str) -> int:
         """Count the stored replies of a source."""
-        return len(self._read(_KEYS_OF_SOURCE, source))
+        return len(self._ledger.select(_KEYS_OF_SOURCE, (source,)))
 
     def drop(self, source: str) -> int:
         """Delete the replies of a source that are no longer needed; returns their number.
 
         Unlike :meth:`forget` this does not overwrite the bytes.
         """
-        self._database.require_writable()
-        return self._writer.call(lambda connection: _delete(connection, _KEYS_OF_SOURCE, source))
+        return self._ledger.write(lambda connection: _delete(connection, _KEYS_OF_SOURCE, source))
 
     def clear(self) -> int:
         """Delete every reply; returns their number."""
-        self._database.require_writable()
-        count = self._writer.call(_delete_all)
-        self._database.scrub(self._reader)
+        count = self._ledger.write(_delete_all)
+        self._ledger.scrub()
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
         """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
-        rows = self._read(
+        rows = self._ledger.select(
             "SELECT kind, lane, count(*), sum(prompt_tokens), sum(completion_tokens), "
             "sum(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
             "ORDER BY 1, 2"
@@ -291,10 +284,7 @@ class Replies:
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
-        self._writer.close()
-        with self._reading:
-            self._reader.close()
-        self._database.close()
+        self._ledger.close()
 
     def _evict(self, max_bytes: int) -> None:
         """Drop the oldest replies, so that the others take three quarters of the size.
@@ -374,10 +364,4 @@ def alive(owner: str) -> bool:
     host, pid, started, _ = owner.split("|")
     if host != _host():
         return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not started or _started(int(pid)) == started
+    return process_runs(int(pid)) and started in ("", _started(int(pid)))

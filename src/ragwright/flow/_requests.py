@@ -465,11 +465,6 @@ def conditional(request: Request, known: Reply) -> Request:
     return replace(request, headers=request.headers + added)
 
 
-def is_unchanged(reply: Reply) -> bool:
-    """True if the server says that the stored reply is still valid."""
-    return isinstance(reply, FetchReply) and reply.status == 304
-
-
 def usage_of(reply: Reply) -> Usage:
     """Tokens and money of a reply, nothing for kinds without any."""
     return getattr(reply, "usage", Usage())
@@ -500,8 +495,3 @@ def sources_of(request: Request) -> tuple[str, ...]:
     if isinstance(request, Fetch):
         return (request.url,)
     return tuple(getattr(request, "sources", ()))
-
-
-def is_cached(reply: Reply) -> bool:
-    """True where a reply came from the reply store."""
-    return bool(getattr(reply, "cached", False))

@@ -246,7 +246,7 @@ T = TypeVar("T")
 Maker: TypeAlias = Callable[[], Flow[T]]
 
 
-def _whole(_value: Any) -> bool:
+def _never_failed(_value: Any) -> bool:
     return False
 
 
@@ -286,7 +286,7 @@ class Job(Generic[T]):
     resume: bool = True
     reuse: bool = False
     retry_errors: bool = False
-    failed: Callable[[T], bool] = _whole
+    failed: Callable[[T], bool] = _never_failed
     limit: int | None = None
     timeout: float | None = None
 

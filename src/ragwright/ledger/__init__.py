@@ -10,7 +10,7 @@ from ._database import (
     one_to_forget,
 )
 from ._ledger import Ledger, Writer, open_cache, open_database
-from ._locks import FileLock, LockHolder, WorkLock, folder_locked
+from ._locks import FileLock, LockHolder, WorkLock, folder_locked, process_runs
 from ._sqlite import (
     Erasures,
     SqliteDatabase,
@@ -59,6 +59,7 @@ __all__ = [
     "one_to_forget",
     "open_cache",
     "open_database",
+    "process_runs",
     "reading_connection",
     "sqlite_version",
     "writable",

@@ -57,10 +57,11 @@ _OPEN: dict[object, _Shared] = {}
 
 
 class Ledger:
-    """All that a project keeps in tables, opened; whoever opens it in a process shares one writer.
+    """A database, opened; whoever opens it in a process shares one writer and one reader.
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
+        tables: What it holds; by default the tables of a project's ledger.
 
     Attributes:
         database: The database, which others in this process may use as well.
@@ -69,9 +70,10 @@ class Ledger:
         StoreError: As :func:`open_database`.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.database = open_database(place, ledger_tables())
-        self._key = (_identity(place), os.getpid())
+    def __init__(self, place: Place, tables: Tables | None = None) -> None:
+        tables = tables or ledger_tables()
+        self.database = open_database(place, tables)
+        self._key = (_identity(place), tables.name, os.getpid())
         self._open = True
         with _GUARD:
             self._shared = _OPEN.setdefault(self._key, _Shared(self.database))
@@ -119,6 +121,12 @@ class Ledger:
                 shared.reader = None
                 raise
 
+    def scrub(self) -> None:
+        """Overwrite deleted content; see :meth:`Database.scrub`."""
+        with self._shared.lock:
+            self._shared.reader = self._shared.reader or self.database.connect()
+            self.database.scrub(self._shared.reader)
+
     def _require_open(self) -> None:
         if not self._open:
             raise StoreError("the store is closed", where=self.database.where)
@@ -127,7 +135,7 @@ class Ledger:
         """Finish what is queued; safe to call twice."""
         shared = self._shared
         with shared.lock:
-            if not self._open or self._key[1] != os.getpid():  # a copy in a forked process
+            if not self._open or self._key[2] != os.getpid():  # a copy in a forked process
                 return
             self._open = False
         if shared.writer is not None:

@@ -77,13 +77,7 @@ class LockHolder:
         """True if the process may still run; always for one on another machine."""
         if not self.pid or self.host != socket.gethostname():
             return bool(self.pid)
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except (PermissionError, OverflowError):
-            pass
-        return True
+        return process_runs(self.pid)
 
     def __str__(self) -> str:
         """Process, machine, start and command, as part of a sentence."""
@@ -96,7 +90,18 @@ class LockHolder:
         )
 
 
-def _locked(handle: int, kind: int) -> bool:
+def process_runs(pid: int) -> bool:
+    """False only if there is surely no process of this id on this machine."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    except OverflowError:
+        return True
+    return True
+
+
+def _lock(handle: int, kind: int) -> bool:
     """Take a lock of the system; False if another process holds one that excludes it."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
@@ -142,23 +147,16 @@ class FileLock:
             RagwrightError: The system or the file system has no locks; of the kind asked for.
             OSError: The file cannot be made.
         """
-        self._require()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            taken = wait_until(
-                lambda: self._tried(handle, fcntl.LOCK_EX), max(self._wait, _SHORTEST_TRY)
-            )
-        except BaseException:
-            os.close(handle)
-            raise
-        if taken:
-            self._handle = handle
-            holder = LockHolder(self._word.what, *_process(), since=self._clock())
-            self._write_holder(holder)
-        else:
-            os.close(handle)
-        return taken
+        with ExitStack() as closing_it:
+            closing_it.callback(os.close, handle)
+            if not wait_until(lambda: self._try(handle), max(self._wait, _SHORTEST_TRY)):
+                return False
+            closing_it.pop_all()
+        self._handle = handle
+        self._write_holder(LockHolder(self._word.what, *_process(), since=self._clock()))
+        return True
 
     def release(self) -> None:
         """Release it, also for processes that share it; safe to call twice."""
@@ -207,28 +205,25 @@ class FileLock:
         Raises:
             RagwrightError: The system or the file system has no locks; of the kind asked for.
         """
-        self._require()
         try:
             handle = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
-            free = self._tried(handle, fcntl.LOCK_SH)
+            free = self._try(handle, shared=True)
         finally:
             os.close(handle)
         return None if free else self._current_holder()
 
-    def _require(self) -> None:
+    def _try(self, handle: int, *, shared: bool = False) -> bool:
         if fcntl is None:
             raise self._error(
                 "this needs a system with locks between processes (flock)",
                 where=str(self._path),
                 hint="run it on Linux or macOS",
             )
-
-    def _tried(self, handle: int, kind: int) -> bool:
         try:
-            return _locked(handle, kind)
+            return _lock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except OSError as error:
             raise self._error(
                 f"the file system gives no lock: {error.strerror}",
@@ -273,7 +268,7 @@ def folder_locked(folder: Path, what: str, *, wait: float = 30.0) -> Iterator[No
     try:
         held = True
         with suppress(OSError):  # a file system without locks
-            held = wait_until(lambda: _locked(handle, fcntl.LOCK_EX), wait)
+            held = wait_until(lambda: _lock(handle, fcntl.LOCK_EX), wait)
         if not held:
             raise StoreBusyError(
                 f"{what}: another process holds the folder",
@@ -462,7 +457,7 @@ class WorkLock:
             return -1
         try:
             held = wait_until(
-                lambda: (within or _free(self._turn)) and _locked(handle, fcntl.LOCK_SH), wait
+                lambda: (within or _free(self._turn)) and _lock(handle, fcntl.LOCK_SH), wait
             )
         except OSError:  # a file system without locks
             os.close(handle)
@@ -495,7 +490,7 @@ def _free(path: Path) -> bool:
     except OSError:  # nobody has held it yet
         return True
     try:
-        return _locked(handle, fcntl.LOCK_SH)
+        return _lock(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
 

@@ -363,8 +363,11 @@ def file_error(
     if full or code == sqlite3.SQLITE_FULL:
         return _full(path)
     if isinstance(error, ValueError) or code in _DAMAGED or _DECODING.match(str(error)):
+        # SQLite quotes text that does not decode, which is stored content
+        hidden = isinstance(error, ValueError) or "decode" in str(error)
+        reason = "its content cannot be decoded" if hidden else error
         return StoreDamagedError(
-            f"{path.name} is damaged or not a store: {_message(error)}",
+            f"{path.name} is damaged or not a store: {reason}",
             where=str(path),
             hint=damaged or "restore it from a backup",
         )
@@ -375,13 +378,6 @@ def file_error(
         where=str(path),
         hint="check the disk and its free space, and run it again",
     )
-
-
-def _message(error: sqlite3.Error | ValueError) -> str:
-    """The message without stored content: SQLite quotes text that does not decode."""
-    if isinstance(error, ValueError) or "decode" in str(error):
-        return "its content cannot be decoded"
-    return str(error)
 
 
 def _system_error(error: OSError, path: Path) -> StoreError:
