@@ -19,15 +19,12 @@ from ..experiment import (
     gold_warning,
     open_results,
     score_run,
-    spreads_of,
 )
 from ..jobs import PromotionGate, gate_evaluation
 from ..measure import (
-    TYPICAL_SPREADS,
     Definition,
     GateOptions,
     GateOutcome,
-    ScoreSpread,
     definitions,
     parse_measure,
     parse_measures,
@@ -43,8 +40,6 @@ from ..report import (
     gate_junit,
     gate_markdown,
     gate_table,
-    plan_json,
-    plan_table,
 )
 from ..testsets import project_testset, read_qrels, read_run
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, table
@@ -276,12 +271,9 @@ class GateFlags:
 def gate_command(
     flags: Flags,
     gate: GateFlags,
-    run: str = Argument("", help=RUN_HELP, show_default=False),
+    run: str = Argument(help=RUN_HELP, show_default=False),
     rules: list[str] = Option(
         [], "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
-    ),
-    plan: bool = Option(
-        False, "--plan", help="Show the rows that a margin needs; with RUN, from its scores."
     ),
     markdown: bool = Option(
         False, "--markdown", help="Print the comment for a pull request instead of tables."
@@ -292,40 +284,16 @@ def gate_command(
     Exit code: 0 passed, 100 failed, 101 not trustworthy.
     """
     names = [name for name in (run, gate.baseline) if name]
-    if plan and not names:
-        return _show_plan(flags, None, None, "")
-    if not run:
-        raise BadParameter("give the run to check, or --plan", param_hint="RUN")
-    if not (plan or rules):
-        raise BadParameter("give a rule such as 'nDCG@10>=0.7', or --plan", param_hint="--rule")
+    if not rules:
+        raise BadParameter("give a rule such as 'nDCG@10>=0.7'", param_hint="--rule")
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
-    if plan:
-        return _show_plan(flags, evaluation, against, gate.cluster)
     outcome = gate_evaluation(flags.project, evaluation, rules, gate.gating(flags.seed), against)
     if markdown:
         flags.console.result(gate_markdown(evaluation, outcome))
     else:
         _show(flags, evaluation, outcome)
     return gate_code(outcome)
-
-
-def _show_plan(
-    flags: Flags, evaluation: Evaluation | None, other: Evaluation | None, cluster: str
-) -> int:
-    """Show the rows that margins need: by typical spreads, or by those of a run."""
-    spreads: tuple[ScoreSpread, ...] = TYPICAL_SPREADS
-    if evaluation is not None:
-        spreads = tuple(spreads_of(evaluation, other, cluster))
-        if not spreads:
-            raise ConfigError(
-                "no measure has two scored rows that differ",
-                where=evaluation.name,
-                hint="run gate --plan without RUN for typical scores",
-            )
-    console = flags.console
-    console.show(lambda: plan_json(spreads), lambda: plan_table(spreads, console.columns()))
-    return 0
 
 
 def gate_code(outcome: GateOutcome) -> int:

@@ -131,7 +131,6 @@ def synth_command(flags: Flags, own: SynthFlags) -> int:
     )
     if not flags.as_json and not output.name.endswith(_CHAT):
         console.remark(f"review the questions before you rely on them: ragwright review {output}")
-        console.remark("how many questions a margin needs: ragwright gate --plan")
     return 0 if run is None or run.reason is None else console.ended(run, scored=False)
 
 
@@ -213,7 +212,6 @@ def review_command(
         console.remark(f"created folder {output.parent}")
     console.result(f"{count_noun(len(written.items), 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
-    console.remark("how many rows a margin needs: ragwright gate --plan")
     console.remark(f"then: ragwright passport review:{output} --verdicts RUN")
     return 0
 

@@ -9,7 +9,6 @@ from ._comparing import (
     grounds,
     judge_identity,
     questions_of,
-    spreads_of,
 )
 from ._evaluate import (
     RANKING,
@@ -223,7 +222,6 @@ __all__ = [
     "score_run",
     "score_stored",
     "slices",
-    "spreads_of",
     "summarise",
     "sweeps_by_use",
     "system_handler",
