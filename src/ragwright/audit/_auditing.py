@@ -32,10 +32,7 @@ from ..measure import (
 from ..project import Project, refuse_forget
 from ..retrieve import RetrieveOptions, Target, mine_glossary, retrieve
 from ..testsets import project_testset
-from ._codes import Codes
-from ._copies import Copies
-from ._damage import Damage
-from ._pairs import Pairs
+from ._pairs import Damage, Pairs
 from ._records import (
     KINDS,
     Audit,
@@ -47,7 +44,7 @@ from ._records import (
     rank_findings,
 )
 from ._references import References
-from ._text import AuditCorpus, lines_of
+from ._text import AuditCorpus, Codes, Copies, lines_of
 
 _RULE = re.compile(r"^\s*(?P<kind>[a-z]+)\s*(?P<sign><=|==|=|<)\s*(?P<count>\d+)\s*$")
 _HINT = "write a kind, = or <=, and a whole number: references=0, copies<=5"

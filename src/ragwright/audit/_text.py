@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Document, Page
-from ..models import sentence_spans
-from ._records import Place
+from ..models import is_code, sentence_spans, words
+from ..retrieve import Glossary
+from ._records import Finding, Place
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _ROW = re.compile(r"^\s*\|.*\|\s*$")
@@ -172,3 +178,292 @@ def paragraphs_of(text: str) -> Iterator[tuple[int, int]]:
         start = gap.end()
     if start < len(text):
         yield start, len(text)
+
+
+_FAMILY = 4
+"""Defined codes of one shape from which another one of that shape should be defined too."""
+_DEFINED_SHARE = 0.5
+"""Share of the codes of a shape that are defined; below it the corpus defines none on purpose."""
+_STRONG = ("row", "line", "below", "heading")
+_NUMBERS = re.compile(r"\d+")
+_DIGIT = re.compile(r"\d")
+_NAME = re.compile(r"(?<![\w./@#-])[^\W_][\w-]*[^\W_](?![\w/@])")
+
+
+@dataclass(slots=True)
+class _Use:
+    """First use of a code, and how often it is used."""
+
+    document: int
+    start: int
+    end: int
+    uses: int = 1
+
+
+class Codes:
+    """Collects uses of codes, and compares them with the mined definitions."""
+
+    def __init__(self, corpus: AuditCorpus) -> None:
+        self._corpus = corpus
+        self._codes: dict[str, _Use] = {}
+        self._rows: set[str] = set()
+        self._headed: set[str] = set()
+        self._loose: set[str] = set()
+
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
+        """Count the codes of a document's prose."""
+        for line in lines:
+            if line.code or not line.text.strip():
+                continue
+            if line.row and not line.rule:
+                first = cells_of(line)[0].split()
+                self._rows.update(word.strip("`*") for word in (*first[:1], *first[-1:]))
+            links = [match.span() for match in LINK.finditer(line.text)]
+            for match in _NAME.finditer(line.text):
+                word = match[0]
+                if _DIGIT.search(word) is None or not is_code(word, written=True):
+                    continue
+                if line.text.lstrip().startswith("#"):
+                    self._headed.add(word)
+                if not any(start <= match.start() < end for start, end in links):
+                    self._loose.add(word)
+                if not _in_range(line.text, match.start(), match.end()):
+                    start = line.start + match.start()
+                    use = self._codes.get(word)
+                    if use is None:
+                        end = line.start + match.end()
+                        self._codes[word] = _Use(brief.number, start, end)
+                    else:
+                        use.uses += 1
+
+    def findings(
+        self, glossary: Glossary, dead: Collection[tuple[int, int, int]] = ()
+    ) -> Iterator[Finding]:
+        """Codes without a definition, of a shape of which others have one.
+
+        Args:
+            glossary: Definitions that were mined from the same documents.
+            dead: Links that are reported already: number of the document, start, end. A code that
+                is used within them alone is not reported a second time.
+        """
+        strong = {term for term, all_of in glossary.entries.items() if all_of[0].rule in _STRONG}
+        families = Counter(_shape(term) for term in strong if _shape(term))
+        used = Counter(_shape(code) for code in self._codes)
+        defined = {term.casefold() for term in (*glossary.entries, *self._rows)}
+        for code, use in self._codes.items():
+            shape = _shape(code)
+            if not shape or code.casefold() in defined or families[shape] < _FAMILY:
+                continue
+            if code not in self._loose and any(
+                number == use.document and start <= use.start < end for number, start, end in dead
+            ):
+                continue
+            example = min(term for term in strong if _shape(term) == shape)
+            yield Finding(
+                "codes",
+                "undefined code",
+                "medium",
+                (self._around(use),),
+                f"{code} is used {_times(use.uses)} and defined nowhere, while "
+                f"{families[shape]:,} codes like {example} are defined.",
+                f"Add a definition of {code}, or correct it if it is a typing error.",
+                families[shape] >= _DEFINED_SHARE * max(1, used[shape])
+                and code not in self._headed,
+                {"term": code, "uses": use.uses},
+                subject=code,
+            )
+
+    def _around(self, use: _Use) -> Place:
+        """The line of a use."""
+        text = self._corpus.text(use.document)
+        start = text.rfind("\n", 0, use.start) + 1
+        end = text.find("\n", use.end)
+        end = len(text) if end < 0 else end
+        start, end = max(start, use.start - 200), min(end, use.end + 200)
+        return self._corpus.place(use.document, start, end)
+
+
+def _shape(code: str) -> str:
+    """A code with its digits replaced: ``C2065`` -> ``C0000``; empty if it has no letter part."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z_-]*\d{2,}|[A-Z]+[-_]\d+", code):
+        return ""
+    return _NUMBERS.sub(lambda match: "0" * len(match[0]), code)
+
+
+_BEFORE_RANGE = re.compile(r"(?:\bthrough|\bto|\bbis|[-–—])\s*[`*(]*$", re.IGNORECASE)
+_AFTER_RANGE = re.compile(r"^[`*)]*\s*(?:through\b|to\b|bis\b|[-–—])", re.IGNORECASE)
+
+
+def _in_range(line: str, start: int, end: int) -> bool:
+    """True for an end of a range: *C2000 through C3999* names all of them, not this code."""
+    return bool(_BEFORE_RANGE.search(line[:start]) or _AFTER_RANGE.match(line[end:]))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+_RUN = 5
+_VALUES, _ROWS = 64, 4
+"""Values of a signature, and values of a band: pairs of similarity 0.5 share one with 0.64, those
+of 0.8 with more than 0.999."""
+_LEAST = 40
+"""Words of the shortest text that is compared."""
+_LEAST_SIMILARITY = 0.8
+"""Share of common runs of words from which two texts are near copies."""
+
+_MOST_IN_BAND = 200
+"""Texts with an equal band; of more, each is compared with the next alone."""
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
+
+_Shingles = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class _HashedText:
+    """A document or a section of one, and the hashes of its runs of words."""
+
+    document: int
+    start: int
+    end: int
+    whole: bool
+    shingles: _Shingles
+
+
+def shingles_of(tokens: Sequence[str], numbers: dict[str, int]) -> _Shingles:
+    """Sorted hashes of the runs of five words, each once.
+
+    ``numbers`` holds a number for each word met so far, and gets the new ones.
+    """
+    ids = np.fromiter(
+        (numbers.setdefault(token, len(numbers) + 1) for token in tokens), np.uint64, len(tokens)
+    )
+    if len(ids) < _RUN:
+        return np.empty(0, np.uint64)
+    runs = np.zeros(len(ids) - _RUN + 1, np.uint64)
+    for offset in range(_RUN):  # a polynomial modulo 2^64, mixed below
+        runs = runs * np.uint64(0x9E3779B97F4A7C15) + ids[offset : offset + len(runs)]
+    runs ^= runs >> np.uint64(29)
+    runs *= np.uint64(0xBF58476D1CE4E5B9)
+    runs ^= runs >> np.uint64(32)
+    return np.unique(runs)
+
+
+def jaccard(first: _Shingles, second: _Shingles) -> float:
+    """Share of the runs of two texts that both have, 0 to 1."""
+    common = len(np.intersect1d(first, second, assume_unique=True))
+    union = len(first) + len(second) - common
+    return common / union if union else 0.0
+
+
+class Copies:
+    """Collects the texts of a corpus, and pairs those that are alike."""
+
+    def __init__(self, corpus: AuditCorpus) -> None:
+        self._corpus = corpus
+        self._texts: list[_HashedText] = []
+        self._signatures: list[_Shingles] = []
+        self._numbers: dict[str, int] = {}
+        random = np.random.default_rng(0)
+        self._factors = random.integers(1, 2**63, _VALUES, np.uint64) | np.uint64(1)
+        self._terms = random.integers(0, 2**63, _VALUES, np.uint64)
+
+    def read(self, document: Document, brief: Brief) -> None:
+        """Remember the runs of words of a document and of its longer sections."""
+        size = len(document.text)
+        self._add(document.text, _HashedText(brief.number, 0, size, True, np.empty(0, np.uint64)))
+        starts = sorted({section.span.start for section in document.sections})
+        for start, end in pairwise([*starts, size]):
+            if (start, end) != (0, size) and end - start > 6 * _LEAST:
+                part = _HashedText(brief.number, start, end, False, np.empty(0, np.uint64))
+                self._add(document.text[start:end], part)
+
+    def _add(self, text: str, place: _HashedText) -> None:
+        tokens = words(text.casefold())
+        if len(tokens) < _LEAST:
+            return
+        shingles = shingles_of(tokens, self._numbers)
+        signature = np.empty(_VALUES, np.uint64)
+        for number in range(_VALUES):
+            hashed = (shingles * self._factors[number] + self._terms[number]) >> np.uint64(20)
+            signature[number] = hashed.min()
+        self._signatures.append(signature)
+        self._texts.append(
+            _HashedText(place.document, place.start, place.end, place.whole, shingles)
+        )
+
+    def _candidates(self) -> set[tuple[int, int]]:
+        """Pairs of texts with an equal band."""
+        pairs: set[tuple[int, int]] = set()
+        for band in range(0, _VALUES, _ROWS):
+            buckets: dict[bytes, list[int]] = {}
+            for number, signature in enumerate(self._signatures):
+                buckets.setdefault(signature[band : band + _ROWS].tobytes(), []).append(number)
+            for numbers in buckets.values():
+                reach = len(numbers) if len(numbers) <= _MOST_IN_BAND else 2
+                for at, first in enumerate(numbers):
+                    pairs.update((first, second) for second in numbers[at + 1 : at + reach])
+        return pairs
+
+    def findings(self) -> Iterator[Finding]:
+        """Copies: one finding for each text that repeats an earlier one."""
+        best: dict[int, tuple[float, int]] = {}
+        for first, second in sorted(self._candidates()):
+            a, b = self._texts[first], self._texts[second]
+            if a.document == b.document or a.whole != b.whole:
+                continue
+            alike = jaccard(a.shingles, b.shingles)
+            if alike >= _LEAST_SIMILARITY and (second not in best or alike > best[second][0]):
+                best[second] = (alike, first)
+        copied = {
+            (self._texts[a].document, self._texts[b].document)
+            for b, (_, a) in best.items()
+            if self._texts[b].whole
+        }
+        for second, (alike, first) in sorted(best.items()):
+            a, b = self._texts[first], self._texts[second]
+            if a.whole or (a.document, b.document) not in copied:
+                yield self._copy_finding(a, b, alike)
+
+    def _copy_finding(self, first: _HashedText, second: _HashedText, alike: float) -> Finding:
+        briefs = self._corpus.briefs
+        a, b = briefs[first.document], briefs[second.document]
+        exact = alike == 1.0
+        what = "document" if first.whole else "section"
+        newer = _newer(a, b)
+        order = f"; {newer} is newer" if newer else "; nothing says which is newer"
+        distinct = not exact and _different_names(a, b)
+        degree = "equals" if exact else f"repeats {alike:.0%} of"
+        return Finding(
+            "copies",
+            "exact copy" if exact else "near copy",
+            "medium" if first.whole or not exact else "low",
+            (
+                self._corpus.place(first.document, first.start, first.end),
+                self._corpus.place(second.document, second.start, second.end),
+            ),
+            f"The {what} in {b.source} {degree} the one in {a.source}{order}.",
+            "Keep one of them, the newer where both are versions of one text, and leave the other "
+            "out of the sources.",
+            not distinct,
+            {"similarity": round(alike, 3), "newer": newer, "unit": what},
+        )
+
+
+def _different_names(a: Brief, b: Brief) -> bool:
+    """True if the titles name different codes: pages of one template on two things."""
+    names = [
+        {word.casefold() for word in words(brief.title) if is_code(word, written=True)}
+        for brief in (a, b)
+    ]
+    return bool(names[0] and names[1] and names[0] != names[1])
+
+
+def _newer(a: Brief, b: Brief) -> str:
+    """Source of the newer of two documents, by their dates, else by years in their names."""
+    if a.date and b.date and a.date[:10] != b.date[:10]:
+        return (a if a.date > b.date else b).source
+    years = [max(_YEAR.findall(f"{brief.source} {brief.title}"), default="") for brief in (a, b)]
+    if all(years) and years[0] != years[1]:
+        return (a if years[0] > years[1] else b).source
+    return ""

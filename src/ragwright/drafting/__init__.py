@@ -1,45 +1,68 @@
 """Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
 
-from ._copies import NearCopy, compare_templates, containment, copies_among, shares_before
-from ._declarations import read_promoted_declarations
-from ._draft import Underway, draft, no_model
-from ._drafting import draft_plan, drafts, forecast_drafts, run_drafts
-from ._feedback import collect_feedback
+from ._copies import (
+    NearCopy,
+    Split,
+    compare_templates,
+    containment,
+    copies_among,
+    shares_before,
+    split_reply,
+)
+from ._draft import (
+    Underway,
+    collect_feedback,
+    draft,
+    draft_plan,
+    drafts,
+    forecast_drafts,
+    no_model,
+    origin_of,
+    project_outputs,
+    read_promoted_declarations,
+    run_drafts,
+    save_drafts,
+)
+from ._export import OutputSample, SampledOutputs, export_outputs, output_row, sample_outputs
 from ._find import DraftPlan, Example, Pool, find_pool
 from ._forgetting import count_kept, forget_document, forget_person, forget_tenant, scope_name
-from ._options import Drafting
-from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._saving import origin_of, project_outputs, save_drafts
-from ._split import Split, split_reply
-from ._write import ONE_CALL, portions, text_tokens, texts_per_call
-from .outputs import (
+from ._project_records import (
+    ProjectRecords,
+    RecordsReport,
+    RefreshOptions,
+    index_is_behind,
+    record_findings,
+)
+from ._records import (
+    DraftBatch,
+    Drafting,
+    DraftPrompt,
+    DraftRequest,
+    DraftText,
     Feedback,
     FeedbackVerdict,
-    JudgedBy,
-    MeasuringDay,
     NewBatch,
     NewOutput,
-    OpenDrift,
     Origin,
     Output,
     OutputBatch,
     OutputKind,
     OutputQuery,
-    Outputs,
-    OutputSample,
-    SampledOutputs,
     ScoreOrder,
+    turns_of,
+)
+from ._scores import (
+    JudgedBy,
+    MeasuringDay,
+    OpenDrift,
     ServedCounts,
     ServedScore,
     ServedScores,
     WaitingAnswer,
-    export_outputs,
     moment,
-    output_row,
-    sample_outputs,
-    turns_of,
 )
-from .tables import ProjectRecords, RecordsReport, RefreshOptions, index_is_behind, record_findings
+from ._store import Outputs
+from ._write import ONE_CALL, portions, text_tokens, texts_per_call
 
 __all__ = [
     "ONE_CALL",

@@ -1,9 +1,11 @@
-"""Finds the records for a draft: resolved names, soft filters, one relaxed search."""
+"""The texts of a drafting prompt: the shipped ones, or those of a custom file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from ..core import (
     RetrieveError,
     count_noun,
     list_names,
+    load_shipped_mapping,
+    read_mapping,
+    render,
 )
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..records import Rollups, Rules, TextFormat
@@ -32,7 +37,42 @@ from ..retrieve import (
 )
 from ._copies import compare_templates
 from ._records import DraftRequest
-from ._wording import read_wording
+
+_KEYS = ("system", "example", "request", "under", "between", "from")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def read_wording(file: str = "") -> Mapped:
+    """Read the prompt's texts in a YAML file, the shipped ones for an empty name.
+
+    Raises:
+        PromptError: The file is wrong, with file and line.
+    """
+    shipped = load_shipped_mapping("answer", "prompts/draft.yaml")
+    if not file:
+        return shipped
+    data = read_mapping(Path(file))
+    data.check_keys(_KEYS, "a prompt file for drafts")
+    for key in data.values:
+        data.text(key)
+    return data
+
+
+def render_wording(wording: Mapped, key: str, values: Mapping[str, Any]) -> str:
+    """Render a text of the wording; missing ones are the shipped ones.
+
+    Raises:
+        PromptError: The template fails, with its file and line.
+    """
+    data = wording if key in wording.values else read_wording()
+    try:
+        text = render(data.text(key), values)
+    except PromptError as error:
+        raise PromptError(
+            f"{key!r}: {error.what}", where=data.place(key), hint=error.hint
+        ) from error
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in text.split("\n")))
+
 
 RECORDS = Filter("kind", ("record",))
 """The filter that separates records from other documents of an index."""

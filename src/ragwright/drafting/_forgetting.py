@@ -18,8 +18,8 @@ from ..project import (
     forget_stamps,
 )
 from ..testsets import forget_feedback
-from ._saving import project_outputs
-from .tables import ProjectRecords
+from ._draft import project_outputs
+from ._project_records import ProjectRecords
 
 _END_WORK = (
     "nothing was forgotten, because running work could store the text again; wait for it to "

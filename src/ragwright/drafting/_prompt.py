@@ -20,9 +20,8 @@ from ..core import (
 )
 from ..flow import Message
 from ..retrieve import dissimilar
-from ._find import DraftPlan, Example, Pool, biography_of, write_request_text
+from ._find import DraftPlan, Example, Pool, biography_of, render_wording, write_request_text
 from ._records import DraftRequest
-from ._wording import render_wording
 
 CHAT = "chat"
 """Name of the form of chats; other forms are raw prompts."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, Hit, Usage
+from ..core import ConfigError, Filter, Hit, Usage, value_hash
+from ..flow import TraceEntry
 
 DraftPurpose: TypeAlias = Literal["first", "length", "missing"]
 
@@ -141,3 +144,341 @@ class DraftBatch:
     number: int | None = None
     snapshot: str = ""
     partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Settings of one draft, in addition to the project's.
+
+    Attributes:
+        models: Models that write, in place of the configured ones.
+        preview: Show the prompts without sending them; nothing is stored.
+        save: Store prompts and texts in the table of outputs.
+        scope: Visibility of replies and outputs (tenant, permissions).
+        trace: List that gets an entry for each request.
+        filters: Hard filters in addition to the project's own.
+        timeout: Most seconds; texts written until then are stored, marked partial.
+        examples: Examples in a prompt, in place of ``answer.draft.examples``.
+        pool: Records to choose examples from, in place of ``answer.draft.pool``.
+    """
+
+    models: tuple[str, ...] = ()
+    preview: bool = False
+    save: bool = True
+    scope: str = ""
+    trace: list[TraceEntry] | None = None
+    filters: tuple[Filter, ...] = ()
+    timeout: float | None = None
+    examples: int | None = None
+    pool: int | None = None
+
+
+OutputKind: TypeAlias = Literal["text", "prompt"]
+FeedbackVerdict: TypeAlias = Literal["", "accepted", "rejected"]
+
+_LEFT_OUT = frozenset({"count", "bio"})
+"""Fields of a request about its execution, not about the wanted text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a batch.
+
+    Attributes:
+        snapshot: State of the index that was searched.
+        scope: Visibility of the batch (tenant, permissions).
+        configuration: Hash of the settings and files it was made under; see ``Configuration``.
+        settings: These settings and files, JSON-able, stored once for each hash.
+        served: Number of the served configuration, if it is served.
+    """
+
+    snapshot: str = ""
+    scope: str = ""
+    configuration: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    served: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewOutput:
+    """A prompt that was sent, or a text from one.
+
+    Attributes:
+        kind: ``prompt`` or ``text``.
+        text: The text; of a chat prompt its turns as a JSON list of ``{role, content}``.
+        model: Model as configured.
+        prompt: Position of a text's prompt among the batch's prompts, from 0.
+        uses: Ids of the chunks in the prompt.
+        marks: Marks of a text (too long, near copy, …).
+        usage: Usage and cost in this batch; only for prompts, so that costs are counted once.
+        share: Only for texts: its part of its prompt's ``usage``.
+        details: Further data, JSON-able.
+    """
+
+    kind: OutputKind
+    text: str
+    model: str
+    prompt: int | None = None
+    uses: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    share: Usage | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewBatch:
+    """The result of one request, of any kind of work.
+
+    Attributes:
+        kind: ``draft``, or another kind of work later.
+        request: The request, JSON-able.
+        outputs: Prompts and texts, each kind in its order.
+        hits: The hits, best first.
+        client: Its client, empty if there is none.
+        usage: The sum over its prompts.
+        details: Further data, JSON-able.
+        earlier: Document and chunk of the passages that earlier answers of its conversation were
+            made from; None where there were none, or where nobody knows.
+        sent: The answer as its client got it and may send it back with a follow-up question.
+    """
+
+    kind: str
+    request: Mapping[str, Any]
+    outputs: tuple[NewOutput, ...]
+    hits: tuple[Hit, ...] = ()
+    client: str = ""
+    usage: Usage = Usage()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    earlier: tuple[tuple[str, str], ...] | None = None
+    sent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A stored prompt or text.
+
+    Attributes:
+        id: ``12.3`` the third text of batch 12, ``12.p1`` its first prompt.
+        batch: Number of its batch.
+        at: Time of storing the batch: ISO 8601, UTC.
+        kind: ``text`` or ``prompt``.
+        source: The model that wrote it, or ``prompt``.
+        model: The model that wrote it or received it.
+        text: The text; of a chat prompt its turns as JSON.
+        prompt: Id of a text's prompt.
+        marks: As in :class:`NewOutput`; likewise ``usage``, ``share`` and ``details``.
+        client: Its client.
+        request: The request.
+        configuration: Hash of the settings; ``served`` is their number if they were served.
+        scope: Visibility.
+        verdict: Latest feedback; empty if there is none, likewise ``score``, ``note``.
+    """
+
+    id: str
+    batch: int
+    at: str
+    kind: OutputKind
+    source: str
+    model: str
+    text: str
+    prompt: str = ""
+    marks: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    client: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    configuration: str = ""
+    served: int | None = None
+    scope: str = ""
+    verdict: FeedbackVerdict = ""
+    score: float | None = None
+    note: str = ""
+    share: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputHit:
+    """A hit of a batch: ids, rank, score, relaxation level, and the text as it was then."""
+
+    rank: int
+    document_id: str
+    chunk_id: str
+    score: float
+    weight: float | None
+    met: tuple[str, ...]
+    missed: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """A person's feedback on an output; the latest nonempty value counts.
+
+    ``correction`` is the answer as it should be, ``passages`` the numbers of the answer's citations
+    that hold the answer to the question, from 1.
+    """
+
+    output: str
+    at: str
+    by: str
+    verdict: FeedbackVerdict = ""
+    score: float | None = None
+    note: str = ""
+    correction: str = ""
+    passages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBatch:
+    """A stored batch: its request, its origin, and its contents."""
+
+    batch: int
+    at: str
+    kind: str
+    client: str
+    request: Mapping[str, Any]
+    snapshot: str
+    configuration: str
+    served: int | None
+    scope: str
+    usage: Usage
+    details: Mapping[str, Any]
+    outputs: tuple[Output, ...]
+    hits: tuple[OutputHit, ...]
+    feedback: tuple[Feedback, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputQuery:
+    """A query of outputs; empty fields are ignored.
+
+    Attributes:
+        batch: Number of a batch.
+        since: ISO 8601, UTC: stored then or later; ``until`` before.
+        until: See ``since``.
+        client: Its client, ignoring case.
+        model: The model that wrote it or received it.
+        kind: ``text`` or ``prompt``.
+        verdict: People's latest verdict.
+        scope: Visibility; empty for outputs without a tenant, None for all.
+        configuration: Beginning of the hash of the settings, or the number they were served under.
+    """
+
+    batch: int | None = None
+    since: str = ""
+    until: str = ""
+    client: str = ""
+    model: str = ""
+    kind: OutputKind | None = None
+    verdict: FeedbackVerdict = ""
+    scope: str | None = ""
+    configuration: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """Return its conditions, for a manifest."""
+        return {k: v for k, v in asdict(self).items() if v not in (None, "")}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOrder:
+    """Outputs by their scores of a measure, the worst first."""
+
+    measure: str
+    higher_is_better: bool = True
+
+
+def draft_outputs(batch: DraftBatch) -> NewBatch:
+    """Return a batch of drafts in the form of the table: all prompts, and all texts."""
+    prompts = [
+        NewOutput(
+            "prompt",
+            prompt.text or chat_text(prompt.messages),
+            prompt.model,
+            uses=prompt.examples,
+            usage=prompt.usage,
+            details={
+                "format": prompt.format,
+                # Content that is already in the text is not stored twice.
+                **({"turns": _turn_dicts(prompt.messages)} if prompt.text else {}),
+                "wanted": prompt.wanted,
+                "purpose": prompt.purpose,
+                "sample": prompt.sample,
+                "reply": prompt.reply,
+                "finish": prompt.finish,
+                "error": prompt.error,
+                "cached": prompt.cached,
+                "reply_usage": asdict(prompt.reply_usage),
+            },
+        )
+        for prompt in batch.prompts
+    ]
+    texts = [
+        NewOutput(
+            "text",
+            text.text,
+            text.model,
+            prompt=text.prompt,
+            uses=prompts[text.prompt].uses if text.prompt < len(prompts) else (),
+            marks=text.marks,
+            share=text.usage,
+            details={"characters": text.characters},
+        )
+        for text in batch.texts
+    ]
+    details = {
+        "query": batch.query,
+        "mode": batch.mode,
+        "models": list(batch.models),
+        "notes": list(batch.notes),
+        "cached": batch.cached,
+        "partial": batch.partial,
+    }
+    request = asdict(batch.request)
+    return NewBatch(
+        "draft", request, (*prompts, *texts), batch.hits, batch.request.client, batch.usage, details
+    )
+
+
+def chat_text(messages: Iterable[tuple[str, str]]) -> str:
+    """Return the turns of a chat as stored: a JSON list of ``{role, content}``."""
+    return json.dumps(_turn_dicts(messages), ensure_ascii=False)
+
+
+def turns_of(prompt: Output) -> list[dict[str, str]]:
+    """Return the turns of a stored prompt, also behind a raw one; empty if none are known."""
+    turns = prompt.details.get("turns")
+    if turns is None and prompt.details.get("format") == "chat":
+        turns = json.loads(prompt.text)
+    return list(turns or [])
+
+
+def _turn_dicts(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in messages]
+
+
+def describe_request(request: Mapping[str, Any]) -> str:
+    """Return a request as text, without number and settings.
+
+    Equal requests have equal texts under all settings, so that rows of two configurations match. A
+    served answer's request is its question.
+    """
+    if isinstance(request.get("question"), str):
+        return str(request["question"])
+    lines = []
+    for key, value in request.items():
+        if key in _LEFT_OUT or value in ("", None, [], ()):
+            continue
+        value_text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        lines.append(f"{key.replace('_', ' ')}: {value_text}")
+    return "\n".join(lines)
+
+
+def request_hash(request: Mapping[str, Any]) -> str:
+    """Hash the request; equal for requests that differ only in number."""
+    return value_hash({k: v for k, v in request.items() if k not in _LEFT_OUT})
+
+
+def conditions(filters: Iterable[Filter]) -> list[str]:
+    """Return the filters of a relaxation level, as typed."""
+    return [str(condition) for condition in filters]

@@ -25,7 +25,7 @@ from ..flow import (
     send,
     sort_params,
 )
-from ._copies import normalise_case, shares_before
+from ._copies import normalise_case, shares_before, split_reply
 from ._find import MOST_TEXTS, ONE_PER_CALL, DraftPlan, Pool
 from ._prompt import (
     DraftCall,
@@ -38,7 +38,6 @@ from ._prompt import (
     form_of,
 )
 from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
-from ._split import split_reply
 
 ONE_CALL = 15
 """Most texts that one call asks for at once, if that many of medium length fit."""

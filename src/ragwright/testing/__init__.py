@@ -9,14 +9,28 @@ from .._late import load_late
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
 if TYPE_CHECKING:
-    from ._addition_suites import CommandSuite, JudgeSuite, MeasureSuite, StageSuite, StepSuite
-    from ._chat_suite import ChatModelSuite
-    from ._chunker_suite import ChunkerSuite
-    from ._embedder_suite import EmbedderSuite
-    from ._hold import RagGate, hold
-    from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
-    from ._reader_suite import ReaderSuite
-    from ._reranker_suite import RerankerSuite, index_corpus
+    from ._addition_suites import (
+        CommandSuite,
+        JudgeSuite,
+        MeasureSuite,
+        RagGate,
+        ReaderSuite,
+        StageSuite,
+        StepSuite,
+        hold,
+    )
+    from ._model_suites import (
+        PAIR,
+        PLAIN,
+        ChatModelSuite,
+        ChunkerSuite,
+        EmbedderSuite,
+        RerankerSuite,
+        index_corpus,
+        make_document,
+        make_indexed,
+        make_vector,
+    )
 
 __all__ = [
     "PAIR",
@@ -47,13 +61,9 @@ __all__ = [
 __getattr__ = load_late(
     __name__,
     {
-        "_addition_suites": "CommandSuite JudgeSuite MeasureSuite StageSuite StepSuite",
-        "_chat_suite": "ChatModelSuite",
-        "_chunker_suite": "ChunkerSuite",
-        "_embedder_suite": "EmbedderSuite",
-        "_hold": "RagGate hold",
-        "_index_corpus": "PAIR PLAIN make_document make_indexed make_vector",
-        "_reader_suite": "ReaderSuite",
-        "_reranker_suite": "RerankerSuite index_corpus",
+        "_addition_suites": "CommandSuite JudgeSuite MeasureSuite RagGate ReaderSuite StageSuite "
+        "StepSuite hold",
+        "_model_suites": "PAIR PLAIN ChatModelSuite ChunkerSuite EmbedderSuite RerankerSuite "
+        "index_corpus make_document make_indexed make_vector",
     },
 )

@@ -1,7 +1,7 @@
 """The facade: one class with a method for each command, and `doctor`."""
 
 from ._asking import AnswerStream, AskOptions
-from ._doctor import doctor
+from ._tuning import doctor
 from ._workbench import Workbench
 
 __all__ = [

@@ -1,18 +1,101 @@
-"""Scores of served answers: the measured answers, the waiting ones, and the cost."""
+"""Times in the format of the table of outputs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from ...core import Score, ScoreState, text_hash
-from ...ledger import Connection
-from ._table import OutputTable
-from ._times import timestamp
+from ..core import ConfigError, Score, ScoreState, text_hash
+from ..ledger import Connection, Ledger, Place
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def now_utc() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """Format a time for the table: ISO 8601, UTC, milliseconds; sorts as text."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + (
+        f"{moment.microsecond // 1000:03d}Z"
+    )
+
+
+def moment(text: str) -> str:
+    """Convert a typed time to the table's format.
+
+    Forms are ``2026-11-01`` (local midnight), an ISO 8601 date and time, or a duration before now:
+    ``90m``, ``24h``, ``7d``, ``2w``.
+
+    Raises:
+        ConfigError: It has another form.
+    """
+    unit, number = text[-1:], text[:-1]
+    try:
+        if unit in _UNITS and number.isdecimal():
+            return timestamp(now_utc() - timedelta(**{_UNITS[unit]: int(number)}))
+        return timestamp(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"{text!r} is not a time",
+            where="--since",
+            hint="write 2026-11-01, 2026-11-01T08:30, or how long ago: 24h, 7d",
+        ) from error
+
+
+class OutputTable:
+    """The outputs, opened; several processes may write them.
+
+    Args:
+        place: File to use, made with mode 0600; or a shared database.
+        clock: Returns the time.
+    """
+
+    def __init__(self, place: Place, *, clock: Callable[[], datetime] = now_utc) -> None:
+        self._ledger = Ledger(place)
+        self._database = self._ledger.database
+        self._connection = self._database.connect()
+        self._lock = threading.Lock()
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close it; safe to call twice."""
+        self._connection.close()
+        self._ledger.close()
+
+    def now(self) -> str:
+        """Return the time as it is stored: ISO 8601, UTC."""
+        return timestamp(self._clock())
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open one write transaction, committed at the end or rolled back."""
+        db = self._connection
+        with self._lock:
+            try:
+                with self._database.explained():
+                    self._database.begin(db)
+                    yield db
+                    db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection on one state of the file: a half-read cursor blocks no others."""
+        with closing(self._database.connect()) as db, self._database.explained():
+            self._database.begin_reading(db)
+            yield db
+
 
 ServedState: TypeAlias = ScoreState | Literal["waiting"]
 

@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
-from ...core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
-from ...ledger import EARLIER, Connection
-from .._records import DraftBatch
+from ..core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
+from ..ledger import EARLIER, Connection
 from ._records import (
+    DraftBatch,
     Feedback,
     FeedbackVerdict,
     NewBatch,
@@ -30,9 +30,7 @@ from ._records import (
     draft_outputs,
     request_hash,
 )
-from ._scores import ServedScores
-from ._table import OutputTable
-from ._times import timestamp
+from ._scores import OutputTable, ServedScores, timestamp
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
