@@ -164,12 +164,12 @@ def out_of_reach(
     """Chunks that no question of a test set finds; one finding for each document."""
     reached, questions = find_reached_chunks(project, testset, depth)
     with project.store.reading(project.pair) as state:
-        for document in state.documents():
-            missed = [c for c in document.chunks if (document.id, c.start, c.end) not in reached]
-            if not missed or document.id not in corpus.numbers:
+        for stored in state.documents():
+            name, total = stored.document.id, len(stored.chunks)
+            missed = [c for c in stored.chunks if (name, c.start, c.end) not in reached]
+            if not missed or name not in corpus.numbers:
                 continue
-            number = corpus.numbers[document.id]
-            total = len(document.chunks)
+            number = corpus.numbers[name]
             yield Finding(
                 "reach",
                 "unreached chunk",
@@ -181,7 +181,7 @@ def out_of_reach(
                 "Give the passage a heading and words of its own, leave out copies that outrank "
                 "it, or ask about it in the test set.",
                 marks={"chunks": len(missed), "of": total},
-                subject=document.id,
+                subject=name,
             )
 
 

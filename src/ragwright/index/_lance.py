@@ -25,15 +25,6 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._lance_rows import (
-    chunk_rows,
-    document_of,
-    document_rows,
-    documents_with_chunks,
-    facet_values,
-    matrix,
-    rows_of,
-)
 from ._lance_state import (
     OpenTables,
     Pinned,
@@ -45,6 +36,15 @@ from ._lance_state import (
     store_facts,
     tag_of,
     totals_of,
+)
+from ._lance_tables import (
+    chunk_rows,
+    document_of,
+    document_rows,
+    documents_with_chunks,
+    facet_values,
+    matrix,
+    rows_of,
 )
 from ._lance_view import LanceView
 from ._postings import AnalyzerFactory, default_analyzer

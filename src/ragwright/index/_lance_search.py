@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from ..core import Relaxation, Term
 from ..flow import SearchReply
 from . import _lance_tables as lance
-from ._lance_rows import join_column, matrix
-from ._lance_state import Pinned
-from ._lance_where import Conditions, Where, soft_columns
+from ._lance_state import Conditions, Pinned, Where, soft_columns
+from ._lance_tables import join_column, matrix
 from ._postings import bonus, length_norms, token_numbers, weigh_tokens, words_of
 from ._rank import (
     ROUNDING,

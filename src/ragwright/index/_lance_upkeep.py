@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _lance_tables as lance
-from ._lance_rows import matrix
 from ._lance_search import scores_agree
 from ._lance_state import Pinned, stamps_of
+from ._lance_tables import matrix
 from ._store import StoreOptions
 
 _STALE_SHARE = 0.01

@@ -17,14 +17,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
+from ..core import Document, Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
-from ._lance_rows import rows_of
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, climb
-from ._lance_state import Pinned
-from ._lance_where import Conditions, Where
+from ._lance_state import Conditions, Pinned, Where
+from ._lance_tables import rows_of
 from ._prepare import unpack_standing
 from ._rank import Ladder
 from ._store import (
@@ -36,9 +35,9 @@ from ._store import (
     ViewStatistics,
     pages_from,
     read_metadata,
-    show_metadata_parts,
+    show_metadata,
 )
-from ._view import check_query_vector, check_query_vectors
+from ._view import check_query_vectors
 
 _HEADS = ("name", "source", "title", "language", "created", "modified", "metadata")
 _PIECE = ("id", "stamp", "text", "start", "end", "page", "pages", "headings", "metadata")
@@ -247,7 +246,7 @@ class LanceView(View):
         if isinstance(query, str):
             scoring = self._keyword_scoring(state, query, where)
         else:
-            vector = check_query_vector(query, self.pair, self.snapshot)
+            [vector] = check_query_vectors(query, self.pair, self.snapshot)
             scoring = _dense_scoring(state, vector, k, where, self._sizes.exact)
         if not state.corpus.rows:
             return SearchReply(())
@@ -370,20 +369,29 @@ def _hit_of(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
     """The chunk of a row, with rank and score 0."""
     texts = {name: lance.unescape_surrogates(head[name]) for name in _HEADS}
     headings, own_head = unpack_standing(row["headings"])
-    metadata = show_metadata_parts(read_metadata(json.loads(texts["metadata"])), texts)
+    document = Document(
+        texts["name"],
+        texts["source"],
+        "",
+        texts["title"],
+        language=texts["language"],
+        created=texts["created"],
+        modified=texts["modified"],
+        metadata=read_metadata(json.loads(texts["metadata"])),
+    )
     return Hit(
         rank=0,
         score=0.0,
-        document_id=texts["name"],
+        document_id=document.id,
         chunk_id=lance.unescape_surrogates(row["id"]),
-        source=texts["source"],
-        title=texts["title"],
+        source=document.source,
+        title=document.title,
         page=row["page"] or None,
         start=row["start"],
         end=row["end"],
         text=lance.unescape_surrogates(row["text"]),
         headings=headings,
-        metadata=metadata | read_metadata(json.loads(row["metadata"])),
+        metadata=show_metadata(document) | read_metadata(json.loads(row["metadata"])),
         pages=pages_from(row["pages"]),
         head=own_head,
     )

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ..core import Chunk, Document, Metadata, StoreError, Term
 from ..models import Analyzer, AnalyzerOptions, TokenSource, is_code
 from ._arrays import Array, Arrays, Blob, Packer, unpack
-from ._store import StoredDocument
 
 AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
 """Makes the analyzer whose ``spec`` is the given text (:attr:`IndexSpec.analyzer`)."""
@@ -350,7 +349,7 @@ _BUILT_IN = ("source", "title", "language", "created", "modified")
 
 
 def chunk_fields(
-    document: Document | StoredDocument,
+    document: Document,
     metadata: Metadata,
     headings: Sequence[str],
     page: int | None,

@@ -31,17 +31,9 @@ DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class ReadyChunk:
-    """A chunk ready to be written: JSON texts, packed terms, vector with its key."""
+    """A chunk ready to be written: with packed terms, its vector and the key of that."""
 
-    id: str
-    ordinal: int
-    start: int
-    end: int
-    page: int | None
-    pages: str
-    headings: str
-    metadata: str
-    tokens: int
+    chunk: Chunk
     terms: bytes
     vector_key: bytes | None
     vector: bytes | None
@@ -164,22 +156,8 @@ def _ready_document(
                 f"chunk {chunk.id!r} is not the text of its span", where=document.source
             )
         key = bytes.fromhex(chunk_key(chunk, document.title)) if rows is not None else None
-        chunks.append(
-            ReadyChunk(
-                id=chunk.id,
-                ordinal=chunk.ordinal,
-                start=chunk.span.start,
-                end=chunk.span.end,
-                page=chunk.page,
-                pages=json.dumps(chunk.pages) if chunk.pages else "[]",
-                headings=pack_standing(chunk),
-                metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
-                tokens=chunk.tokens,
-                terms=chunk_terms,
-                vector_key=key,
-                vector=None if rows is None else rows[index].tobytes(),
-            )
-        )
+        vector = None if rows is None else rows[index].tobytes()
+        chunks.append(ReadyChunk(chunk, chunk_terms, key, vector))
     return ReadyDocument(document, hash_, tuple(chunks))
 
 

@@ -84,14 +84,15 @@ class _Builder:
         over = self.rows + len(document.chunks) > MAX_ROWS
         return self.documents > 0 and (over or self._size + document.size > MAX_BYTES)
 
-    def add(self, document: StoredDocument) -> None:
+    def add(self, stored: StoredDocument) -> None:
         """A document with its chunks."""
-        packs, columns = self._packs, self._columns
-        packs["heads"].add(_head_json(document))
+        packs, columns, document = self._packs, self._columns, stored.document
+        shown = [document.id, document.source, document.title, show_metadata(document)]
+        packs["heads"].add(json.dumps(shown).encode())
         packs["names"].add(_raw_bytes(document.id))
-        self._stamps.append(document.stamp)
-        self._sizes.append(len(document.chunks))
-        for chunk in document.chunks:
+        self._stamps.append(stored.stamp)
+        self._sizes.append(len(stored.chunks))
+        for chunk in stored.chunks:
             fields = chunk_fields(document, chunk.metadata, chunk.headings, chunk.page)
             self._fields.add(self.rows, fields)
             packs["ids"].add(_raw_bytes(chunk.id))
@@ -107,7 +108,7 @@ class _Builder:
             if chunk.vector is not None and self._dimensions:
                 self._vectors += chunk.vector.tobytes()
         self.documents += 1
-        self._size += document.size
+        self._size += stored.size
 
     def finish(self) -> Arrays:
         """The segment; the builder must not be used afterwards."""
@@ -152,12 +153,6 @@ def _id_order(packed: Blob) -> dict[str, Array]:
     numbers = np.fromiter(map(id_number, ids), np.uint64, len(ids))
     order = np.argsort(numbers, kind="stable").astype(np.int32)
     return {"numbers": numbers[order], "numbers.rows": order}
-
-
-def _head_json(document: StoredDocument) -> bytes:
-    """The parts of a document that hits show, as JSON."""
-    metadata = show_metadata(document)
-    return json.dumps([document.id, document.source, document.title, metadata]).encode()
 
 
 class Segment:

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from ..core import Document
 from ._prepare import (
+    COLUMNS,
     DIGEST_MODULUS,
     ReadyChunk,
     ReadyDocument,
     decode_text,
+    document_from,
     encode_text,
     entry_digest,
+    pack_standing,
     structure_of,
     total_digest,
     unpack_standing,
@@ -141,24 +144,13 @@ def documents_with_chunks(
     """The documents with these stamps and their chunks, in the order of the stamps."""
     for block in _value_blocks(stamps.tolist()):
         rows = db.execute(
-            "SELECT e.id, d.name, d.source, d.title, d.language, d.created, d.modified, "  # noqa: S608
-            "d.metadata, d.text FROM entries e JOIN documents d ON d.id = e.document "
+            f"SELECT e.id, {', '.join(f'd.{column}' for column in COLUMNS)} "  # noqa: S608
+            "FROM entries e JOIN documents d ON d.id = e.document "
             f"WHERE e.id IN ({_placeholders(block)}) ORDER BY e.id",
             block,
         )
-        for stamp, name, source, title, language, created, modified, metadata, text in rows:
-            yield StoredDocument(
-                stamp=stamp,
-                id=decode_text(name),
-                source=decode_text(source),
-                title=decode_text(title),
-                language=language,
-                created=created,
-                modified=modified,
-                metadata=read_metadata(json.loads(metadata)),
-                text=decode_text(text),
-                chunks=_chunks_of(db, stamp),
-            )
+        for stamp, *columns in rows:
+            yield StoredDocument(stamp, document_from(columns), _chunks_of(db, stamp))
 
 
 def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
@@ -307,20 +299,21 @@ class BatchWriter:
             (
                 (
                     stamp,
-                    c.ordinal,
-                    encode_text(c.id),
-                    c.start,
-                    c.end,
-                    c.page,
-                    c.pages,
-                    c.headings,
-                    c.metadata,
-                    c.tokens,
-                    c.terms,
+                    chunk.ordinal,
+                    encode_text(chunk.id),
+                    chunk.span.start,
+                    chunk.span.end,
+                    chunk.page,
+                    json.dumps(chunk.pages) if chunk.pages else "[]",
+                    pack_standing(chunk),
+                    json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
+                    chunk.tokens,
+                    ready.terms,
                     self._embedder,
-                    c.vector_key,
+                    ready.vector_key,
                 )
-                for c in chunks
+                for ready in chunks
+                for chunk in (ready.chunk,)
             ),
         )
 

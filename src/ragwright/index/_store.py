@@ -53,21 +53,14 @@ class StoredDocument:
     """A document as read from a store, with its chunks under one pair."""
 
     stamp: int
-    id: str
-    source: str
-    title: str
-    language: str
-    created: str
-    modified: str
-    metadata: Metadata
-    text: str
+    document: Document
     chunks: Sequence[StoredChunk] = field(default_factory=tuple)
 
     @property
     def size(self) -> int:
         """Approximate number of bytes a segment needs for it."""
         vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
-        return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
+        return len(self.document.text) + vectors + sum(len(c.terms) for c in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +87,11 @@ class StoredState:
     fits: bool = True
 
 
-def show_metadata(document: StoredDocument) -> dict[str, MetaValue]:
+def show_metadata(document: Document) -> dict[str, MetaValue]:
     """Metadata of the document that a hit shows."""
     names = ("language", "created", "modified")
-    return show_metadata_parts(document.metadata, {name: getattr(document, name) for name in names})
-
-
-def show_metadata_parts(metadata: Metadata, head: Mapping[str, str]) -> dict[str, MetaValue]:
-    """The same, from a document's metadata and its own fields by name."""
-    parts = dict(metadata)
-    for name in ("language", "created", "modified"):
-        if head[name]:
-            parts.setdefault(name, head[name])
-    return parts
+    own = {name: value for name in names if (value := getattr(document, name))}
+    return {**document.metadata, **own, **document.metadata}
 
 
 def pages_from(stored: str) -> tuple[tuple[int, int], ...]:

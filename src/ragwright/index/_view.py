@@ -245,7 +245,7 @@ class SegmentView(View):
         if isinstance(query, str):
             ranked = self._keyword_scores(state, query, masks if filters else None)
         else:
-            query = check_query_vector(query, self.pair, self.snapshot)
+            [query] = check_query_vectors(query, self.pair, self.snapshot)
         if not state.counts.chunks:
             return SearchReply(())
         positions = state.positions(ladder, masks, filters)
@@ -351,23 +351,6 @@ def check_query_vectors(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matr
             hint="the embedding model failed on this text",
         )
     return queries
-
-
-def check_query_vector(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
-    """The one query vector, float32 of shape (dimensions,).
-
-    Raises:
-        RetrieveError: There are several; else as :func:`check_query_vectors`.
-    """
-    queries = check_query_vectors(vectors, pair, snapshot)
-    if len(queries) != 1:
-        raise RetrieveError(
-            f"{len(queries)} query vectors, but one is needed",
-            where=f"snapshot {snapshot}",
-            hint="search for each separately",
-        )
-    vector: Matrix = queries[0]
-    return vector
 
 
 def _scored_chunks(segment: Segment, rows: Rows, scores: Scores) -> ScoredChunks:

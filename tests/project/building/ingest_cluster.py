@@ -37,8 +37,8 @@ def stored(bench: Workbench) -> list[Any]:
     with project.store.reading(project.pair) as state:
         return sorted(
             [
-                one.id,
-                repr(texts[one.id]),
+                one.document.id,
+                repr(texts[one.document.id]),
                 [
                     [
                         *(c.id, c.start, c.end, c.page, list(c.pages), list(c.headings)),
@@ -55,7 +55,9 @@ def vectors(bench: Workbench) -> Any:
     """Vectors of all chunks, documents by id; None without a model."""
     project = bench.project
     with project.store.reading(project.pair) as state:
-        found = sorted((one.id, [c.vector for c in one.chunks]) for one in state.documents())
+        found = sorted(
+            (one.document.id, [c.vector for c in one.chunks]) for one in state.documents()
+        )
     rows = [row for _, many in found for row in many if row is not None]
     return np.stack(rows) if rows else None
 

@@ -170,7 +170,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
     rows = read_rows(path, questions=True)
     survey = survey_of(project)
     with project.store.reading(project.pair) as reading:
-        documents = ((document.id, document.text) for document in reading.documents())
+        documents = ((kept.document.id, kept.document.text) for kept in reading.documents())
         imported, faults = import_rows(rows, documents, survey)
     leaks = sorted(leak for row in imported if isinstance(leak := row.metadata.get("leak"), float))
     spanned = sum(bool(row.reference_spans) for row in imported)
@@ -182,9 +182,9 @@ def survey_of(project: Project) -> Survey:
     """Survey the indexed documents in one pass: rare words, chunks, repeated text."""
     with project.store.reading(project.pair) as reading:
         survey = Survey(reading.analyzer)
-        for document in reading.documents():
-            chunks = [Span(chunk.start, chunk.end) for chunk in document.chunks]
-            survey.add(document.id, document.text, chunks)
+        for stored in reading.documents():
+            chunks = [Span(chunk.start, chunk.end) for chunk in stored.chunks]
+            survey.add(stored.document.id, stored.document.text, chunks)
     return survey
 
 
