@@ -61,31 +61,22 @@ def test_by_default_every_question_goes_to_the_index() -> None:
         assert first.route_reason == "keyword search"
 
 
-def test_without_a_chat_model_a_question_about_everything_gets_passages_and_a_note() -> None:
-    for method in ("rules", "auto"):
-        first, second = asked("How many documents mention the pump?", plan(method))
-        assert (first.route, second.persona) == ("index", "marketing")
-        assert any("every chunk needs a chat model" in note for note in first.notes)
-        assert first.snippets
-
-
-def test_a_plain_question_says_that_no_rule_spoke_and_how_it_was_searched() -> None:
-    first, _ = asked("Who repaired the pump?", plan("rules"))
-    assert first.route == "index"
-    assert first.route_reason == "no rule for another route applies; keyword search"
-    assert not first.abstained
+def test_without_a_chat_model_a_router_says_that_nothing_reads_every_chunk() -> None:
+    first, second = asked("How many documents mention the pump?", plan("model"))
+    assert (first.route, second.persona) == ("index", "marketing")
+    assert any("reads every chunk" in note for note in first.notes)
 
 
 def test_without_a_chat_model_nobody_replies_to_small_talk() -> None:
-    first, _ = asked("Bonjour !", plan("rules"))
+    first, _ = asked("Bonjour !", plan("auto"))
     assert (first.route, first.abstained, first.hits) == ("none", True, ())
     assert "no chat model" in first.text
-    assert "greeting" in first.route_reason
+    assert "courtesy" in first.route_reason
 
 
 def test_with_a_chat_model_small_talk_is_answered_without_passages() -> None:
     with ScriptedServer("Hello to you.") as server:
-        first, _ = asked("Good morning", plan("rules", f"{server.url}#scripted"))
+        first, _ = asked("Good morning", plan("auto", f"{server.url}#scripted"))
         assert first.text == "Hello to you."
         assert first.route == "none"
         assert "fuel pump" not in server.requests[0].prompt
@@ -110,10 +101,10 @@ def writes(statement: str) -> object:
 def test_a_question_about_a_table_is_answered_from_its_rows(tmp_path: Path) -> None:
     databases = shop(tmp_path)
     with ScriptedServer(writes("SELECT amount FROM orders")) as server:  # type: ignore[arg-type]
-        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        asking = plan("auto", f"{server.url}#scripted", databases=databases.described())
         first, _ = asked("What is the total amount of all orders?", asking, databases)
         assert first.route == "sql"
-        assert "table 'orders'" in first.route_reason
+        assert "names 'orders'" in first.route_reason
         assert first.citations[0].source == "sql:shop"
         assert "| 42 |" in first.hits[0].text
         assert any("SELECT amount FROM orders" in note for note in first.notes)
@@ -123,7 +114,7 @@ def test_a_question_about_a_table_is_answered_from_its_rows(tmp_path: Path) -> N
 def test_where_the_database_fails_the_index_answers_and_says_so(tmp_path: Path) -> None:
     databases = shop(tmp_path)
     with ScriptedServer(writes("DROP TABLE orders")) as server:  # type: ignore[arg-type]
-        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        asking = plan("auto", f"{server.url}#scripted", databases=databases.described())
         first, _ = asked("What is the total amount of all orders?", asking, databases)
         assert first.route == "index"
         assert "the index answers" in first.route_reason
@@ -140,7 +131,7 @@ def test_where_the_model_writes_no_statement_at_all_the_index_answers(
         return reply if "Database shop" in request.prompt else "Nobody knows [1]."
 
     with ScriptedServer(script) as server:
-        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        asking = plan("auto", f"{server.url}#scripted", databases=databases.described())
         first, _ = asked("What is the total amount of all orders?", asking, databases)
     assert first.route == "index"
     assert any("the database shop did not answer" in note for note in first.notes)
@@ -153,7 +144,7 @@ def test_a_dry_run_of_a_database_question_counts_the_way_back_to_the_index(
     with ScriptedServer("x") as server:
         index = Index(LETTERS)
         routes = {**model_handlers(Models()), Search: index, Lookup: index}
-        asking = plan("rules", f"{server.url}#scripted", databases=databases.described())
+        asking = plan("auto", f"{server.url}#scripted", databases=databases.described())
         question = "What is the total amount of all orders?"
         with Runner(routes) as runner:
             forecast = runner.forecast([lambda: ask(question, PERSONAS, TARGET, asking)])
@@ -186,8 +177,14 @@ def test_a_question_with_a_lone_surrogate_is_asked_all_the_same() -> None:
 
 def test_soft_filters_reach_the_whole_corpus_route() -> None:
     found = json.dumps({"items": [{"item": "pump", "quote": "PUMP"}]})
-    with ScriptedServer(found) as server:
-        asking = plan("rules", f"{server.url}#scripted")
+    route = {"route": "corpus", "database": "", "reason": "r", "rewrite": False, "split": False}
+
+    def script(request: ServerRequest) -> str:
+        routing = "You decide where" in str(request.body["messages"][0]["content"])
+        return json.dumps(route) if routing else found
+
+    with ScriptedServer(script) as server:
+        asking = plan("model", f"{server.url}#scripted")
         soft = (SoftFilterOptions("document", ("c",)),)
         narrowed = replace(asking.retrieve, soft=soft, unfiltered=False)
         first, _ = asked("List all the machines.", replace(asking, retrieve=narrowed))
@@ -201,12 +198,11 @@ def test_a_question_that_would_keep_others_waiting_is_refused(question: str) -> 
         asked(question, plan("index"))
 
 
-def test_offline_a_table_is_never_asked_and_the_reason_says_so(tmp_path: Path) -> None:
+def test_offline_a_table_is_never_asked(tmp_path: Path) -> None:
     databases = shop(tmp_path)
-    asking = plan("rules", databases=databases.described())
+    asking = plan("auto", databases=databases.described())
     first, _ = asked("What is the total amount of all orders?", asking, databases)
     assert first.route == "index"
-    assert "no chat model is set" in first.route_reason
 
 
 def test_a_model_may_ask_for_rewriting_and_splitting() -> None:

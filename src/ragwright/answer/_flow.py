@@ -295,8 +295,7 @@ def _route_context(
         options = replace(options, query=replace(query, methods=methods, model=model))
     retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
     method = f"{retrieved.mode} search"
-    routed = plan.retrieve.route.method == "model"
-    reason = f"{chosen.reason}; {method}" if routed else method
+    reason = "; ".join(filter(None, (chosen.reason, method)))
     return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))
 
 

@@ -44,7 +44,7 @@ class Route:
     instead: tuple[RouteKind, ...] = ()
 
 
-_PLAIN = Route("index", "the index answers")
+_PLAIN = Route("index", "")
 
 
 @dataclass(frozen=True, slots=True)
