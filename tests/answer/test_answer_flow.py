@@ -7,7 +7,7 @@ from answer_fakes import Driver, dense, hit
 
 from ragwright.answer import (
     AnswerOptions,
-    AnswerSetup,
+    AskPlan,
     PromptOptions,
     abstains,
     answer,
@@ -29,8 +29,8 @@ HITS = [hit(1, PUMP, title="Fault codes", start=100), hit(2, LAMP, title="Dashbo
 PERSONA = Persona("short")
 
 
-def chat_setup(**options: object) -> AnswerSetup:
-    return AnswerSetup(AnswerOptions(model="openai:m", **options))  # type: ignore[arg-type]
+def chat_setup(**options: object) -> AskPlan:
+    return AskPlan(AnswerOptions(model="openai:m", **options))  # type: ignore[arg-type]
 
 
 class TestWithoutAModel:
@@ -90,7 +90,7 @@ class TestWritten:
         assert driver.chats[0].model == made.model == "ollama:q"
 
     def test_an_abstention_is_recognised_by_the_configured_cue(self) -> None:
-        setup = AnswerSetup(AnswerOptions(model="openai:m"), PromptOptions(cue="NO ANSWER HERE"))
+        setup = AskPlan(AnswerOptions(model="openai:m"), PromptOptions(cue="NO ANSWER HERE"))
         driver = Driver("**No answer here.** The closest is the pump [1].")
         made = driver.run(answer("Why?", PERSONA, HITS, setup))
         assert made.abstained

@@ -11,7 +11,7 @@ import pytest
 from answer_fakes import hit
 from test_corpus import LETTERS, Shelf
 
-from ragwright.answer import AnswerOptions, AnswerSetup, AskPlan, CorpusOptions, ask
+from ragwright.answer import AnswerOptions, AskPlan, CorpusOptions, ask
 from ragwright.core import Answer, Persona, RetrieveError
 from ragwright.flow import Lookup, LookupReply, Runner, Search, SearchReply, Sql
 from ragwright.models import Models, model_handlers
@@ -51,7 +51,7 @@ def asked(question: str, plan: AskPlan, databases: Databases | None = None) -> l
 
 def plan(method: str, model: str = "snippet", **more: object) -> AskPlan:
     options = RetrieveOptions(route=RouteOptions(method))  # type: ignore[arg-type]
-    return AskPlan(options, AnswerSetup(AnswerOptions(model=model)), **more)  # type: ignore[arg-type]
+    return AskPlan(AnswerOptions(model=model), retrieve=options, **more)  # type: ignore[arg-type]
 
 
 def test_by_default_every_question_goes_to_the_index() -> None:
@@ -160,8 +160,8 @@ def test_a_refused_corpus_costs_nothing_in_a_dry_run() -> None:
         index = Index(LETTERS)
         routes = {**model_handlers(Models()), Search: index, Lookup: index}
         asking = plan("model", f"{server.url}#scripted")
-        options = replace(asking.setup.options, corpus=CorpusOptions(max_chunks=1))
-        asking = replace(asking, setup=replace(asking.setup, options=options))
+        options = replace(asking.options, corpus=CorpusOptions(max_chunks=1))
+        asking = replace(asking, options=options)
         with Runner(routes) as runner:
             forecast = runner.forecast([lambda: ask("Who is it?", PERSONAS, TARGET, asking)])
     assert not forecast.uncertain

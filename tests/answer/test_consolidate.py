@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from answer_fakes import Driver, hit
 
-from ragwright.answer import AnswerOptions, AnswerSetup, ConsolidateOptions, answer, consolidate
+from ragwright.answer import AnswerOptions, AskPlan, ConsolidateOptions, answer, consolidate
 from ragwright.core import Persona
 from ragwright.flow import Chat
 
@@ -58,7 +58,7 @@ def test_a_tree_ends_in_one_text_whatever_the_budget(budget: int) -> None:
 
 
 def test_an_answer_from_a_summary_cites_the_passages() -> None:
-    setup = AnswerSetup(AnswerOptions(model="m:x", consolidate="tree"))
+    setup = AskPlan(AnswerOptions(model="m:x", consolidate="tree"))
     driver = Driver(summariser)
     made = driver.run(answer("Why?", PERSONA, HITS, setup))
     assert made.citations[0].source == HITS[0].source
@@ -67,7 +67,7 @@ def test_an_answer_from_a_summary_cites_the_passages() -> None:
 
 
 def test_nothing_on_the_question_is_an_abstention() -> None:
-    setup = AnswerSetup(AnswerOptions(model="m:x", consolidate="summarise_each"))
+    setup = AskPlan(AnswerOptions(model="m:x", consolidate="summarise_each"))
     made = Driver(lambda _: "NOTHING").run(answer("Why?", PERSONA, HITS, setup))
     assert made.abstained
 

@@ -12,7 +12,7 @@ from answer_fakes import Driver, hit
 from ragwright.answer import (
     PAGE,
     AnswerOptions,
-    AnswerSetup,
+    AskPlan,
     ChunkItems,
     CorpusOptions,
     CorpusScope,
@@ -114,8 +114,8 @@ class Library(Driver):
         return super().answer(step)
 
 
-def chatting(**corpus: int) -> AnswerSetup:
-    return AnswerSetup(AnswerOptions(model="m:x", corpus=CorpusOptions(**corpus)))
+def chatting(**corpus: int) -> AskPlan:
+    return AskPlan(AnswerOptions(model="m:x", corpus=CorpusOptions(**corpus)))
 
 
 def extracted(*names: str) -> Callable[[Chat], str]:
@@ -219,7 +219,7 @@ class TestMapped:
 
     def test_a_dry_run_counts_one_call_a_chunk(self) -> None:
         with ScriptedServer(Reply(json.dumps({"items": []}))) as server:
-            setup = AnswerSetup(AnswerOptions(model=f"{server.url}#scripted"))
+            setup = AskPlan(AnswerOptions(model=f"{server.url}#scripted"))
             shelf = Shelf(LETTERS)
             with Runner({**model_handlers(Models()), Search: shelf, Lookup: shelf}) as runner:
                 asked = [
@@ -244,7 +244,7 @@ class TestMapped:
             return json.dumps({"items": [{"item": "Bob", "quote": "bob"}]})
 
         with ScriptedServer(script) as server:
-            setup = AnswerSetup(AnswerOptions(model=f"{server.url}#scripted"))
+            setup = AskPlan(AnswerOptions(model=f"{server.url}#scripted"))
             shelf = Shelf([LETTERS[0], LETTERS[3]])
             with Runner({**model_handlers(Models()), Search: shelf, Lookup: shelf}) as runner:
                 (made,) = runner.run(

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import (
     AnswerOptions,
-    AnswerSetup,
+    AskPlan,
     ConsolidateOptions,
     PromptFrame,
     PromptOptions,
@@ -36,10 +36,10 @@ LONG = [
 ]
 
 
-def setup(tokens: int | None, **options: object) -> AnswerSetup:
+def setup(tokens: int | None, **options: object) -> AskPlan:
     window = Window(tokens, WordTokenizer())
     chosen = AnswerOptions(model="m:x", max_tokens=100, **options)  # type: ignore[arg-type]
-    return AnswerSetup(chosen, window_of=lambda _: window)
+    return AskPlan(chosen, window_of=lambda _: window)
 
 
 def size(request: Chat) -> int:
@@ -94,7 +94,7 @@ def test_a_template_that_shows_passages_twice_still_fits(tmp_path: Path) -> None
     )
     chosen = setup(1500)
     parts = PromptOptions(template=str(file))
-    twice = AnswerSetup(chosen.options, parts, window_of=chosen.window_of)
+    twice = AskPlan(chosen.options, parts, window_of=chosen.window_of)
     driver = Driver("Yes [1].")
     made = driver.run(answer("Why?", PERSONA, LONG, twice))
     assert size(driver.chats[0]) + 100 <= 1500

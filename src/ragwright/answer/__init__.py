@@ -10,7 +10,7 @@ from ._corpus import (
     merge_items,
     read_items,
 )
-from ._flow import AnswerGuard, AskPlan, apply_promise, ask
+from ._flow import apply_promise, ask
 from ._marks import (
     CitedSpan,
     Link,
@@ -54,7 +54,8 @@ from ._window import (
 )
 from ._write import (
     CONVERSATION,
-    AnswerSetup,
+    AnswerGuard,
+    AskPlan,
     Condensed,
     abstains,
     answer,
@@ -72,7 +73,6 @@ __all__ = [
     "PAGE",
     "AnswerGuard",
     "AnswerOptions",
-    "AnswerSetup",
     "AskPlan",
     "ChunkItems",
     "CitedSpan",

@@ -48,7 +48,7 @@ from ..retrieve import Target, idle_exclusions, json_object, object_schema
 from ._marks import citation
 from ._prompt import REFUSED, AnswerOptions
 from ._window import split_hit
-from ._write import AnswerSetup, answer
+from ._write import AskPlan, answer
 
 _ITEM = {
     "type": "object",
@@ -145,7 +145,7 @@ def answer_from_corpus(
     question: str,
     personas: Sequence[Persona],
     target: Target,
-    setup: AnswerSetup,
+    plan: AskPlan,
     scope: CorpusScope | None = None,
 ) -> Flow[list[Answer]]:
     """One answer per persona from every chunk of the scope; it is read once per model.
@@ -164,7 +164,7 @@ def answer_from_corpus(
             where=f"snapshot {target.snapshot}",
             hint="ingest something, or loosen retrieve.filters",
         )
-    most = setup.options.corpus.max_chunks
+    most = plan.options.corpus.max_chunks
     if len(ids) > most:
         raise RetrieveError(
             f"answering this takes one call for each of {len(ids)} chunks, more than the {most} of "
@@ -173,14 +173,14 @@ def answer_from_corpus(
             "or answer from the index: retrieve.route.method: index",
         )
     hits, more = yield from _every_hit(target, ids)
-    models = [persona.model or setup.options.model for persona in personas]
+    models = [persona.model or plan.options.model for persona in personas]
     groups = {model: [at for at, m in enumerate(models) if m == model] for model in models}
     flows = [
         _by_model(
             question,
             [personas[at] for at in places],
             hits,
-            replace(setup, options=replace(setup.options, model=model)),
+            replace(plan, options=replace(plan.options, model=model)),
         )
         for model, places in groups.items()
     ]
@@ -193,13 +193,13 @@ def answer_from_corpus(
 
 
 def _by_model(
-    question: str, personas: Sequence[Persona], hits: Sequence[Hit], setup: AnswerSetup
+    question: str, personas: Sequence[Persona], hits: Sequence[Hit], plan: AskPlan
 ) -> Flow[list[Answer]]:
     """Findings of a chat model in every chunk, as a list or written for each persona."""
-    readings = yield from _chunk_findings(question, hits, setup)
+    readings = yield from _chunk_findings(question, hits, plan)
     if _OVERVIEW.search(question):  # an answer has to be written, not listed
-        return (yield from _written_answers(question, personas, readings, setup))
-    listed_answer = replace(_listed_answer(question, readings, setup), route="corpus")
+        return (yield from _written_answers(question, personas, readings, plan))
+    listed_answer = replace(_listed_answer(question, readings, plan), route="corpus")
     return [replace(listed_answer, persona=persona.name) for persona in personas]
 
 
@@ -262,17 +262,15 @@ def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tupl
     return hits, tuple(notes)
 
 
-def _chunk_findings(
-    question: str, hits: Sequence[Hit], setup: AnswerSetup
-) -> Flow[list[ChunkItems]]:
+def _chunk_findings(question: str, hits: Sequence[Hit], plan: AskPlan) -> Flow[list[ChunkItems]]:
     """The findings of each chunk: one call per chunk, side by side.
 
     Raises:
         RagwrightError: No chunk could be read.
     """
-    parts = _readable_parts(question, hits, setup)
+    parts = _readable_parts(question, hits, plan)
     outcomes = yield from gather(
-        (_read_chunk(question, part, setup.options) for part in parts),
+        (_read_chunk(question, part, plan.options) for part in parts),
         limit=_CHUNKS_AT_ONCE,
         settle=True,
     )
@@ -309,7 +307,7 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
+def _listed_answer(question: str, readings: Sequence[ChunkItems], plan: AskPlan) -> Answer:
     """The merged list and its length, each item with its places."""
     items = merge_items(readings)
     if _FREQUENCY.search(question):  # those found most often first, others in document order
@@ -320,7 +318,7 @@ def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerS
     if len(items) > len(visible):
         notes += (f"{len(visible)} of {len(items)} items are shown",)
     usage, cached = _usage_of(readings)
-    blank = Answer(question, "", model=setup.options.model, usage=usage, cached=cached, notes=notes)
+    blank = Answer(question, "", model=plan.options.model, usage=usage, cached=cached, notes=notes)
     if not items:
         return replace(blank, text=REFUSED, abstained=True)
     hits: list[Hit] = []
@@ -358,7 +356,7 @@ def _written_answers(
     question: str,
     personas: Sequence[Persona],
     readings: Sequence[ChunkItems],
-    setup: AnswerSetup,
+    plan: AskPlan,
 ) -> Flow[list[Answer]]:
     """An answer that the model writes for each persona from the findings of all chunks."""
     planned = [reading.hit for reading in readings if reading.planned]
@@ -366,7 +364,7 @@ def _written_answers(
     hits = excerpts or planned[:_STAND_IN]
     usage, cached = _usage_of(readings)
     outcomes = yield from gather(
-        (answer(question, persona, hits, setup) for persona in personas), settle=True
+        (answer(question, persona, hits, plan) for persona in personas), settle=True
     )
     read_notes = _read_notes(readings)
     return [
@@ -386,9 +384,9 @@ def _usage_of(readings: Sequence[ChunkItems]) -> tuple[Usage, bool]:
     return usage, all(reading.cached for reading in readings)
 
 
-def _readable_parts(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> list[Hit]:
+def _readable_parts(question: str, hits: Sequence[Hit], plan: AskPlan) -> list[Hit]:
     """The chunks, those longer than the model's window in parts that fit it."""
-    window = setup.window(setup.options.model)
+    window = plan.window(plan.options.model)
     if window.tokens is None:
         return list(hits)
     parts: list[Hit] = []

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..core import (
     Answer,
-    AnswerPromise,
     DatabaseError,
     Filter,
     FilterError,
@@ -24,7 +23,6 @@ from ..core import (
 )
 from ..flow import (
     Flow,
-    Message,
     Search,
     SearchReply,
     branch,
@@ -36,10 +34,8 @@ from ..models import NO_MODEL
 from ..retrieve import (
     QueryDatabase,
     Retrieved,
-    RetrieveOptions,
     Route,
     RouteScene,
-    StageHooks,
     Target,
     check_question,
     is_courtesy,
@@ -49,95 +45,9 @@ from ..retrieve import (
     sql_context,
 )
 from ._corpus import CorpusScope, answer_from_corpus, corpus_ids
-from ._prompt import REFUSED, AnswerOptions
+from ._prompt import REFUSED
 from ._snippets import snippet_answer
-from ._write import AnswerSetup, condense, write
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerGuard:
-    """A certified threshold for answers, and what to say about it.
-
-    Attributes:
-        certificate: Name of the certificate.
-        score: Name of the score, for notes.
-        threshold: Least score of an answer that is shown.
-        score_of: Scores an answer; None means that it has no such score, and is withheld.
-        line: The promise in one sentence, while it holds.
-        promised: The promise as part of a sentence: ``at most 5 % of answers wrong``.
-        snapshot: State of the index that was certified.
-        retrieve: Settings of the search that was certified.
-        personas: Names of the personas that were certified.
-        suspended: What changed since the certification; empty if nothing did.
-    """
-
-    certificate: str
-    score: str
-    threshold: float
-    score_of: Callable[[Answer], Flow[float | None]]
-    line: str
-    promised: str
-    snapshot: str
-    retrieve: RetrieveOptions
-    personas: tuple[str, ...] = ("",)
-    suspended: str = ""
-
-    def answering(self, options: AnswerOptions) -> AnswerOptions:
-        """Settings of answering under this guard: every question gets an answer, none streams."""
-        return replace(options, threshold=0.0, stream=False)
-
-    def sentence(self, snapshot: str) -> str:
-        """What the certificate says of answers from a state of the index."""
-        if changed := self.changed(snapshot):
-            return (
-                f"The promise of {self.promised} is suspended: {changed}; "
-                "run `ragwright promise --again`"
-            )
-        return self.line
-
-    def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
-        """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
-        holds = not self.changed(snapshot)
-        if not scope and answer.persona not in self.personas:
-            scope = (
-                f"answers for the persona {answer.persona!r}"
-                if answer.persona
-                else "answers without a persona"
-            )
-        line = self.sentence(snapshot)
-        if holds and scope:
-            line = f"The promise of {self.promised} does not cover {scope}"
-        return AnswerPromise(line, self.certificate, self.threshold, holds=holds and not scope)
-
-    def changed(self, snapshot: str) -> str:
-        """What suspends the promise; empty while it holds."""
-        changes = (self.suspended, "" if snapshot == self.snapshot else "the documents changed")
-        return ", ".join(filter(None, changes))
-
-
-@dataclass(frozen=True, slots=True)
-class AskPlan:
-    """The settings for answering a question.
-
-    Attributes:
-        retrieve: Settings of routing and retrieval.
-        setup: Settings of answering.
-        history: Earlier turns, oldest first; the question is then rewritten to stand alone.
-        notes: Notes added to every answer.
-        databases: Databases of the route ``sql``, with their schemas.
-        between: Hooks between the stages of the search, for diagnosis.
-        guard: Withholds answers that score too low; None shows all.
-        keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
-    """
-
-    retrieve: RetrieveOptions
-    setup: AnswerSetup
-    history: tuple[Message, ...] = ()
-    notes: tuple[str, ...] = ()
-    databases: tuple[QueryDatabase, ...] = ()
-    between: StageHooks | None = None
-    guard: AnswerGuard | None = None
-    keywords: str = ""
+from ._write import AnswerGuard, AskPlan, condense, write
 
 
 def ask(
@@ -153,15 +63,15 @@ def ask(
         RagwrightError: The error of the first failed persona, after all have ended.
     """
     check_question(question)
-    question, guard, setup = well_formed(question), plan.guard, plan.setup
-    routed = plan.retrieve.route.method == "auto" and not setup.options.closed_book
+    question, guard = well_formed(question), plan.guard
+    routed = plan.retrieve.route.method == "auto" and not plan.options.closed_book
     if routed and is_courtesy(question):  # before earlier turns would make a question of it
-        answers = yield from _answer_without_documents(question, personas, setup)
+        answers = yield from _answer_without_documents(question, personas, plan)
         return _with_route(answers, question, Route("none", "it is a courtesy"), plan.notes)
     if guard is None:
         return (yield from _answer_question(question, personas, target, plan))
     if not guard.changed(target.snapshot):
-        plan = replace(plan, setup=replace(setup, options=guard.answering(setup.options)))
+        plan = replace(plan, options=guard.answering(plan.options))
     answers = yield from _answer_question(question, personas, target, plan)
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
@@ -173,10 +83,10 @@ def _answer_question(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
     """Answer a question, one answer per persona; the promise is not applied yet."""
-    notes, standalone, model = plan.notes, question, plan.setup.options.model
+    notes, standalone, model = plan.notes, question, plan.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
-        condensed = yield from condense(question, turns, model, plan.setup.window(model))
+        condensed = yield from condense(question, turns, model, plan.window(model))
         standalone, plan = condensed.text, replace(plan, keywords=condensed.keywords)
         notes += condensed.notes
         if standalone != question:
@@ -236,26 +146,24 @@ def _answer_by_route(
 ) -> Flow[tuple[Route, list[Answer]]]:
     """Answer by one route; returns the answers with the route finally taken."""
     if chosen.kind == "none":
-        return chosen, (yield from _answer_without_documents(question, personas, plan.setup))
+        return chosen, (yield from _answer_without_documents(question, personas, plan))
     notes: tuple[str, ...] = ()
     if chosen.kind == "corpus":
-        model, search = plan.setup.options.model, plan.retrieve
+        model, search = plan.options.model, plan.retrieve
         if all((persona.model or model) != NO_MODEL for persona in personas):
             scope = CorpusScope(search.filters, search.relaxation())
-            return chosen, (
-                yield from answer_from_corpus(question, personas, target, plan.setup, scope)
-            )
+            return chosen, (yield from answer_from_corpus(question, personas, target, plan, scope))
         chosen, notes = replace(chosen, kind="index"), (WHOLE_CORPUS,)
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
 
     def show_snippets(persona: Persona) -> Answer:
-        threshold = plan.setup.options.threshold
+        threshold = plan.options.threshold
         return snippet_answer(question, persona, retrieved.hits, terms, target.analyzer, threshold)
 
     terms: Sequence[Term] = ()
-    if NO_MODEL in {persona.model or plan.setup.options.model for persona in personas}:
+    if NO_MODEL in {persona.model or plan.options.model for persona in personas}:
         terms = yield from _question_terms(question, retrieved, target, plan)
-    answers = yield from _answer_each(question, personas, retrieved.hits, plan.setup, show_snippets)
+    answers = yield from _answer_each(question, personas, retrieved.hits, plan, show_snippets)
     notes += retrieved.notes
     return chosen, [replace(answer, notes=(*notes, *answer.notes)) for answer in answers]
 
@@ -271,7 +179,7 @@ def _route_context(
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
         try:
-            retrieved = yield from sql_context(question, database, plan.setup.options.model)
+            retrieved = yield from sql_context(question, database, plan.options.model)
             failed = yield from branch(0, 0, 1)
             if not failed:
                 return chosen, retrieved
@@ -285,7 +193,7 @@ def _route_context(
         reason = f"{chosen.reason}; it failed, so the index answers"
         chosen = replace(chosen, kind="index", reason=reason)
     options, query = plan.retrieve, plan.retrieve.query
-    model = query.model or plan.setup.options.model
+    model = query.model or plan.options.model
     if (chosen.rewrite or chosen.split) and model != NO_MODEL:
         methods = query.methods
         if chosen.rewrite and "rewrite" not in methods:
@@ -318,13 +226,13 @@ def _answer_each(
     question: str,
     personas: Sequence[Persona],
     hits: Sequence[Hit],
-    setup: AnswerSetup,
+    plan: AskPlan,
     without_model: Callable[[Persona], Answer],
 ) -> Flow[list[Answer]]:
     """One answer for each persona, written by its chat model, or by a rule where it has none."""
-    modelled = [(persona.model or setup.options.model) != NO_MODEL for persona in personas]
+    modelled = [(persona.model or plan.options.model) != NO_MODEL for persona in personas]
     writing = [
-        write(question, persona, hits, setup)
+        write(question, persona, hits, plan)
         for persona, writes in zip(personas, modelled, strict=True)
         if writes
     ]
@@ -336,14 +244,14 @@ def _answer_each(
 
 
 def _answer_without_documents(
-    question: str, personas: Sequence[Persona], setup: AnswerSetup
+    question: str, personas: Sequence[Persona], plan: AskPlan
 ) -> Flow[list[Answer]]:
     """The reply of the chat model if nothing has to be looked up; without one, an abstention."""
 
     def decline(persona: Persona) -> Answer:
         return Answer(question, NOTHING_ASKED, persona.name, abstained=True, model=NO_MODEL)
 
-    closed = replace(setup, options=replace(setup.options, closed_book=True))
+    closed = replace(plan, options=replace(plan.options, closed_book=True))
     return (yield from _answer_each(question, personas, (), closed, decline))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..core import (
     Answer,
+    AnswerPromise,
     Hit,
     Persona,
     compile_late,
@@ -22,6 +23,7 @@ from ..flow import (
     chat,
 )
 from ..models import NO_MODEL, Analyzer, Tokenizer, no_text_error, words
+from ..retrieve import QueryDatabase, RetrieveOptions, StageHooks
 from ._marks import resolve_citations
 from ._prompt import REFUSED, AnswerOptions, PromptOptions
 from ._snippets import snippet_answer
@@ -35,8 +37,69 @@ _ABOUT_PASSAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSetup:
-    """The settings of the answering flow.
+class AnswerGuard:
+    """A certified threshold for answers, and what to say about it.
+
+    Attributes:
+        certificate: Name of the certificate.
+        score: Name of the score, for notes.
+        threshold: Least score of an answer that is shown.
+        score_of: Scores an answer; None means that it has no such score, and is withheld.
+        line: The promise in one sentence, while it holds.
+        promised: The promise as part of a sentence: ``at most 5 % of answers wrong``.
+        snapshot: State of the index that was certified.
+        retrieve: Settings of the search that was certified.
+        personas: Names of the personas that were certified.
+        suspended: What changed since the certification; empty if nothing did.
+    """
+
+    certificate: str
+    score: str
+    threshold: float
+    score_of: Callable[[Answer], Flow[float | None]]
+    line: str
+    promised: str
+    snapshot: str
+    retrieve: RetrieveOptions
+    personas: tuple[str, ...] = ("",)
+    suspended: str = ""
+
+    def answering(self, options: AnswerOptions) -> AnswerOptions:
+        """Settings of answering under this guard: every question gets an answer, none streams."""
+        return replace(options, threshold=0.0, stream=False)
+
+    def sentence(self, snapshot: str) -> str:
+        """What the certificate says of answers from a state of the index."""
+        if changed := self.changed(snapshot):
+            return (
+                f"The promise of {self.promised} is suspended: {changed}; "
+                "run `ragwright promise --again`"
+            )
+        return self.line
+
+    def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
+        """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
+        holds = not self.changed(snapshot)
+        if not scope and answer.persona not in self.personas:
+            scope = (
+                f"answers for the persona {answer.persona!r}"
+                if answer.persona
+                else "answers without a persona"
+            )
+        line = self.sentence(snapshot)
+        if holds and scope:
+            line = f"The promise of {self.promised} does not cover {scope}"
+        return AnswerPromise(line, self.certificate, self.threshold, holds=holds and not scope)
+
+    def changed(self, snapshot: str) -> str:
+        """What suspends the promise; empty while it holds."""
+        changes = (self.suspended, "" if snapshot == self.snapshot else "the documents changed")
+        return ", ".join(filter(None, changes))
+
+
+@dataclass(frozen=True, slots=True)
+class AskPlan:
+    """The settings for answering a question.
 
     Attributes:
         options: Model, context and limits.
@@ -46,6 +109,13 @@ class AnswerSetup:
         window_of: Returns a chat model's window by its name (see
             :func:`generator_window`); called for each persona's model.
         on_context: Gets the passages of a prompt before the model is asked.
+        retrieve: Settings of routing and retrieval.
+        history: Earlier turns, oldest first; the question is then rewritten to stand alone.
+        notes: Notes added to every answer.
+        databases: Databases of the route ``sql``, with their schemas.
+        between: Hooks between the stages of the search, for diagnosis.
+        guard: Withholds answers that score too low; None shows all.
+        keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
     """
 
     options: AnswerOptions = AnswerOptions()
@@ -53,6 +123,13 @@ class AnswerSetup:
     tokenizer: Tokenizer | None = None
     window_of: Callable[[str], Window] | None = None
     on_context: Callable[[Sequence[Hit]], None] | None = None
+    retrieve: RetrieveOptions = RetrieveOptions()
+    history: tuple[Message, ...] = ()
+    notes: tuple[str, ...] = ()
+    databases: tuple[QueryDatabase, ...] = ()
+    between: StageHooks | None = None
+    guard: AnswerGuard | None = None
+    keywords: str = ""
 
     def window(self, model: str) -> Window:
         """The window of a chat model."""
@@ -60,7 +137,7 @@ class AnswerSetup:
 
 
 def answer(
-    question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
+    question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan | None = None
 ) -> Flow[Answer]:
     """An answer for a persona from retrieved passages, with citations, or an abstention.
 
@@ -70,32 +147,32 @@ def answer(
         question: A question that stands alone (see :func:`condense`).
         persona: Reader of the answer; its ``model`` overrides the project's.
         hits: Passages, best first.
-        setup: Settings.
+        plan: Settings.
 
     Raises:
         ModelReplyError: The chat model's reply is empty.
         PromptError: The prompt cannot be rendered.
     """
-    chosen = setup or AnswerSetup()
+    chosen = plan or AskPlan()
     if (persona.model or chosen.options.model) == NO_MODEL:
         return snippet_answer(question, persona, hits, threshold=chosen.options.threshold)
     return (yield from write(question, persona, hits, chosen))
 
 
-def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
+def write(question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan) -> Flow[Answer]:
     """An answer written by a chat model from the passages that fit its context."""
-    options = setup.options
+    options = plan.options
     model = persona.model or options.model
     blank = Answer(question, "", persona.name, model=model)
     if options.closed_book:
         hits = ()
     elif not hits:
         return replace(blank, text=REFUSED, abstained=True, notes=("nothing was retrieved",))
-    parts = setup.prompt
+    parts = plan.prompt
     if options.closed_book:
         parts = replace(parts, without=(*parts.without, *_ABOUT_PASSAGES))
     frame = PromptFrame(
-        question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
+        question, persona, parts, plan.window(model), options.max_tokens, options.hit_order
     )
     room = frame.room(options.context_tokens)
     consolidation = ConsolidateOptions(
@@ -112,15 +189,15 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
     params = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
-    if setup.on_context is not None:
-        setup.on_context(shown_hits)
+    if plan.on_context is not None:
+        plan.on_context(shown_hits)
     reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
     text = reply.text.strip()
     if not text:
         raise no_text_error(reply, model)
     citations, citation_notes = resolve_citations(text, shown_hits)
     refused = reply.finish == "refusal"
-    abstained = refused or abstains(text, setup.prompt.cue)
+    abstained = refused or abstains(text, plan.prompt.cue)
     if not (citations or abstained or options.closed_book):
         citation_notes += ("the answer cites no passage",)
     return replace(

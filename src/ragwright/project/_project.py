@@ -481,19 +481,20 @@ class Project:
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
         options = settings.answer if stream else replace(settings.answer, stream=False)
+        # Schemas are read only if a question may be routed to a database.
+        routed = search.route.method != "index"
+        known = search.databases or self.folder.sheets.is_file()
         # a template is read once for all answers
-        setup = answer.AnswerSetup(
+        plan = answer.AskPlan(
             options,
             answer.read_prompt(settings.prompt) if settings.prompt.template else settings.prompt,
             self.tokenizer,
             window_of,
+            retrieve=settings.retrieve,
+            history=tuple(history),
+            notes=self.partial_note(),
+            databases=self.databases.described() if routed and known else (),
         )
-        # Schemas are read only if a question may be routed to a database.
-        routed = search.route.method != "index"
-        known = search.databases or self.folder.sheets.is_file()
-        databases = self.databases.described() if routed and known else ()
-        notes = self.partial_note()
-        plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are
         guards = self._base is self and self.folder.promise.exists()
         if not guards:

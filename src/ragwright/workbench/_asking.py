@@ -69,16 +69,13 @@ class AskOptions:
 
     def narrowed(self, plan: AskPlan) -> AskPlan:
         """A plan with these filters beside its own; it streams where somebody listens."""
-        setup = plan.setup
         if self.on_context is not None:
-            setup = replace(setup, on_context=self.on_context)
+            plan = replace(plan, on_context=self.on_context)
         if self.sink is not None:
-            setup = replace(setup, options=replace(setup.options, stream=True))
+            plan = replace(plan, options=replace(plan.options, stream=True))
         # nothing but sheets can be narrowed by other filters than rights to read
         databases = tuple(d for d in plan.databases if d.sheets or not narrows(self.filters))
-        return replace(
-            plan, retrieve=self.searching(plan.retrieve), setup=setup, databases=databases
-        )
+        return replace(plan, retrieve=self.searching(plan.retrieve), databases=databases)
 
 
 def check_text(value: object, name: str) -> str:

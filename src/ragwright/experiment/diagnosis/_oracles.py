@@ -333,8 +333,8 @@ def _truncate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     if not (yield from _changes_anything(plain, bool(cut_hits))):
         return (yield from _plain_scores(plain))
     plan = plain.case.plan
-    unlimited = replace(plan.setup.options, context_tokens=_NO_LIMIT)
-    unlimited_plan = replace(plan, setup=replace(plan.setup, options=unlimited))
+    unlimited = replace(plan.options, context_tokens=_NO_LIMIT)
+    unlimited_plan = replace(plan, options=unlimited)
     return (
         yield from _answer_again(plain, unlimited_plan, _PerfectCut(plain.watch.depth, cut_hits))
     )
@@ -396,8 +396,8 @@ def _with_deduction_returned(measure: Measure, plain: Score, control: Score | No
 def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     """Ask the same question without passages."""
     plan = plain.case.plan
-    options = replace(plan.setup.options, closed_book=True)
-    without = replace(plan, setup=replace(plan.setup, options=options))
+    options = replace(plan.options, closed_book=True)
+    without = replace(plan, options=options)
     outcome = yield from _answer_again(plain, without, SearchHooks(plain.watch.depth))
     scores = zip(plain.case.measures, outcome.scores, strict=True)
     return _OracleScores(

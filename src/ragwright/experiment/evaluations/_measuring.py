@@ -210,7 +210,7 @@ def plan_evaluation(
     if not options.answers:
         wanted_measures = ranking_measures(measures)
         if any(row.history for row in rows.rows):
-            searched = {**searched, "condensed": plan.setup.options.model}
+            searched = {**searched, "condensed": plan.options.model}
         system = EvaluatedProject(target, project.pair.key, searching, searched)
         return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
@@ -258,8 +258,8 @@ def _answer_question(
 
 def _condensed(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:
     """A question as it is searched for after these turns: rewritten to stand alone."""
-    model = plan.setup.options.model
-    return (yield from condense(question, history, model, plan.setup.window(model)))
+    model = plan.options.model
+    return (yield from condense(question, history, model, plan.window(model)))
 
 
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
@@ -288,7 +288,7 @@ def answering_settings(
     settings = project.settings
     names = {settings.answer.persona, *personas} - {""}
     personas_by_name = project.personas if names else {}
-    template = read_prompt(plan.setup.prompt).fingerprint
+    template = read_prompt(plan.prompt).fingerprint
     files: dict[str, Any] = {"template": template} if template else {}
     if plan.guard is not None:
         files["promise"] = {
@@ -485,7 +485,7 @@ def _suite_plan(
             partial(
                 answer_and_score_row,
                 row,
-                partial(answer_from_given, persona=personas[row.persona_name], setup=plan.setup),
+                partial(answer_from_given, persona=personas[row.persona_name], plan=plan),
                 wanted_measures,
                 setup,
             ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...answer import AnswerSetup, answer, corpus_ids
+from ...answer import AskPlan, answer, corpus_ids
 from ...core import (
     Answer,
     GoldSpan,
@@ -277,7 +277,7 @@ def all_given(rows: Iterable[Row], where: str = "") -> bool:
     return kinds == {True}
 
 
-def answer_from_given(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
+def answer_from_given(row: Row, persona: Persona, plan: AskPlan) -> Flow[Answer]:
     """Answer a row's question from its own passages, in their order; a control row without any.
 
     With ``ask: report_errors`` in the row, that variant replaces ``only_context``, unless the
@@ -287,12 +287,10 @@ def answer_from_given(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[An
         TestsetError: A passage does not fit the prompt: the dose would differ from the row's.
     """
     closed_book = row.metadata.get("suite") == CLOSED_BOOK
-    configured = replace(
-        setup, options=replace(setup.options, closed_book=closed_book, stream=False)
-    )
-    if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in setup.prompt.replace:
-        parts = {**setup.prompt.replace, _ASKS: REPORT_ERRORS}
-        configured = replace(configured, prompt=replace(setup.prompt, replace=parts))
+    configured = replace(plan, options=replace(plan.options, closed_book=closed_book, stream=False))
+    if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in plan.prompt.replace:
+        parts = {**plan.prompt.replace, _ASKS: REPORT_ERRORS}
+        configured = replace(configured, prompt=replace(plan.prompt, replace=parts))
     hits = () if closed_book else _numbered_hits(row)
     reply = yield from answer(row.user_input, persona, hits, configured)
     if sorted(hit.text for hit in reply.hits) != sorted(hit.text for hit in hits):
