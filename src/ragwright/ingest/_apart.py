@@ -235,7 +235,7 @@ def _recognise(
             "OCR of the file",
             _MODELS_ROOM,
         )
-        scan, taken = _run(job) if left > 0 else (_late(job), 0.0)
+        scan, taken = _run(job) if left > 0 else (_time_error(job), 0.0)
         left -= taken
         return ScannedPage(fault=scan) if isinstance(scan, RagwrightError) else scan
 
@@ -259,7 +259,7 @@ def _recognise(
     return scans
 
 
-def _late(job: _Job) -> UnsupportedSourceError:
+def _time_error(job: _Job) -> UnsupportedSourceError:
     limit = f"`max_seconds` ({job.options.max_seconds:g} s of processor time)"
     return job.failed(f"took longer than {limit}", "max_seconds")
 
@@ -276,7 +276,7 @@ def _run(job: _Job, heard: Callable[[str], object] = lambda _: None) -> tuple[An
         )
     except WorkerEndedError as error:
         if not error.reason:
-            return _late(job), job.seconds
+            return _time_error(job), job.seconds
         return job.failed(f"crashed, or needed {job.memory}: {error.reason}", "max_memory"), 0.0
     return answer[:2]
 

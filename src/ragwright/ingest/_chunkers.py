@@ -91,7 +91,7 @@ class UnitChunker(Chunker):
     def _spans(self, document: Document, tokens: TokenMap) -> list[Span]:
         if not document.text:
             return []
-        spans = _without_hollow(self._pieces(document, tokens), tokens)
+        spans = _join_hollow(self._pieces(document, tokens), tokens)
         most = _LETTERS_PER_TOKEN * self.options.size
         return list(_bounded(spans, document.text, most)) if self._divides else spans
 
@@ -209,9 +209,9 @@ class HeadedChunker(Chunker):
         tables = list(_tables(document.text)) if self.options.table_header else []
         starts = [span.start for span, _ in tables]
         title = document.title.strip() if self.options.title else ""
-        return tuple(self._headed(chunk, title, tables, starts) for chunk in chunks)
+        return tuple(self._add_head(chunk, title, tables, starts) for chunk in chunks)
 
-    def _headed(
+    def _add_head(
         self, chunk: Chunk, title: str, tables: Sequence[tuple[Span, str]], starts: Sequence[int]
     ) -> Chunk:
         table = ""
@@ -249,10 +249,10 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     Raises:
         PluginError: ``module:object`` cannot be loaded, or makes no `Chunker`.
     """
-    return HeadedChunker(_cutter(options, tokenizer), options.head, tokenizer)
+    return HeadedChunker(_make_cutter(options, tokenizer), options.head, tokenizer)
 
 
-def _cutter(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
+def _make_cutter(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     """The chunker without heads."""
     if options.by in KINDS:
         return UnitChunker(options, tokenizer)
@@ -283,7 +283,7 @@ def _ends(tokens: TokenMap, span: Span, inner: Sequence[int]) -> tuple[list[int]
     return [span.start, *borders], [*borders, span.end]
 
 
-def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
+def _join_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
     """Join each span without tokens to the span before it (the first: to the next)."""
     kept: list[Span] = []
     for span in spans:

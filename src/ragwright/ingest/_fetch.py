@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from ..core import AddressRefusedError, ConfigError, FetchError, retry_after
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
@@ -103,23 +103,6 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     return ""
 
 
-def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Network] = ()) -> None:
-    """Refuse a host if any of its addresses is refused.
-
-    Raises:
-        AddressRefusedError: Names the address and its kind.
-    """
-    networks_open = tuple(opened)
-    for address in addresses:
-        reason = refusal(address, networks_open)
-        if reason:
-            raise AddressRefusedError(
-                f"the host {host!r} has the address {address}, {reason}",
-                hint="if you trust it, add the address or its network to "
-                f'`fetch.open_networks`: ["{address}"]',
-            )
-
-
 def _meant(address: Address) -> list[Address]:
     """Return the IPv4 address that an address wraps, and itself unless it is only a translation."""
     if isinstance(address, ipaddress.IPv4Address):
@@ -135,6 +118,13 @@ if TYPE_CHECKING:
 
 _MOST_REDIRECTS = 5
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_HINTS = {
+    401: "the page needs a login",
+    403: "the server refuses access; open the page in a browser to see why",
+    404: "check the address",
+    410: "the page no longer exists",
+    429: "fetch fewer pages at once from this host",
+}
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -169,11 +159,9 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
 
     def lane(self, request: Fetch) -> str:
         """Return the host: hosts do not slow each other down."""
-        import httpx2
-
         try:
-            return f"fetch {httpx2.URL(request.url).host}"
-        except (httpx2.InvalidURL, TypeError):
+            return f"fetch {urlsplit(request.url).hostname}"
+        except ValueError:
             return "fetch"
 
     def limit(self, lane: str) -> int | None:
@@ -236,8 +224,13 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         unknown = (FetchError,) if self.options.proxy else ()  # the proxy may know the host
         with suppress(*unknown):
             addresses = await self._resolve(host, port)
-        if not request.allow_private:
-            check_addresses(host, addresses, self._opened)
+        for address in () if request.allow_private else addresses:
+            if reason := refusal(address, self._opened):
+                raise AddressRefusedError(
+                    f"the host {host!r} has the address {address}, {reason}",
+                    hint="if you trust it, add the address or its network to "
+                    f'`fetch.open_networks`: ["{address}"]',
+                )
         targets = [host] if self.options.proxy else addresses[:_ADDRESSES]
         response = await self._connect(url, targets, headers)
         try:
@@ -247,7 +240,14 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 return str(location)
             conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
             if not 200 <= status < 300 and not (status == 304 and conditional):
-                raise _status_error(url, status, response.headers.get("retry-after"))
+                raise FetchError(
+                    f"the server answered {status}",
+                    where=str(url),
+                    hint=_HINTS.get(status),
+                    status=status,
+                    retry_after=retry_after(response.headers.get("retry-after")),
+                    retryable=status in _AGAIN,
+                )
             body = await _body(response, str(url), request.max_bytes)
         finally:
             await response.aclose()
@@ -362,24 +362,6 @@ async def _body(response: httpx2.Response, where: str, most: int) -> bytes:
         larger = f"the reply is larger than {most} bytes"
         raise FetchError(larger, where=where, hint="save it as a file and name that as a source")
     return bytes(body)
-
-
-def _status_error(url: Any, status: int, wait: str | None) -> FetchError:
-    hints = {
-        401: "the page needs a login",
-        403: "the server refuses access; open the page in a browser to see why",
-        404: "check the address",
-        410: "the page no longer exists",
-        429: "fetch fewer pages at once from this host",
-    }
-    return FetchError(
-        f"the server answered {status}",
-        where=str(url),
-        hint=hints.get(status),
-        status=status,
-        retry_after=retry_after(wait),
-        retryable=status in _AGAIN,
-    )
 
 
 def _transport_error(url: Any, error: Exception | None) -> FetchError:

@@ -75,7 +75,7 @@ class FileReader(Reader):
         for item in expand(path, self.options):
             empty = False
             if isinstance(item, Missed):
-                yield self._missed(item)
+                yield self._report_missed(item)
             else:
                 yield from self._below(item)
         if empty:
@@ -98,7 +98,7 @@ class FileReader(Reader):
         read = False
         for item in walk(root, self.options):
             read = True
-            yield self._missed(item) if isinstance(item, Missed) else item
+            yield self._report_missed(item) if isinstance(item, Missed) else item
         if not read:
             empty = all(path.name.startswith(".") for path in root.iterdir())
             kind = EmptySourceError if empty else SourceError
@@ -111,7 +111,7 @@ class FileReader(Reader):
             )
             yield Failure(self._id(root), nothing, skipped=empty)
 
-    def _missed(self, item: Missed) -> Failure:
+    def _report_missed(self, item: Missed) -> Failure:
         name = self._id(item.path)
         if isinstance(item.reason, OSError):
             return Failure(name, unreadable(item.reason, name))
@@ -152,11 +152,11 @@ def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document 
     """Documents of an installed reader, with the id of the file where they have its path."""
     try:
         for item in reader.read_file(path):
-            source = _renamed(item.source, path, name)
+            source = _rename_source(item.source, path, name)
             if isinstance(item, Failure):
                 yield replace(item, source=source)
             else:
-                yield replace(item, id=_renamed(item.id, path, name), source=source)
+                yield replace(item, id=_rename_source(item.id, path, name), source=source)
     except RagwrightError:
         raise
     except Exception as error:  # a custom reader must not affect the other files
@@ -167,7 +167,7 @@ def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document 
         ) from error
 
 
-def _renamed(text: str, path: Path, name: str) -> str:
+def _rename_source(text: str, path: Path, name: str) -> str:
     return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
 
 
@@ -323,7 +323,7 @@ class RemoteReader(Reader):
         """List the files at the address, by name, each with its version; fetches nothing."""
         try:
             system, path = self._open(source)
-            entries = _listed(system, path)
+            entries = _list_entries(system, path)
         except RagwrightError as error:
             place = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
             yield Failure(place, error)
@@ -335,7 +335,7 @@ class RemoteReader(Reader):
         total = 0
         for name, info in sorted(entries.items()):
             relative = _below(name, path)
-            if self._left_out(relative):
+            if self._is_left_out(relative):
                 continue
             size = int(info.get("size") or 0)
             total += size
@@ -398,7 +398,7 @@ class RemoteReader(Reader):
         except Exception as error:
             yield Failure(path.id, self._unreachable(path.id, error))
 
-    def _left_out(self, relative: str) -> bool:
+    def _is_left_out(self, relative: str) -> bool:
         path = PurePosixPath(relative)
         options = self.options
         if any(part.startswith(".") and part != ".." for part in path.parts):
@@ -466,7 +466,7 @@ def _holds_password(source: str) -> bool:
     return bool(parts.password) and parts.scheme != "github"
 
 
-def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
+def _list_entries(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
     """List the files at a path: itself, those below it, or what a pattern matches."""
     if any(mark in path for mark in "*?["):
         entries = system.glob(path, detail=True)

@@ -402,7 +402,7 @@ def _picture(
         UnsupportedSourceError: Decoding the image takes too much memory.
     """
     if kind != "pdf":
-        return _decoded(data, page, options, where)
+        return _decode_image(data, page, options, where)
     pdfium = require("pypdfium2", "ocr", "reading scans")
     with closing(pdfium.PdfDocument(data)) as document, closing(document[page - 1]) as sheet:
         width, height = sheet.get_size()
@@ -412,7 +412,7 @@ def _picture(
         return pixels, 1 / scale, len(document)
 
 
-def _decoded(
+def _decode_image(
     data: bytes, page: int, options: SourceOptions, where: str
 ) -> tuple[Pixels, float, int]:
     images = require("PIL.Image", "ocr", "reading images")
@@ -432,7 +432,7 @@ def _decoded(
             # JPEG files are decoded at a smaller size at once
             smaller = max(1, int(image.width * scale)), max(1, int(image.height * scale))
             image.draft("RGB", smaller)
-            taken = _decoding(image)
+            taken = _estimate_bytes(image)
             if taken > options.max_memory:
                 raise UnsupportedSourceError(
                     f"decoding the image ({image.width:,} x {image.height:,} pixels) takes about "
@@ -440,7 +440,7 @@ def _decoded(
                     where=where,
                     hint="save it smaller, or raise `max_memory` of the source",
                 )
-            pixels = _reduced(image, options.ocr_pixels)
+            pixels = _reduce_image(image, options.ocr_pixels)
     except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
         unknown = isinstance(error, images.UnidentifiedImageError)  # it names an object in memory
         raise MalformedSourceError(
@@ -452,7 +452,7 @@ def _decoded(
     return pixels, _SHEET / max(pixels.shape[:2]), pages
 
 
-def _decoding(image: Any) -> int:
+def _estimate_bytes(image: Any) -> int:
     """Estimate the bytes for decoding and converting an image; Pillow uses 1 or 4 per pixel.
 
     Pictures in colour or grey are reduced before they are converted.
@@ -463,7 +463,7 @@ def _decoding(image: Any) -> int:
     return pixels * {"L": 1, "1": 2, "RGB": 4, "CMYK": 4, "P": 6}.get(image.mode, 13)
 
 
-def _reduced(image: Any, most: int) -> Pixels:
+def _reduce_image(image: Any, most: int) -> Pixels:
     """Return an image upright and on white, with at most about ``most`` pixels."""
     operations = require("PIL.ImageOps", "ocr", "reading images")
     pixels = image.width * image.height

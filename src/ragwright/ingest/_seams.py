@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ..core import Chunk, ChunkError, Document, RagwrightError, Section, Span
+import numpy as np
+
+from ..core import Chunk, ChunkError, Document, RagwrightError, Span
 
 
 def check_spans(document: Document, spans: Sequence[Span]) -> None:
@@ -71,11 +73,14 @@ def make_chunks(
     check_spans(document, spans)
     pages = [page for page in document.pages if page.span.length]
     starts = [page.span.start for page in pages]
-    anchors = [find_first_character(document.text[s.start : s.end], s.start) for s in spans]
+    sections = sorted(document.sections, key=lambda s: s.span.start)
+    begins = [section.span.start for section in sections]
+    firsts, ends = np.array(begins, int), np.array([s.span.end for s in sections], int)
     chunks: list[Chunk] = []
-    for span, count, anchor, titles in zip(
-        spans, tokens, anchors, _headings(document, spans, anchors), strict=True
-    ):
+    for span, count in zip(spans, tokens, strict=True):
+        text = document.text[span.start : span.end]
+        anchor = find_first_character(text, span.start)
+        place = _below_headings(document.text, begins, anchor, span.end)
         at = bisect_right(starts, anchor)
         further = pages[at : bisect_left(starts, span.end)]
         chunks.append(
@@ -84,31 +89,16 @@ def make_chunks(
                 document_id=document.id,
                 ordinal=len(chunks),
                 span=span,
-                text=document.text[span.start : span.end],
+                text=text,
                 page=pages[at - 1].number if at and anchor < pages[at - 1].span.end else None,
-                headings=titles,
+                headings=tuple(
+                    sections[n].title for n in np.flatnonzero((firsts <= place) & (place < ends))
+                ),
                 tokens=count,
                 pages=tuple((page.span.start, page.number) for page in further),
             )
         )
     return tuple(chunks)
-
-
-def _headings(
-    document: Document, spans: Sequence[Span], anchors: Sequence[int]
-) -> Iterator[tuple[str, ...]]:
-    """Return the titles of the sections that hold each chunk's first text, in one sweep."""
-    sections = sorted(document.sections, key=lambda s: s.span.start)
-    starts = [section.span.start for section in sections]
-    active: list[Section] = []
-    taken = 0
-    for span, anchor in zip(spans, anchors, strict=True):
-        position = _below_headings(document.text, starts, anchor, span.end)
-        upto = bisect_right(starts, position)
-        active += sections[taken:upto]
-        taken = max(taken, upto)
-        active = [section for section in active if anchor < section.span.end]
-        yield tuple(s.title for s in active if s.span.start <= position < s.span.end)
 
 
 def _below_headings(text: str, starts: Sequence[int], position: int, end: int) -> int:

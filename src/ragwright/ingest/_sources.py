@@ -107,7 +107,7 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
         except RagwrightError:
             raise
         except Exception as error:
-            raise _broken(reader, source, error) from error
+            raise _reader_error(reader, source, error) from error
         if accepted:
             return reader
     raise UnsupportedSourceError(
@@ -124,7 +124,7 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
     except StoppedError:
         raise
     except Exception as error:
-        known = error if isinstance(error, RagwrightError) else _broken(reader, source, error)
+        known = error if isinstance(error, RagwrightError) else _reader_error(reader, source, error)
         return iter([Failure(source, known)])
     return None if files is None else catch_failures(files, source, reader)
 
@@ -138,11 +138,11 @@ def catch_failures(
     except StoppedError:
         raise
     except Exception as error:  # a custom reader must not affect the other sources
-        known = error if isinstance(error, RagwrightError) else _broken(reader, source, error)
+        known = error if isinstance(error, RagwrightError) else _reader_error(reader, source, error)
         yield Failure(source, known)
 
 
-def _broken(reader: Reader, source: str, error: Exception) -> SourceError:
+def _reader_error(reader: Reader, source: str, error: Exception) -> SourceError:
     wrapped = SourceError(
         f"the reader {reader.name or type(reader).__name__!r} failed: "
         f"{type(error).__name__}: {error}",

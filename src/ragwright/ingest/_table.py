@@ -70,16 +70,18 @@ class TableReader(Reader):
                     sizes = [int(group.total_byte_size) for group in groups]
                 status = path.stat()
             except (OSError, ValueError, NotImplementedError) as error:  # as pyarrow raises them
-                yield Failure(self._named(path), _damaged(error, self._named(path)))
+                yield Failure(
+                    self._name_in_project(path), _table_error(error, self._name_in_project(path))
+                )
                 continue
             missing = [name for name in self._columns() if name not in there]
             if missing:
                 fault = SourceError(
                     f"the table has no column {missing[0]!r}",
-                    where=self._named(path),
+                    where=self._name_in_project(path),
                     hint=suggest_name(missing[0], there),
                 )
-                yield Failure(self._named(path), fault)
+                yield Failure(self._name_in_project(path), fault)
                 continue
             version = f"{status.st_mtime_ns} {status.st_size}"
             for number, size in enumerate(sizes):
@@ -109,7 +111,7 @@ class TableReader(Reader):
             )
         return files
 
-    def _named(self, path: Path) -> str:
+    def _name_in_project(self, path: Path) -> str:
         return relative_id(Path(os.path.abspath(path)), self._home)  # noqa: PTH100
 
     def _columns(self) -> list[str]:
@@ -122,7 +124,7 @@ class TableReader(Reader):
         assert isinstance(path, RemoteFile)
         file, _, group = path.id.rpartition("#")
         parquet = require("pyarrow.parquet", "records", _PURPOSE)
-        name = self._named(Path(file))
+        name = self._name_in_project(Path(file))
         empty: list[int] = []
         try:
             with parquet.ParquetFile(file) as opened:
@@ -132,7 +134,7 @@ class TableReader(Reader):
                     yield from self._documents(batch.to_pylist(), name, at, empty)
                     at += batch.num_rows
         except (OSError, ValueError) as error:
-            yield Failure(name, _damaged(error, name))
+            yield Failure(name, _table_error(error, name))
         if empty:
             rows_said = f"{len(empty):,} rows have" if len(empty) > 1 else "1 row has"
             yield Failure(
@@ -183,7 +185,7 @@ def _delta_files(path: Path) -> Sequence[Path]:
         features = table.protocol().reader_features or ()
         uris = table.file_uris()
     except Exception as error:
-        raise _damaged(error, str(path)) from error
+        raise _table_error(error, str(path)) from error
     if any("deletionVectors" in str(feature) for feature in features):
         raise UnsupportedSourceError(
             "the Delta table has deletion vectors",
@@ -194,7 +196,7 @@ def _delta_files(path: Path) -> Sequence[Path]:
     return sorted(Path(file) for file in files)
 
 
-def _damaged(error: Exception, where: str) -> MalformedSourceError:
+def _table_error(error: Exception, where: str) -> MalformedSourceError:
     return MalformedSourceError(
         f"the table cannot be read: {error}", where=where, hint="write the file again"
     )

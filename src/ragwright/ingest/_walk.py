@@ -65,7 +65,7 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
         if reason:
             yield Missed(path, reason, "to read it, name it in `include`")
             continue
-        entry = _looked_at(path, home, options)
+        entry = _check_path(path, home, options)
         if entry is path and path.is_dir():
             if not path.is_symlink() or _is_new(_real(path), home, seen):
                 waiting += _entries(path, f"{relative}/")
@@ -125,7 +125,7 @@ def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
             yield item
 
 
-def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
+def _check_path(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
     """Return the path itself if it is to be read or entered."""
     try:
         status = path.stat()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -75,15 +74,12 @@ def heading_levels(
         body: Letter height of the running text.
     """
     alike = [block for blocks in pages for block in blocks if block.is_heading(body)]
-    listed = _listed(pages, outline)
+    listed = _match_outline(pages, outline)
     if 2 * len(listed) < len(outline) or len(listed) < 2:
         ranks = sorted({block.rank for block in alike}, reverse=True)
         return {id(block): min(ranks.index(block.rank) + 1, 6) for block in alike}
     levels = {id(block): level for block, level in listed}
-    votes: dict[tuple[int, bool], Counter[int]] = {}
-    for block, level in listed:
-        votes.setdefault(block.rank, Counter())[level] += 1
-    known = {rank: max(counts, key=lambda n: (counts[n], -n)) for rank, counts in votes.items()}
+    known = {block.rank: level for block, level in reversed(listed)}
     for block in alike:
         above = [level for rank, level in known.items() if rank > block.rank]
         level = known.get(block.rank, max(above, default=0) + 1)
@@ -91,7 +87,7 @@ def heading_levels(
     return {key: min(level, 6) for key, level in levels.items()}
 
 
-def _listed(
+def _match_outline(
     pages: Sequence[Sequence[Block]], outline: Sequence[OutlineEntry]
 ) -> list[tuple[Block, int]]:
     """Return the blocks whose text is that of an entry for their page, with its level."""

@@ -56,7 +56,7 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
     Returns:
         The texts that were taken out, each once, without page numbers.
     """
-    removed = _without_running_lines(pages, labels, body)
+    removed = _remove_running_lines(pages, labels, body)
     slanted = Counter(text for page in pages for text, _ in page.slanted)
     for page in pages:
         for text, size in page.slanted:
@@ -66,14 +66,14 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
                 page.blocks.append(Block(text, kind="slanted"))
         notes = _notes(page, body)
         others = [block for block in page.blocks if block.kind != "note"]
-        page.blocks = _joined_tables(_cut(others) if _is_mixed(others) else others)
+        page.blocks = _join_tables(_cut(others) if _is_mixed(others) else others)
         for note in notes:
             _put_note(page.blocks, note)
     _repeat_heads(pages)
     return list(dict.fromkeys(removed))
 
 
-def _without_running_lines(
+def _remove_running_lines(
     pages: Sequence[PageBlocks], labels: Sequence[str], body: float
 ) -> list[str]:
     edges = [[block for block in page.blocks if _at_edge(block, page, body)] for page in pages]
@@ -200,7 +200,7 @@ def _columns(blocks: Sequence[Block]) -> list[list[Block]]:
     return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
 
 
-def _joined_tables(blocks: list[Block]) -> list[Block]:
+def _join_tables(blocks: list[Block]) -> list[Block]:
     """Join a table with its rest at the top of the next column."""
     joined: list[Block] = []
     for block in blocks:
