@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, EntryPoint, distribution, distributions, version
+from itertools import chain
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -188,7 +190,8 @@ ExtensionKind: TypeAlias = Literal[
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
 _HERE = "ragwright"
-_GROUP = b"[ragwright."
+_GROUP = "ragwright."
+_EXTENSIONS = "ragwright.extensions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +256,6 @@ class Addition:
     @property
     def version(self) -> str:
         """Version of the package."""
-        from importlib.metadata import version
-
         return version(self.package)
 
     def load(self) -> Any:
@@ -272,7 +273,7 @@ def find_additions(kind: ExtensionKind) -> Mapping[str, Addition]:
 
     Where two packages use one name, the first one counts; see :func:`addition_faults`.
     """
-    return _collected(_points())[0][kind]
+    return _collected()[0][kind]
 
 
 @cache
@@ -321,7 +322,7 @@ def list_own_additions(kind: ExtensionKind) -> tuple[Addition, ...]:
 
 def additions_of_others() -> tuple[Addition, ...]:
     """Return the additions of packages other than ragwright, by kind."""
-    kinds = _collected(_points())[0]
+    kinds = _collected()[0]
     return tuple(new for known in kinds.values() for new in known.values() if new.package != _HERE)
 
 
@@ -330,7 +331,7 @@ def addition_faults() -> tuple[str, ...]:
 
     Everything that other packages add is imported.
     """
-    faults = list(_collected(_points())[1])
+    faults = list(_collected()[1])
     for new in additions_of_others():
         try:
             new.load()
@@ -339,89 +340,44 @@ def addition_faults() -> tuple[str, ...]:
     return tuple(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """An entry point: its group without ``ragwright.``, its name, and what it leads to."""
-
-    group: str
-    name: str
-    address: str
-    package: str
+def _points_of(package: Distribution) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a package for ragwright."""
+    return tuple(point for point in package.entry_points if point.group.startswith(_GROUP))
 
 
 @cache
-def _points() -> tuple[_Point, ...]:
+def _points() -> tuple[EntryPoint, ...]:
     """Entry points of all installed packages, ragwright's first, then by package."""
-    folders: dict[str, str] = {}
-    for name, folder in _metadata_folders():
-        folders.setdefault(name, folder)  # the first one on the path is imported
-    names = sorted(folders.keys() - {_HERE})
-    return (*_own_points(), *(point for name in names for point in _read(name, folders[name])))
+    packages: dict[str, tuple[EntryPoint, ...]] = {}
+    for package in distributions():
+        if points := _points_of(package):
+            packages.setdefault(package.name, points)  # the first one on the path is imported
+    packages.pop(_HERE, None)
+    return (*_own_points(), *chain.from_iterable(packages[name] for name in sorted(packages)))
 
 
 @cache
-def _own_points() -> tuple[_Point, ...]:
-    folder = next((folder for name, folder in _metadata_folders() if name == _HERE), None)
-    points = tuple(
-        sorted(
-            () if folder is None else _read(_HERE, folder),
-            key=lambda point: (point.group, point.name),
-        )
-    )
-    if not any(point.group == "extensions" for point in points):
+def _own_points() -> tuple[EntryPoint, ...]:
+    points = _points_of(distribution(_HERE))
+    if not any(point.group == _EXTENSIONS for point in points):
         raise PluginError(
             "this installation of ragwright is older than its code: "
             "it does not list its extensions",
-            where=folder or "sys.path",
+            where=str(distribution(_HERE).locate_file("")),
             hint="install it again: pip install ragwright, or in a checkout: make install",
         )
-    return points
-
-
-def _metadata_folders() -> Iterator[tuple[str, str]]:
-    """(package, folder of its metadata) of all installed packages, in the order of the path.
-
-    Read from the disk: with ``importlib.metadata`` `ragwright --help` takes twice as long.
-    """
-    for path in filter(None, sys.path):
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    if entry.name.endswith((".dist-info", ".egg-info")):
-                        name = entry.name[: -len(".egg-info")].partition("-")[0]
-                        yield name.replace("_", "-").lower(), entry.path
-        except OSError:  # an archive, or a folder that does not exist
-            continue
-
-
-def _read(package: str, folder: str) -> Iterator[_Point]:
-    """The entry points for ragwright in a folder of metadata."""
-    try:
-        with open(f"{folder}/entry_points.txt", "rb") as file:  # noqa: PTH123 (three times faster)
-            content = file.read()
-    except OSError:
-        return
-    group = ""
-    for line in content.decode("utf-8", "replace").splitlines() if _GROUP in content else ():
-        if line.startswith("["):
-            known = line.startswith(f"[{_HERE}.")
-            group = line.strip("[] ").removeprefix(f"{_HERE}.") if known else ""
-        elif group and "=" in line and not line.startswith(("#", ";")):
-            name, _, address = line.partition("=")
-            yield _Point(group, name.strip(), address.partition("[")[0].strip(), package)
+    return tuple(sorted(points, key=lambda point: (point.group, point.name)))
 
 
 @cache
-def _collected(
-    points: tuple[_Point, ...],
-) -> tuple[Mapping[ExtensionKind, Mapping[str, Addition]], tuple[str, ...]]:
+def _collected() -> tuple[Mapping[ExtensionKind, Mapping[str, Addition]], tuple[str, ...]]:
     """Additions by kind and name, and faults.
 
     A fault of one package must not stop the program, which may not need it.
     """
     kinds: dict[ExtensionKind, dict[str, Addition]] = {kind: {} for kind in get_args(ExtensionKind)}
     faults = []
-    for point in points:
+    for point in _points():
         try:
             additions = _additions(point)
         except PluginError as error:
@@ -438,17 +394,19 @@ def _collected(
 
 
 @cache
-def _additions(point: _Point) -> tuple[Addition, ...]:
-    group, package = point.group, point.package
+def _additions(point: EntryPoint) -> tuple[Addition, ...]:
+    group = point.group.removeprefix(_GROUP)
+    package = "" if point.dist is None else point.dist.name
+    address = point.value.partition("[")[0].strip()
     if group in get_args(ExtensionKind):
-        return (Addition(group, point.name, point.address, package),)  # type: ignore[arg-type]
-    if group != "extensions":
+        return (Addition(group, point.name, address, package),)  # type: ignore[arg-type]
+    if point.group != _EXTENSIONS:
         return ()
     where = f"extension {point.name!r} of the package {package}"
-    extension = load_object(point.address, where=where, installed=True)
+    extension = load_object(address, where=where, installed=True)
     if not isinstance(extension, Extension):
         raise PluginError(
-            f"{point.address} is {type(extension).__name__}, not an Extension",
+            f"{address} is {type(extension).__name__}, not an Extension",
             where=f"the package {package}",
             hint="write EXTENSION = Extension(...) with Extension from ragwright.core",
         )
