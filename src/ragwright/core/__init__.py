@@ -16,7 +16,6 @@ from ._build import (
     overlaid,
     unknown_key,
 )
-from ._csv import csv_cell, csv_formula, csv_lines, csv_text
 from ._errors import (
     AddressRefusedError,
     BudgetStopped,
@@ -98,7 +97,9 @@ from ._groups import (
     hash_erased_name,
     is_group_name,
     is_readable,
+    make_plain,
     mentions_groups,
+    meta_value,
     misspelt_groups,
     narrows,
     opens_to,
@@ -106,9 +107,6 @@ from ._groups import (
     reader_filter,
     rights_first,
 )
-from ._mapping import Mapped, list_names, load_shipped_mapping, read_mapping, suggest_name
-from ._metadata import make_plain, meta_value
-from ._notebook import frame_of, html_table, shorten_text
 from ._records import (
     Answer,
     AnswerPromise,
@@ -134,7 +132,18 @@ from ._records import (
     prefix_filter,
     rank_best,
 )
-from ._rows import Counted, GoldSpan, Row, Score, ScoreState, Turn
+from ._rows import (
+    Counted,
+    GoldSpan,
+    Row,
+    Score,
+    ScoreState,
+    Turn,
+    csv_cell,
+    csv_formula,
+    csv_lines,
+    csv_text,
+)
 from ._templates import break_control, guard_text, neutral, passage_values, render
 from ._text import (
     CitationMark,
@@ -143,6 +152,9 @@ from ._text import (
     citation_marks,
     compile_late,
     count_noun,
+    frame_of,
+    html_table,
+    shorten_text,
     text_hash,
     value_hash,
     values_hash,
@@ -158,7 +170,17 @@ from ._workers import (
     tell,
     workers,
 )
-from ._yaml import Placed, parse_yaml, read_yaml, scalar
+from ._yaml import (
+    Mapped,
+    Placed,
+    list_names,
+    load_shipped_mapping,
+    parse_yaml,
+    read_mapping,
+    read_yaml,
+    scalar,
+    suggest_name,
+)
 
 __all__ = [
     "CLOSED",

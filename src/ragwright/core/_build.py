@@ -201,13 +201,12 @@ def list_changed_options(record: Any) -> dict[str, Any]:
             if inner := list_changed_options(value):
                 changes[field.name] = inner
         elif value != _default(field):
-            changes[field.name] = _plain_list(value) if isinstance(value, tuple) else value
+            if isinstance(value, tuple):
+                value = [
+                    list_changed_options(v) if dataclasses.is_dataclass(v) else v for v in value
+                ]
+            changes[field.name] = value
     return changes
-
-
-def _plain_list(values: tuple[Any, ...]) -> list[Any]:
-    """A tuple as a list; records in it hold only values that differ from their defaults."""
-    return [list_changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
 def _is_record(hint: Any) -> bool:

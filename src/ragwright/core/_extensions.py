@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
 from ._errors import MissingExtraError, PluginError
-from ._mapping import suggest_name
+from ._yaml import suggest_name
 
 _SAFE = "PYTHONSAFEPATH"
 _CALLER_FRAMES = 20

@@ -9,8 +9,7 @@ from html import escape
 from typing import TypeAlias
 
 from ._errors import FilterError
-from ._notebook import html_table, shorten_text
-from ._text import value_hash
+from ._text import html_table, shorten_text, value_hash
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
 """A value of metadata: a scalar, or several strings (a document with three topics)."""

@@ -1,10 +1,13 @@
-"""The frozen records of evaluation: a row with its gold, and its score by one measure."""
+"""The frozen records of evaluation, a row with its gold and its scores, and cells of CSV files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ._records import Metadata
 
@@ -111,3 +114,46 @@ class Score:
     def lost(self) -> bool:
         """True if the row has no value although a system could have got one."""
         return self.value is None and not (self.no_gold or self.unanswerable)
+
+
+_FORMULA = re.compile(r"^'*[=+\-@\t\r]")
+"""Apostrophes before the beginning of a formula count, so that the guard can be undone."""
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def csv_formula() -> str:
+    """Pattern of the texts that :func:`csv_cell` may guard, for search in Python or Arrow (RE2)."""
+    return _FORMULA.pattern
+
+
+def csv_cell(value: Any) -> Any:
+    """A value as a cell of a CSV file: a text that a spreadsheet would run gets an apostrophe.
+
+    Text begins a formula with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. Numbers stay
+    as they are, also as text (``-5``); None becomes an empty cell.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def csv_text(cell: str) -> str:
+    """The text of a cell that :func:`csv_cell` made: without the apostrophe that guarded it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def csv_lines(
+    rows: Iterable[Sequence[Any]], *, delimiter: str = ",", end: str = "\n"
+) -> Iterator[str]:
+    """Rows, the header among them, as guarded lines of CSV, one row in memory at a time."""
+    out = io.StringIO(newline="")
+    # The writer quotes a lone carriage return only where its own line end holds one.
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow([csv_cell(value) for value in row])
+        yield out.getvalue().removesuffix("\r\n") + end
+        out.seek(0)
+        out.truncate()

@@ -1,7 +1,9 @@
-"""YAML with places: each value knows its line."""
+"""YAML with places: each value knows its line; files of known keys, unknown ones refused."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
@@ -9,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ._errors import ConfigError
+from ._errors import ConfigError, PromptError
 from ._text import well_formed
 
 _LEVELS = 100
@@ -269,3 +271,96 @@ class _Values:
     def _fault_at(self, node: Any, sentence: str, hint: str) -> ConfigError:
         where = f"{self._placed.file}:{node.start_mark.line + 1}"
         return ConfigError(sentence, where=where, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A YAML mapping and the lines of its keys."""
+
+    placed: Placed
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The plain values by key."""
+        by_key: Mapping[str, Any] = self.placed.value
+        return by_key
+
+    @property
+    def where(self) -> str:
+        """The file."""
+        return self.placed.file
+
+    def place(self, key: str) -> str:
+        """``file:line`` of a key, the file's first line where the key is not there."""
+        return self.placed.where(key)
+
+    def check_keys(self, known: Iterable[str], what: str) -> None:
+        """Refuse unknown keys; the error names the nearest known one.
+
+        Raises:
+            PromptError: At the first unknown key, with its line.
+        """
+        allowed = list(known)
+        for key in self.values:
+            if key not in allowed:
+                raise PromptError(
+                    f"unknown key {key!r} in {what}",
+                    where=self.place(key),
+                    hint=suggest_name(key, allowed),
+                )
+
+    def text(self, key: str) -> str:
+        """The text of a key, empty where it is not given.
+
+        Raises:
+            PromptError: The value is not text.
+        """
+        value = self.values.get(key, "")
+        if not isinstance(value, str):
+            raise PromptError(
+                f"{key!r} must be text, not {type(value).__name__}",
+                where=self.place(key),
+                hint="put the value in quotes",
+            )
+        return value.strip()
+
+
+def suggest_name(key: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known key, or with all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(key, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+
+
+def list_names(names: Sequence[str], most: int) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def read_mapping(path: Path) -> Mapped:
+    """The mapping in a YAML file.
+
+    Raises:
+        PromptError: No such file, not YAML, a key given twice, or not a mapping; with file and
+            line.
+    """
+    try:
+        return _mapped_of(read_yaml(path))
+    except ConfigError as error:
+        raise PromptError(error.what, where=error.where, hint=error.hint) from error
+
+
+@cache
+def load_shipped_mapping(room: str, path: str) -> Mapped:
+    """The mapping in a YAML file that is shipped in a room's folder ``data``."""
+    from importlib.resources import files
+
+    file = files(f"ragwright.{room}") / "data" / path
+    return _mapped_of(parse_yaml(file.read_text("utf-8"), path.rpartition("/")[2]))
+
+
+def _mapped_of(placed: Placed) -> Mapped:
+    if not isinstance(placed.value, dict) or not placed.value:
+        raise PromptError("the file must hold keys and values", where=placed.file)
+    return Mapped(placed)

@@ -1,6 +1,13 @@
 """An opened project: settings, folder, store, runner, target, personas, glossary, ingest."""
 
-from ._findings import Check, index_findings, model_findings, unproven_models
+from ._findings import (
+    Check,
+    ListedModel,
+    index_findings,
+    list_models,
+    model_findings,
+    unproven_models,
+)
 from ._folder import ProjectFolder, init_project, project_templates
 from ._ingesting import (
     StoredDocuments,
@@ -12,7 +19,6 @@ from ._ingesting import (
     refuse_fetch,
     refuse_forget,
 )
-from ._model_list import ListedModel, list_models
 from ._persona_files import persona_change, write_persona
 from ._project import Project
 from ._served import (
@@ -28,10 +34,16 @@ from ._served import (
     read_promoted_settings,
     run_configuration,
 )
-from ._session import ABLATE, CONFIRM, EVERY, SWEEP, TRIAL, AnswersUnderWay, Session
 from ._settings import (
+    ABLATE,
+    CONFIRM,
+    EVERY,
     SERVED_SECTIONS,
+    SWEEP,
+    TRIAL,
+    AnswersUnderWay,
     Overrides,
+    Session,
     Settings,
     index_settings,
     list_served_sections,

@@ -23,8 +23,7 @@ from ..retrieve import Databases, Target
 from . import building
 from ._folder import ProjectFolder
 from ._served import open_served_project
-from ._session import AnswersUnderWay, Session
-from ._settings import Settings, load_settings, resolve_paths
+from ._settings import AnswersUnderWay, Session, Settings, load_settings, resolve_paths
 
 
 class Closing(Protocol):

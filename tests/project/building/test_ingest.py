@@ -82,7 +82,7 @@ def test_an_unchanged_file_is_not_even_read(
         return original(self, path)
 
     monkeypatch.setattr(FileReader, "read_file", counting)
-    monkeypatch.setattr("ragwright.project.building._stamps._RACY_NS", 0)
+    monkeypatch.setattr("ragwright.project.building._feeds._RACY_NS", 0)
     with opened(folder) as bench:
         bench.ingest()
         assert sorted(read) == ["codes.md", "service.md"]
@@ -109,7 +109,7 @@ def test_a_warning_is_reported_again_without_reading_its_file_again(
         return original(self, path)
 
     monkeypatch.setattr(FileReader, "read_file", counting)
-    monkeypatch.setattr("ragwright.project.building._stamps._RACY_NS", 0)
+    monkeypatch.setattr("ragwright.project.building._feeds._RACY_NS", 0)
     with opened(folder) as bench:
         first = bench.ingest().as_dict()
         read.clear()

@@ -1,13 +1,18 @@
 """Builds the index: reading, chunking, embedding, and changes."""
 
 from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
-from ._feeds import Feed, FetchAhead, Recipe, reading, web_pages
-from ._glossaries import forget_glossaries, is_mined, project_glossary
-from ._index_mismatch import list_embedders, nothing_indexed, remember_embedder
+from ._feeds import Feed, FetchAhead, Recipe, Stamps, forget_stamps, reading, web_pages
+from ._glossaries import (
+    forget_glossaries,
+    is_mined,
+    list_embedders,
+    nothing_indexed,
+    project_glossary,
+    remember_embedder,
+)
 from ._ingest import Ingest
 from ._preparing import Preparing, PreparingSettings, reading_suffix
 from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
-from ._stamps import Stamps, forget_stamps
 
 __all__ = [
     "Cluster",

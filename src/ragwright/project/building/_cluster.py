@@ -18,10 +18,9 @@ from ...index import chunk_key
 from ...ingest import Failure, FetchBytes, SourceFile, catch_failures, files_of
 from ...ledger import FileLock
 from ._batch import Batch, KnownDocuments
-from ._feeds import Feed
+from ._feeds import Feed, Stamp
 from ._ingest import Ingest
 from ._preparing import Item, Prepared, PreparedPart, Preparing, ReadDocument, SourceTask
-from ._stamps import Stamp
 
 _TASK_BYTES = 1_000_000
 """Bytes of the files of a task: seconds of work, so that starting it costs little."""

@@ -1,12 +1,15 @@
-"""The glossary of a project: given as a file, or mined from the index and kept per snapshot."""
+"""What an index leaves behind: its glossary, and why it does not fit the settings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 
-from ...core import replace_text, text_hash
+from ...core import RetrieveError, StoreError, count_noun, replace_text, text_hash
 from ...index import IndexSpec, Store
+from ...ledger import Ledger
 from ...retrieve import Glossary, load_glossary, mine_glossary
 
 _MINED = "corpus"
@@ -68,3 +71,116 @@ def forget_glossaries(cache: Path) -> None:
     """Remove every mined glossary; the next question that needs one mines it again."""
     for file in (cache / "glossary").glob("*.json"):
         file.unlink(missing_ok=True)
+
+
+_SHOWN = 60
+"""Characters of an identity that are shown: enough to distinguish two."""
+
+
+def remember_embedder(place: Path, identity: str, name: str) -> None:
+    """Remember the configured name of a model, for messages after it is changed.
+
+    An index knows a model only by its identity. The name is only for messages, so errors on writing
+    it are ignored.
+
+    Args:
+        place: The ledger.
+        identity: The model's identity.
+        name: Its name in the project file.
+    """
+    if list_embedders(place).get(identity) == name:
+        return
+    insert = (
+        "INSERT INTO embedders (identity, name) VALUES (?, ?) "
+        "ON CONFLICT (identity) DO UPDATE SET name = excluded.name"
+    )
+    with suppress(StoreError), closing(Ledger(place)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, (identity, name)).rowcount)
+
+
+def list_embedders(place: Path) -> Mapping[str, str]:
+    """Identity -> name of every model that documents were embedded with, if known."""
+    with suppress(StoreError), closing(Ledger(place)) as ledger:
+        return dict(ledger.select("SELECT identity, name FROM embedders"))
+    return {}
+
+
+def nothing_indexed(
+    pair: IndexSpec,
+    built: Sequence[IndexSpec],
+    model: str,
+    names: Mapping[str, str],
+    where: Path,
+    command: str = "ragwright ingest",
+) -> RetrieveError:
+    """The error for settings under which nothing is indexed.
+
+    Args:
+        pair: The present settings.
+        built: The existing pairs.
+        model: The configured embedding model, empty for none.
+        names: Identity -> name of models used before (:func:`list_embedders`).
+        where: The project file.
+        command: Command that builds the index.
+    """
+    fault = "nothing is indexed under the present chunk, keyword and embed settings"
+    if not built:
+        return RetrieveError(fault, where=str(where), hint=f"run: {command}")
+    nearest = max(built, key=lambda other: _count_equal_parts(other, pair))
+    facts = []
+    ways = [f"run: {command}"]
+    if nearest.embedder != pair.embedder:
+        facts.append(_embedder_change(nearest.embedder, pair.embedder, model, names))
+        old = names.get(nearest.embedder, "")
+        if not nearest.embedder:
+            ways.append("or remove the embedding model")
+        elif old and old == model:
+            ways.append(f"or restore the former files of {old}")
+        else:
+            ways.append(f"or set embed.model back to {old or 'the former model'}")
+    else:
+        ways.append("or set these keys back")
+    if nearest.chunker != pair.chunker:
+        facts.append(f"chunks were cut as {nearest.chunker}, now it is {pair.chunker}")
+    if nearest.analyzer != pair.analyzer:
+        facts.append(f"keywords were cut as {nearest.analyzer}, now it is {pair.analyzer}")
+    rest = len(built) - 1
+    more = (
+        f" ({count_noun(rest, 'index of other settings', 'indexes of other settings')} built)"
+        if rest
+        else ""
+    )
+    return RetrieveError(
+        f"{fault}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
+    )
+
+
+def _count_equal_parts(other: IndexSpec, pair: IndexSpec) -> int:
+    return sum(
+        getattr(other, name) == getattr(pair, name) for name in ("chunker", "analyzer", "embedder")
+    )
+
+
+def _embedder_change(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
+    name = names.get(old, "")
+    if not old:
+        return (
+            f"the index was built without an embedding model, now it is {_identified(model, new)}"
+        )
+    was = _identified(name or "an embedding model", old)
+    if not new:
+        return f"the index was built with {was}, now no embedding model is configured"
+    if name == model:
+        return (
+            f"the files or settings of {model} have changed since the index was built "
+            f"(identity {_short_identity(old)}, now {_short_identity(new)})"
+        )
+    return f"the index was built with {was}, now it is {_identified(model, new)}"
+
+
+def _identified(name: str, identity: str) -> str:
+    return f"{name} (identity {_short_identity(identity)})"
+
+
+def _short_identity(identity: str) -> str:
+    return identity if len(identity) <= _SHOWN else f"{identity[: _SHOWN - 1]}…"

@@ -36,11 +36,18 @@ from ...ingest import (
     catch_failures,
     files_of,
 )
-from ._batch import KEPT, Batch, Files, cut_document, embed_missing
-from ._contexts import ChunkSentences, Cut, write_contexts
-from ._feeds import Feed, feed_bytes
+from ._batch import (
+    KEPT,
+    Batch,
+    ChunkSentences,
+    Cut,
+    Files,
+    cut_document,
+    embed_missing,
+    write_contexts,
+)
+from ._feeds import Feed, Stamp, Stamps, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
-from ._stamps import Stamp, Stamps
 
 _BATCH_CHUNKS = 512
 _BATCH_UNEMBEDDED = 2048
