@@ -22,7 +22,6 @@ def test_public_providers_need_https_and_a_key(
     target = Directory().find(f"{provider}:some-model")
     assert target.base.startswith("https://")
     assert not target.free
-    assert not target.local
     monkeypatch.delenv(target.key_env, raising=False)
     with pytest.raises(MissingKeyError, match=target.key_env):
         target.key()
@@ -33,7 +32,6 @@ def test_public_providers_need_https_and_a_key(
 @pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio", "llamacpp"])
 def test_servers_on_this_machine_are_free_and_need_no_key(provider: str) -> None:
     target = Directory().find(f"{provider}:some-model")
-    assert target.local
     assert target.free
     assert target.key() == ""
 
@@ -83,7 +81,6 @@ def test_the_name_after_the_colon_may_hold_colons_and_slashes() -> None:
 def test_any_compatible_server_by_its_address() -> None:
     target = Directory().find("http://gpu-box:9000/v1/#team/model")
     assert (target.base, target.name.name) == ("http://gpu-box:9000/v1", "team/model")
-    assert not target.local
     assert not target.free
     assert Directory().find("http://127.0.0.1:1/v1#m").free
 

@@ -2,6 +2,7 @@
 
 from ._analysis import (
     Analyzer,
+    LexicalReranker,
     TokenSource,
     WordTokenizer,
     detect_language,
@@ -21,7 +22,7 @@ from ._embedding import (
     embed_texts,
     family_prefixes,
 )
-from ._handlers import model_handlers
+from ._handlers import SystemHandler, model_handlers
 from ._hub import Hub, folder_hash, list_cached_models, transformer_folder
 from ._language import sentence_spans, stop_words
 from ._names import (
@@ -38,10 +39,9 @@ from ._names import (
     TimeLimits,
 )
 from ._onnx import HFTokenizer, OnnxEmbedder
-from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._openai import OpenAIChat, OpenAIEmbeddings, ServerReranker
 from ._registry import ModelFinding, Models, check_model
 from ._replies import drop_thought, no_text_error
-from ._rerank import LexicalReranker, ServerReranker
 from ._st import (
     CARD,
     CrossEncoderReranker,
@@ -54,7 +54,7 @@ from ._st import (
     save_trained,
 )
 from ._system_replies import SystemOptions, reply_of
-from ._systems import SystemHandler, Systems, UnderTest, open_system, read_system
+from ._systems import Systems, UnderTest, open_system, read_system
 from ._transport import Connections
 
 __all__ = [

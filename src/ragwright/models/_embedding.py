@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -422,3 +422,45 @@ def file_hash(path: Path) -> str:
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
         _HASHES[key] = digest.hexdigest()
     return _HASHES[key]
+
+
+class WindowReranker(Reranker):
+    """Base of cross-encoders: a long passage is scored by windows.
+
+    A passage that does not fit beside the query gets the score of its best window (MaxP; Dai and
+    Callan 2019); nothing is cut off.
+
+    Attributes:
+        window: Most tokens of query and passage, special ones left out; None for no limit.
+    """
+
+    window: int | None
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer; None means that nothing is cut."""
+
+    @abstractmethod
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Scores of queries with passages that fit the window beside them."""
+
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """One score per passage, higher is better.
+
+        Raises:
+            ModelRefusedError: The query alone fills the window.
+        """
+        if not passages:
+            return []
+        tokenizer, room = self.tokenizer(), None
+        if self.window is not None and tokenizer is not None:
+            room = self.window - tokenizer.count(query)
+            if room < 1:
+                raise ModelRefusedError(
+                    f"the query fills the window of {self.window} tokens", where=self.identity
+                )
+        planned = plan_windows([passages], "", tokenizer, room, (self.identity, "pool"))
+        pair_scores = iter(self.pair_scores([(query, piece) for piece in planned.pieces]))
+        (counts,) = planned.counts
+        assert isinstance(counts, list), "pooling never fails"
+        return [max(islice(pair_scores, count)) for count in counts]

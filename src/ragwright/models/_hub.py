@@ -81,8 +81,7 @@ class Hub:
             ModelError: The hub cannot be reached, or the disk is full.
         """
         if text not in self._folders:
-            pin = self.pins().get(text)
-            self._folders[text] = self._cached_folder(text, pin) or self._fetch(text, pin)
+            self._folders[text] = self.located(text) or self._fetch(text, self.pins().get(text))
         return self._folders[text]
 
     def pins(self) -> dict[str, Pin]:
@@ -105,12 +104,8 @@ class Hub:
             ) from error
 
     def located(self, text: str) -> Path | None:
-        """The folder of a model that was fetched before; None where it must be fetched."""
-        return self._cached_folder(text, self.pins().get(text))
-
-    def _cached_folder(self, text: str, pin: Pin | None) -> Path | None:
-        """The folder in the cache, where every pinned file is in it."""
-        hub, repo = _hub_library(), _repo_and_revision(text)[0]
+        """The folder of a model in the cache, if every pinned file is in it."""
+        hub, repo, pin = _hub_library(), _repo_and_revision(text)[0], self.pins().get(text)
         if pin is None:
             return None
         try:

@@ -300,11 +300,6 @@ class ModelTarget:
     free: bool = False
     limits: TimeLimits = TimeLimits()
 
-    @property
-    def local(self) -> bool:
-        """True where the server runs on this machine."""
-        return is_on_this_machine(self.base)
-
     def key(self) -> str:
         """The key from the environment, empty where the server needs none.
 
@@ -314,7 +309,7 @@ class ModelTarget:
         if not self.key_env:
             return ""
         key = os.environ.get(self.key_env, "").strip()
-        if not key and not self.local:
+        if not key and not is_on_this_machine(self.base):
             raise MissingKeyError(
                 f"{self.name.text} needs a key, and {self.key_env} is not set",
                 where=self.base,
@@ -371,10 +366,10 @@ class Directory:
             raise self._unknown_provider(name)
         # A provider's key must only be sent to the provider's own address.
         key_env = settings.key_env or ("" if own_base else provider.key_env)
-        target = ModelTarget(name, provider.kind, settings, base, key_env, limits=self.limits)
         unpriced = settings.price_in is None and settings.price_out is None
-        here = provider.kind != "server" or target.local or (provider.free and not own_base)
-        return replace(target, free=unpriced and here)
+        no_server = provider.kind != "server" or (provider.free and not own_base)
+        free = unpriced and (no_server or is_on_this_machine(base))
+        return ModelTarget(name, provider.kind, settings, base, key_env, free, self.limits)
 
     def _unknown_provider(self, name: ModelName) -> ConfigError:
         near = difflib.get_close_matches(name.provider, self.names(), n=3, cutoff=0.5)
@@ -411,15 +406,10 @@ def _with_provider(text: str) -> str:
 
 def _merged_settings(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
     """Settings of a model, completed by its provider's."""
-    if group is entry:
-        return entry
     default = ModelSettings()
-    chosen = {}
-    for key in ModelSettings.__dataclass_fields__:
-        value = getattr(entry, key)
-        chosen[key] = value if value != getattr(default, key) else getattr(group, key)
-    chosen["params"] = {**group.params, **entry.params}
-    return ModelSettings(**chosen)
+    values = {key: getattr(entry, key) for key in ModelSettings.__dataclass_fields__}
+    changed = {key: value for key, value in values.items() if value != getattr(default, key)}
+    return replace(group, **{**changed, "params": {**group.params, **entry.params}})
 
 
 def _check_address(base: str, where: str) -> None:
@@ -445,7 +435,7 @@ def _filled_address(base: str, text: str) -> str:
     """The address with its environment variable replaced (a workspace, a resource, a region)."""
     if "{" not in base:
         return base
-    variable = base[base.index("{") + 1 : base.index("}")]
+    variable = base.partition("{")[2].partition("}")[0]
     value = os.environ.get(variable, "").strip().rstrip("/")
     if not value:
         raise ConfigError(

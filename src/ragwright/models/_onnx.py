@@ -18,12 +18,12 @@ from ._embedding import (
     RuledEmbedder,
     Tokenizer,
     VectorRule,
+    WindowReranker,
     file_hash,
     settle_rule,
 )
 from ._hub import ModelFolder, folder_identity, folder_names
 from ._names import EmbedOptions, ModelSettings, Pooling
-from ._rerank import WindowReranker
 
 
 class HFTokenizer(Tokenizer):

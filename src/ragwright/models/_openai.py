@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -448,3 +450,100 @@ def _token_logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     if any(math.isnan(score) for _, score in tokens):
         raise ValueError("NaN")
     return tokens
+
+
+_MOST_PASSAGES = 1000
+"""Most passages of one call, as Cohere and Voyage take them."""
+
+
+class ServerReranker:
+    """A reranking model behind ``POST base/rerank``.
+
+    Replies are read in the shapes of Cohere, Jina and vLLM (``results``), Voyage (``data``) and
+    text-embeddings-inference (``texts`` in, a list out). Passages go in calls of at most
+    ``batch_size``, or what the server takes, which is learnt.
+
+    Args:
+        target: Location of the model; its base may differ from the provider's.
+        connections: Clients to share.
+    """
+
+    scale = "as the server gives it"
+
+    def __init__(self, target: ModelTarget, connections: Connections) -> None:
+        self.target = target
+        self._server = OpenAIServer(target, connections)
+        self.identity = server_identity(target)
+        self._field = "documents"
+        self._size = target.settings.batch_size or _MOST_PASSAGES
+
+    async def score(
+        self, query: str, passages: Sequence[str], timeout: float | None = None
+    ) -> tuple[tuple[float, ...], Usage]:
+        """One score per passage, and the usage (estimated where the server sends none).
+
+        Raises:
+            ModelReplyError: Scores missing or not numbers.
+            ModelError: Whatever else the server does.
+        """
+        scores: tuple[float, ...] = ()
+        total = Usage()
+        while len(scores) < len(passages):
+            part = passages[len(scores) : len(scores) + self._size]
+            try:
+                found, usage = await self._score_part(query, part, timeout)
+            except ModelRefusedError as error:
+                if self._field == "documents" and re.search(r"\btexts\b", error.what):
+                    self._field = "texts"  # text-embeddings-inference
+                else:
+                    self._size = self._server.smaller_batch(error, len(part), self._size)
+                continue
+            scores, total = scores + found, total + usage
+        return scores, total
+
+    async def _score_part(
+        self, query: str, passages: Sequence[str], timeout: float | None
+    ) -> tuple[tuple[float, ...], Usage]:
+        body: dict[str, Any] = {
+            "model": self.target.name.name,
+            **self.target.settings.params,
+            "query": query,
+            self._field: list(passages),
+            "top_n": len(passages),
+        }
+        if self._field == "texts":
+            del body["top_n"]
+        data, _ = await self._server.send("/rerank", body, timeout)
+        try:
+            scores = _passage_scores(data.get("results") or data.get("data"), passages)
+        except ValueError as error:
+            raise self._server.bad_reply(f"sent scores that cannot be read: {error}") from None
+        usage = data.get("usage")
+        counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+        characters = len(query) * len(passages) + sum(map(len, passages))
+        return scores, token_usage({"prompt_tokens": counted}, characters, 0)[0]
+
+
+def _passage_scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
+    """One score per passage, from the entries of a reply.
+
+    Raises:
+        ValueError: Entries missing or repeated, a score that is not a number, or a passage returned
+            under the index of another one.
+    """
+    entries = results if isinstance(results, list) else []
+    if len(entries) != len(passages):
+        raise ValueError(
+            f"{count_noun(len(entries), 'score')} for {count_noun(len(passages), 'passage')}"
+        )
+    scores = []
+    for entry, passage in zip(order_entries(entries, len(passages)), passages, strict=True):
+        score: Any = entry.get("relevance_score", entry.get("score"))
+        if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:
+            raise ValueError("a score is not a finite number")
+        document = entry.get("document")
+        text = document.get("text") if isinstance(document, dict) else document
+        if text != passage and text in passages:
+            raise ValueError("an index does not match its passage")
+        scores.append(float(score))
+    return tuple(scores)

@@ -20,6 +20,7 @@ from ..core import (
     list_names,
     load_object,
 )
+from ._analysis import LexicalReranker
 from ._embedding import ChatModel, Embedder, Reranker, Tokenizer, VectorRule, settle_rule
 from ._hub import Hub, folder_identity, local_engine
 from ._names import (
@@ -33,7 +34,6 @@ from ._names import (
 )
 from ._onnx import HFTokenizer, OnnxEmbedder, OnnxReranker, StaticEmbedder
 from ._openai import OpenAIChat
-from ._rerank import LexicalReranker
 from ._st import CrossEncoderReranker, SentenceTransformerEmbedder, is_unproven
 from ._transport import Connections, OpenAIServer, server_identity
 
@@ -133,14 +133,15 @@ class Models:
         """The model's part of a plug-in's name; one that is itself a local model, as its folder."""
         source, mark, part = rest.partition("#")
         provider, colon, _ = source.partition(":")
-        local = PROVIDERS.get(provider) if colon else None
-        if colon and (local is None or local.kind != "folder"):
+        if colon and (provider not in PROVIDERS or PROVIDERS[provider].kind != "folder"):
             return rest
-        return f"{self.folder(source)}{mark}{part}" if colon or self._inside(source) else rest
+        place = self.folder(source) if colon else self._place(source)
+        return f"{place}{mark}{part}"
 
-    def _inside(self, folder: str) -> bool:
-        """True if the project has such a folder."""
-        return bool(folder) and self.root is not None and (self.root / folder).is_dir()
+    def _place(self, name: str) -> str:
+        """A folder of the project, if it has one of this name; else the name."""
+        inside = None if self.root is None or not name else self.root / name
+        return name if inside is None or not inside.exists() else str(inside.resolve())
 
     def chat_model(self, name: str, connections: Connections | None = None) -> ChatModel:
         """The chat model of a name.
@@ -188,8 +189,7 @@ class Models:
         """
         provider, colon, _ = text.partition(":")
         if not colon or provider not in self.directory.names() or Path(text).exists():
-            inside = self.root is not None and self._inside(text)
-            return (self.root or Path()) / text if inside else Path(text).expanduser()
+            return Path(self._place(text)).expanduser()
         target = self.target(text)
         if target.kind != "folder":
             raise ConfigError(
@@ -207,14 +207,18 @@ class Models:
         """
         own = self.backend(name)
         target = None if own is not None else self.target(name)
-        if target is None or target.kind == "object":
-            raise _untrainable(name, "it is a custom back end")
-        if target.kind == "server":
-            raise _untrainable(name, "a server holds its weights")
-        source, engine = self._located(target)
+        if target is None or target.kind != "folder":
+            server = target is not None and target.kind == "server"
+            why = "a server holds its weights" if server else "it is a custom back end"
+        else:
+            source, engine = self._located(target)
+            why = "it is a table of word vectors without layers" if engine == "static" else ""
+        if target is None or why:
+            raise ConfigError(
+                f"{name} cannot be fine-tuned: {why}",
+                hint="name a model with PyTorch weights: embed.model: hf:ORG/NAME or st:FOLDER",
+            )
         folder = Path(source)
-        if engine == "static":
-            raise _untrainable(name, "it is a table of word vectors without layers")
         if folder.is_dir() and not (
             any(folder.rglob("*.safetensors")) or any(folder.rglob("pytorch_model*.bin"))
         ):
@@ -359,16 +363,11 @@ class Models:
         A static model that is named ``st:`` is opened as what it is.
         """
         if target.name.provider != "hf":
-            source, engine = self._source(target), target.name.provider
+            source, engine = self._place(target.name.name), target.name.provider
             static = engine == "st" and local_engine(Path(source).expanduser()) == "static"
             return source, "static" if static else engine
         folder = self.hub.folder(target.name.name)
         return str(folder), local_engine(folder)
-
-    def _source(self, target: ModelTarget) -> str:
-        """The folder of a local model, where it is one; else its name on the hub."""
-        inside = None if self.root is None else self.root / target.name.name
-        return target.name.name if inside is None or not inside.exists() else str(inside.resolve())
 
     def _options(self, name: str) -> EmbedOptions:
         """The ``embed`` section for the model it names; for others its threads alone."""
@@ -412,13 +411,6 @@ def _make_backend(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend
             where=name,
             hint="a plug-in for one model takes no argument, one for a provider the model's name",
         ) from error
-
-
-def _untrainable(name: str, why: str) -> ConfigError:
-    return ConfigError(
-        f"{name} cannot be fine-tuned: {why}",
-        hint="name a model with PyTorch weights: embed.model: hf:ORG/NAME or st:FOLDER",
-    )
 
 
 def _wrong(name: str, wanted: str, own: object) -> ConfigError:

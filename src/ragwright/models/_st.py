@@ -15,11 +15,18 @@ from typing import Any
 import numpy as np
 
 from ..core import ConfigError, RagwrightError, count_noun, require, text_hash
-from ._embedding import Matrix, Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
+from ._embedding import (
+    Matrix,
+    Prefixes,
+    RuledEmbedder,
+    VectorRule,
+    WindowReranker,
+    file_hash,
+    settle_rule,
+)
 from ._hub import POOLING, folder_identity, folder_names, is_cross
 from ._names import EmbedOptions, ModelSettings, Pooling
 from ._onnx import HFTokenizer
-from ._rerank import WindowReranker
 
 CARD = "README.md"
 """File name of the card in a model's folder. No identity of a model depends on it."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import inspect
 import sys
-import threading
-from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +13,24 @@ from typing import Any
 from ..core import (
     ConfigError,
     PluginError,
-    RagwrightError,
     SystemCallError,
-    Usage,
     build_options,
     canonical_json,
     list_changed_options,
     load_object,
     read_yaml,
 )
-from ..flow import AskSystem, Message, OnDelta, SendHandler, SystemReply
+from ..flow import Message, SystemReply
 from ._names import PROVIDERS
-from ._system_callers import Caller, caller_of, endpoint
-from ._system_replies import SystemOptions, reply_of, text_of
+from ._system_replies import (
+    Caller,
+    SystemOptions,
+    endpoint,
+    openai_messages,
+    reply_of,
+    show_value,
+    text_of,
+)
 
 _FILES = (".yaml", ".yml")
 
@@ -186,128 +188,292 @@ def _load_system(address: str) -> Any:
     return load_object(f"{name}:{path}", where="--system", shown=file)
 
 
-class SystemHandler(SendHandler[AskSystem, SystemReply]):
-    """Asks systems in threads of their own; coroutines run on one loop of their own.
+_HISTORIES = frozenset({"chat_history", "history"})
+"""Inputs that get the turns before the question, as OpenAI's messages; empty without any."""
 
-    A thread whose time is up cannot be ended: it is left behind, and where as many are left
-    behind as may be in work, the system is not asked again until one of them ends.
+_QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
-    Args:
-        systems: Those that are open, by name.
+
+def _make_target(target: Any, options: SystemOptions) -> Any:
+    """Return the object to ask: a class is made, and a function without parameters called, for it.
+
+    Raises:
+        ConfigError: Making it fails.
+    """
+    if not isinstance(target, type) and not (
+        inspect.isfunction(target) and not _question_parameters(target)
+    ):
+        return target
+    try:
+        return target()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"the system cannot be created: {type(error).__name__}: {error}", where=options.title
+        ) from error
+
+
+def caller_of(target: Any, options: SystemOptions) -> tuple[Caller, bool]:
+    """Return the function that asks an object a question, and whether it takes earlier turns.
+
+    A class is made first, and a function without parameters called. ``invoke`` (LangChain,
+    LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex), ``run`` with ``inputs``
+    (Haystack); else it is called with the question.
+
+    The turns before the question go to a function's parameter ``history`` or ``chat_history``, a
+    parameter ``messages`` gets them with the question; a Runnable has such inputs, or does not say
+    what it takes. Others get the question alone, as it was asked.
+
+    Raises:
+        ConfigError: It cannot be made, or not be called with a question.
+    """
+    target = _make_target(target, options)
+    if callable(getattr(target, "invoke", None)):
+        keys = _input_keys(target)
+        return _RunnableCaller(target, keys, options).ask, keys is None or _takes_turns(keys)
+    for method in ("query", "chat", "retrieve"):
+        ask = getattr(target, method, None)
+        if callable(ask):
+            return _whole_response(ask), False
+    if callable(getattr(target, "run", None)) and callable(getattr(target, "inputs", None)):
+        return _haystack_caller(target, options), False
+    if not callable(target):
+        raise ConfigError(
+            f"{show_value(target)} cannot be asked a question",
+            where=options.title,
+            hint="name a function of the question, or an object with invoke, query, retrieve or "
+            "run",
+        )
+    parameters = _question_parameters(target)
+    turns = _takes_turns([parameter.name for parameter in parameters])
+    return _function_caller(target, parameters, options), turns
+
+
+def _takes_turns(names: Sequence[str]) -> bool:
+    return any(name in _HISTORIES or name == "messages" for name in names)
+
+
+def _question_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Parameters that a question could go to; none where it takes none."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return [inspect.Parameter("question", inspect.Parameter.POSITIONAL_ONLY)]
+    return [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+
+
+def _function_caller(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], options: SystemOptions
+) -> Caller:
+    """A function of the question; one of a mapping (``inputs``) gets ``{"question": …}``."""
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    by_name = {p.name: p for p in required}
+    due = [p for p in required if p.name not in _HISTORIES]
+    if len(due) > 1 and options.question not in by_name:
+        raise ConfigError(
+            f"the system needs {len(due)} arguments: {', '.join(p.name for p in due)}",
+            where=options.title,
+            hint="name a function of the question alone; lambda or functools.partial bind the rest",
+        )
+    turns = [p.name for p in parameters if p.name in _HISTORIES]
+    first = next((p for p in parameters if p.name not in _HISTORIES), None)
+
+    def ask(question: str, history: Sequence[Message]) -> Any:
+        earlier = openai_messages(question, history)[:-1]
+        extra = {name: earlier for name in turns if history or name in by_name}
+        if first is None:
+            return function(question, **extra)
+        value: Any = question
+        if first.name == "messages":
+            value = openai_messages(question, history)
+        elif first.name == "inputs" or "dict" in str(first.annotation).lower():
+            value = {options.question or "question": question}
+        if first.kind is first.KEYWORD_ONLY or extra:
+            return function(**{first.name: value}, **extra)
+        return function(value)
+
+    return ask
+
+
+def _invoke_once(runnable: Any, value: Any, options: SystemOptions) -> Any:
+    """One call, with the passages that the retrievers within found where it returns none."""
+    callback = _retrieval_callback(runnable)
+    if callback is None:
+        return runnable.invoke(value)
+    reply = reply_of(runnable.invoke(value, config={"callbacks": [callback]}), options.ids)
+    if reply.contexts or reply.context_ids is not None or not callback.searches:
+        return reply
+    passages = reply_of(list(callback.documents), options.ids)
+    return replace(reply, contexts=passages.contexts, context_ids=passages.context_ids)
+
+
+class _RunnableCaller:
+    """Asks a LangChain Runnable or a LangGraph graph.
+
+    Its input schema says what it takes; where it does not, the first question is tried as a text,
+    then as ``{"question": …}``, then under the key that was missing, and what works is kept.
+
+    Raises:
+        ConfigError: It takes several inputs, and none of them is known to be the question.
     """
 
-    carries = AskSystem
-
-    def __init__(self, systems: Systems) -> None:
-        self.systems = systems
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._late: dict[str, list[Future[SystemReply]]] = {}
-        self._lock = threading.Lock()
-
-    def identity(self, request: AskSystem) -> str:
-        """The version or the run, and all that decides how the system is asked and read."""
-        return self.systems[request.system].identity
-
-    def lane(self, request: AskSystem) -> str:
-        """The system's name."""
-        return request.system
-
-    def limit(self, lane: str) -> int | None:
-        """Its ``concurrency``."""
-        return self.systems[lane].options.concurrency
-
-    def paid(self, request: AskSystem) -> bool:
-        """True, since only its price tells what a system costs."""
-        return True
-
-    def price(self, request: AskSystem, usage: Usage) -> float | None:
-        """Its ``price``."""
-        return self.systems[request.system].options.price
-
-    async def send(self, request: AskSystem, on_delta: OnDelta | None = None) -> SystemReply:
-        """Ask once; errors of the system become typed, with what it raised or returned."""
-        system = self.systems[request.system]
-        options, name = system.options, system.name
-        late = self._late[name] = [f for f in self._late.get(name, ()) if not f.done()]
-        if len(late) >= options.concurrency:
-            raise SystemCallError(
-                f"not asked: {len(late)} earlier questions still run after their "
-                f"{options.timeout:g} s",
-                where=name,
-                hint="see where the system hangs, or raise `timeout` in its file",
+    def __init__(self, runnable: Any, keys: tuple[str, ...] | None, options: SystemOptions) -> None:
+        self._runnable, self._options = runnable, options
+        self._history = [key for key in keys or () if key in _HISTORIES]
+        own_keys = [key for key in keys or () if key not in _HISTORIES]
+        usual = next((name for name in (*_QUESTIONS, "messages") if name in own_keys), "")
+        self._key = options.question or usual or (own_keys[0] if len(own_keys) == 1 else "")
+        if len(own_keys) > 1 and not self._key:
+            raise ConfigError(
+                f"the chain takes {len(own_keys)} inputs: {', '.join(own_keys)}",
+                where=options.title,
+                hint=f"name that of the question: `question: {own_keys[0]}` in the system's file, "
+                "or SystemOptions(question=…) in Python",
             )
-        future: Future[SystemReply] = Future()
-        future.set_running_or_notify_cancel()  # a thread cannot be ended
-        threading.Thread(
-            target=self._answer, args=(future, system, request), name="system", daemon=True
-        ).start()
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), options.timeout)
-        except TimeoutError as error:
-            self._late[name].append(future)
-            raise SystemCallError(
-                f"no answer within {options.timeout:g} s",
-                where=name,
-                hint="raise `timeout` in the system's file, or lower -j",
-            ) from error
+        self._known = bool(self._key) or keys == ()
 
-    def _answer(self, future: Future[SystemReply], system: UnderTest, request: AskSystem) -> None:
-        """In a thread: ask, and tell the future."""
-        try:
-            future.set_result(self._ask_system(system, request))
-        except RagwrightError as error:
-            error.where = error.where or system.name
-            future.set_exception(error)
-        except BaseException as error:
-            named = SystemCallError(f"{type(error).__name__}: {error}", where=system.name)
-            named.__cause__ = error
-            future.set_exception(named)
+    def ask(self, question: str, history: Sequence[Message]) -> Any:
+        """Ask in the known form, or try the forms until one works."""
+        first: Exception | None = None
+        for _ in range(3):
+            try:
+                reply = _invoke_once(
+                    self._runnable, self._input_for(self._key, question, history), self._options
+                )
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                if self._known:
+                    raise
+                first = first or error
+                missing = error.args[0] if isinstance(error, KeyError) and error.args else ""
+                following = missing if str(missing).isidentifier() else "question"
+                if following == self._key:
+                    break
+                self._key = following
+            else:
+                self._known = True
+                return reply
+        self._key = ""
+        raise SystemCallError(
+            f"the chain took the question neither as a text nor as a key: {type(first).__name__}: "
+            f"{first}",
+            where=self._options.title,
+            hint="name its input: `question: NAME` in the system's file, or "
+            "SystemOptions(question=NAME) in Python",
+        ) from first
 
-    def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
-        """Call, read pieces to their end, read what came back."""
-        reply = system.ask(request.question, request.history)
-        if inspect.isawaitable(reply) or inspect.isasyncgen(reply):
-            reply = self._await_on_loop(_await_reply(reply), system.options.timeout)
-        if inspect.isgenerator(reply):
-            reply = _joined_pieces(list(reply))
-        return reply_of(reply, system.options.ids if system.options.call else "")
-
-    def _await_on_loop(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
-        """One loop for all coroutines: clients of the system belong to the loop they began on."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_run_loop, args=(self._loop,), name="system-loop", daemon=True
-                ).start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout)
-        finally:
-            future.cancel()
-
-    async def aclose(self) -> None:
-        """End the loop of coroutines; what hangs is left to the process's end."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+    def _input_for(self, key: str, question: str, history: Sequence[Message]) -> Any:
+        if not key:
+            return question
+        messages = openai_messages(question, history)
+        if key == "messages":
+            return {"messages": messages}
+        return {**dict.fromkeys(self._history, messages[:-1]), key: question}
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+def _retrieval_callback(runnable: Any) -> Any:
+    """A callback that collects the hits of the retrievers within a chain; None outside of
+    LangChain.
+
+    A chain that ends in a text hands its passages to nobody else.
+    """
+    runnables = sys.modules.get("langchain_core.runnables")
+    callbacks = sys.modules.get("langchain_core.callbacks")
+    if runnables is None or callbacks is None or not isinstance(runnable, runnables.Runnable):
+        return None
+
+    def ended(self: Any, documents: Any, **_: Any) -> None:
+        self.searches += 1
+        self.documents.extend(documents)
+
+    members = {"searches": 0, "documents": [], "on_retriever_end": ended}
+    return type("Retrievals", (callbacks.BaseCallbackHandler,), members)()
+
+
+def _input_keys(runnable: Any) -> tuple[str, ...] | None:
+    """Keys of the input that a Runnable takes: none for a text, None where it does not say."""
+    keys = getattr(runnable, "input_keys", None)
+    if isinstance(keys, list) and keys:
+        return tuple(map(str, keys))
     try:
-        loop.run_forever()
-    finally:
-        loop.close()
+        schema = runnable.get_input_jsonschema()
+    except Exception:  # not every Runnable can say what it takes
+        return None
+    if not isinstance(schema, Mapping):
+        return None
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and set(properties) - {"root"}:
+        return tuple(map(str, properties))
+    # Parts without types, such as lambdas, leave nothing, or a `root` that is not a key.
+    return () if schema.get("type") == "string" or "anyOf" in schema else None
 
 
-async def _await_reply(reply: Any) -> Any:
-    if inspect.isawaitable(reply):
-        reply = await reply
-    return _joined_pieces([piece async for piece in reply]) if inspect.isasyncgen(reply) else reply
+def _whole_response(ask: Callable[[str], Any]) -> Caller:
+    """A LlamaIndex engine; a reply that is streamed is read to its end."""
+
+    def respond(question: str, history: Sequence[Message]) -> Any:
+        response = ask(question)
+        get_response = getattr(response, "get_response", None)
+        return get_response() if callable(get_response) else response
+
+    return respond
 
 
-def _joined_pieces(pieces: list[Any]) -> Any:
-    """Pieces of a text as the text; a last one that is not a piece of a text is the reply."""
-    if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
-        return pieces[-1]
-    return "".join(map(text_of, pieces))
+def _haystack_caller(pipeline: Any, options: SystemOptions) -> Caller:
+    """A Haystack pipeline: the question goes to every text input that must be given."""
+    places = _text_inputs(pipeline, options.question)
+    if not places:
+        raise ConfigError(
+            "the pipeline has no open input for a question",
+            where=options.title,
+            hint="name it: `question: COMPONENT.INPUT` in the system's file",
+        )
+    names = {name for name, _ in getattr(getattr(pipeline, "graph", None), "nodes", {}).items()}
+
+    def ask(question: str, history: Sequence[Message]) -> SystemReply:
+        data: dict[str, dict[str, str]] = {}
+        for component, name in places:
+            data.setdefault(component, {})[name] = question
+        outputs = pipeline.run(data, include_outputs_from=names or None)
+        return _of_components(outputs, options.ids)
+
+    return ask
+
+
+def _text_inputs(pipeline: Any, wanted_input: str) -> list[tuple[str, str]]:
+    """(component, input) that take the question: those named, else the mandatory texts."""
+    places = []
+    for component, sockets in pipeline.inputs().items():
+        for name, socket in sockets.items():
+            if wanted_input:
+                takes_question = wanted_input in (name, f"{component}.{name}")
+            else:
+                due = socket.get("is_mandatory", True)
+                kind = str(socket.get("type", "str"))
+                takes_question = (due and kind.endswith("Any")) or (
+                    "str" in kind and (due or name in _QUESTIONS)
+                )
+            if takes_question:
+                places.append((component, name))
+    return places
+
+
+def _of_components(outputs: Mapping[str, Any], ids: str) -> SystemReply:
+    """The last answer or reply of a pipeline, and the last documents that were found."""
+    parts = [output for output in outputs.values() if isinstance(output, Mapping)]
+
+    def last(name: str) -> Any:
+        return next((part[name] for part in reversed(parts) if part.get(name)), None)
+
+    documents, answers, replies = last("documents"), last("answers"), last("replies")
+    if answers:  # built answers carry the documents they were made from
+        own = getattr(answers[0], "documents", None)
+        return reply_of((text_of(answers[0]), own or documents or []), ids)
+    if replies:
+        text = text_of(replies[0])
+        return reply_of((text, documents), ids) if documents else SystemReply(text)
+    if documents:
+        return reply_of(list(documents), ids)
+    raise SystemCallError(
+        f"the pipeline returned neither answers nor replies nor documents, but "
+        f"{show_value(outputs)}",
+        hint="end it with an answer builder, a generator or a retriever",
+    )

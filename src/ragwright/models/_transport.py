@@ -42,15 +42,15 @@ CONNECTIONS = 1024
 _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
+@dataclass(slots=True)
 class Connections:
     """One HTTP client per server, key, time to connect and size of replies.
 
     Each is opened on first use, on the runner's loop.
     """
 
-    def __init__(self) -> None:
-        self._clients: dict[tuple[str, str, float, int], httpx2.AsyncClient] = {}
-        self._opening = asyncio.Lock()
+    _clients: dict[tuple[str, str, float, int], httpx2.AsyncClient] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def client(self, target: ModelTarget) -> httpx2.AsyncClient:
         """The client for a model's server.
