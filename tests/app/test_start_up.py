@@ -95,7 +95,7 @@ def test_a_question_to_the_demo_project_runs_few_of_our_functions(tmp_path: Path
     assert 20 < len(files) <= MOST_FILES
     assert 100 < len(counted["ran"]) <= MOST_FUNCTIONS
     # The demo's project file has the section `serve`, which a question does not use.
-    parts = {"RecordsOptions", "JobOptions", "ServeOptions", "ServedMeasureOptions", "AlertOptions"}
+    parts = {"RecordsOptions", "JobOptions", "ServeOptions", "ServedMeasureOptions"}
     assert not parts & set(counted["built"])
 
 

@@ -27,7 +27,6 @@ NOT_OF_A_DOCUMENT = {
     "configurations": "settings",
     "drawn": "a number",
     "measuring_days": "counts, and the last error",
-    "drifts": "of all answers together",
     **dict.fromkeys(
         ("spending", "reserved", "served_minutes", "served_calls", "served_reserved"), "counts"
     ),
@@ -39,7 +38,7 @@ NOT_OF_A_DOCUMENT = {
     "embedders": "names of models",
     "system_rounds": "hashes and random ids",
 }
-NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spending", "reserved"} | {
+NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "spending", "reserved"} | {
     name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_"))
 }
 NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds", "last_ingest"}
@@ -52,7 +51,7 @@ NOT_OF_A_PERSON = {
     "names": "names of runs",
     "facts": "counts and costs",
     **dict.fromkeys(("configurations", "embedders"), "settings"),
-    **dict.fromkeys(("drawn", "measuring_days", "drifts", "spending", "reserved"), "numbers"),
+    **dict.fromkeys(("drawn", "measuring_days", "spending", "reserved"), "numbers"),
     **dict.fromkeys(
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),

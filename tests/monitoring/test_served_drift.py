@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from served_answers import GOOD, Days, live, outputs_at, serve_answers
 from small_project import MakeProject
-from web_hook import Hook, web_hook
 
 from ragwright import Workbench
 
@@ -146,47 +145,3 @@ def test_a_quiet_project_that_is_looked_at_every_day_raises_no_alarm(
     rng, clock = random.Random(seed), Days(72)
     looks = {live(bench, clock, 1, 0.2, rng).measures[0].verdict for _ in range(70)}
     assert looks == {"reference", "unproven"}
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with web_hook() as running:
-        yield running
-
-
-@pytest.mark.slow
-def test_a_drift_sends_one_notice_also_after_a_web_hook_was_down(
-    tmp_path: Path, hook: Hook
-) -> None:
-    folder = MakeProject(tmp_path)(
-        f"serve: {{measure: {{share: 1, window: 14, alert: {{notify: ['{hook.address}']}}}}}}\n"
-    )
-    rng, clock = random.Random(5), Days(75)
-    with Workbench.open(folder) as bench:
-        live(bench, clock, 14, 0.05, rng)
-        assert bench.send_alerts() == ()
-        live(bench, clock, 8, 0.7, rng, model="http://h/v1#cheap")
-        hook.status = 500
-        [failed] = bench.send_alerts()
-        assert not failed.sent
-        assert bench.outputs.scores.has_work(None)
-    hook.status = 200
-    hook.posted.clear()
-    with Workbench.open(folder) as bench:  # another process sends what the first one could not
-        live(bench, clock, 1, 0.7, rng, model="http://h/v1#cheap")
-        assert [one.sent for one in bench.send_alerts()] == [True]
-        for _ in range(12):
-            live(bench, clock, 1, 0.7, rng, model="http://h/v1#cheap")
-            assert bench.send_alerts() == ()
-        [told] = hook.posted
-        assert "is worse" in told["title"]
-        assert "fell from" in told["message"]
-        assert "model small -> cheap" in told["message"]
-        assert GOOD[:20] not in told["message"], "no text of an answer"
-        for _ in range(30):
-            live(bench, clock, 1, 0.05, rng, model="http://h/v1#cheap")
-            bench.send_alerts()
-        assert len(hook.posted) == 1
-        assert bench.outputs.scores.open_drifts() == []
-        live(bench, clock, 8, 0.8, rng)
-        assert len(bench.send_alerts()) == 1, "another drift is another notice"

@@ -187,7 +187,6 @@ def test_one_process_measures_at_a_time(tmp_path: Path) -> None:
         ("serve: {measure: {share: 1, measures: [Faithfulness]}}", MeasureError, "model"),
         ("serve: {measure: {measures: [Fathfulness]}}", ConfigError, "unknown measure"),
         ("serve: {measure: {reference: soon}}", ConfigError, "not a day"),
-        ("serve: {measure: {alert: {notify: ['json://a:b@h']}}}", ConfigError, "secret"),
         (
             "judge: {model: 'http://192.0.2.1/v1#judge'}\n"
             "serve: {measure: {share: 1, measures: [Faithfulness], daily_budget: 1}}",

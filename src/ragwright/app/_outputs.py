@@ -23,7 +23,6 @@ from ..drafting import (
     turns_of,
 )
 from ..experiment import EvaluationOptions
-from ..jobs import NoticeSent
 from ..measure import AnytimeMean
 from ..monitoring import (
     DriftReport,
@@ -365,8 +364,8 @@ def _value(value: Any) -> str:
 _MOST_MOVES = 20
 
 
-@takes("project overrides quiet as_json")
 @outputs_group.command("measure")
+@takes("project overrides quiet as_json")
 def measure_command(
     flags: Flags,
     retry_errors: bool = Option(
@@ -389,18 +388,15 @@ def measure_command(
     with flags.open(replace(flags.session, background=background)) as bench:
         with show_progress(console, bench):
             done = bench.measure_served(MeasureServedOptions(retry_errors, limit))
-        sent = bench.send_alerts()
         budget = measure_options(bench.project.settings).daily_budget
-    notices = {"daily_budget": budget, "notices": [asdict(notice) for notice in sent]}
     console.show(
-        lambda: {**asdict(done), **notices}, lambda: "\n".join(_done_lines(done, budget, sent))
+        lambda: {**asdict(done), "daily_budget": budget},
+        lambda: "\n".join(_done_lines(done, budget)),
     )
     return EXIT_ERROR if done.stopped and done.reason and not done.scored else 0
 
 
-def _done_lines(
-    done: MeasureReport, budget: float | None, sent: tuple[NoticeSent, ...]
-) -> list[str]:
+def _done_lines(done: MeasureReport, budget: float | None) -> list[str]:
     if done.busy:
         return ["another process measures served answers at the moment"]
     limit = "" if budget is None else f" of {budget:g}"
@@ -414,11 +410,11 @@ def _done_lines(
         lines.append(f"stopped: {done.stopped}")
     elif done.reason:
         lines.append(f"last error: {done.reason}")
-    return lines + [f"notice to {n.address}: {'sent' if n.sent else n.reason}" for n in sent]
+    return lines
 
 
-@takes("project overrides as_json")
 @outputs_group.command("drift")
+@takes("project overrides as_json")
 def drift_command(
     flags: Flags,
     scope: str | None = Option(

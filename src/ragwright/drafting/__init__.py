@@ -54,7 +54,6 @@ from ._records import (
 from ._scores import (
     JudgedBy,
     MeasuringDay,
-    OpenDrift,
     ServedCounts,
     ServedScore,
     ServedScores,
@@ -80,7 +79,6 @@ __all__ = [
     "NearCopy",
     "NewBatch",
     "NewOutput",
-    "OpenDrift",
     "Origin",
     "Output",
     "OutputBatch",

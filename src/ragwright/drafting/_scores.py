@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -187,17 +186,6 @@ class ServedCounts:
     rejected: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDrift:
-    """A drift that has not ended, and the addresses that wait for its notice."""
-
-    measure: str
-    verdict: str
-    opened: str
-    text: str
-    owed: tuple[str, ...]
-
-
 class ServedScores:
     """Scores of served answers, in the file of outputs; several processes may use it.
 
@@ -242,10 +230,8 @@ class ServedScores:
         return len(chosen)
 
     def has_work(self, daily_budget: float | None) -> bool:
-        """True if something can be drawn, scored or sent now."""
+        """True if something can be drawn or scored now."""
         with self._table.reading() as db:
-            if db.execute("SELECT 1 FROM drifts WHERE owed != '[]'").fetchone() is not None:
-                return True
             after = _last_drawn_batch(db)
             new = db.execute(
                 "SELECT 1 FROM batches WHERE kind = 'answer' AND batch > ? LIMIT 1", (after or 0,)
@@ -416,34 +402,6 @@ class ServedScores:
                 outputs,
             )
             return [ServedScore(*row) for row in rows.fetchall()]
-
-    # -- drifts that were found ------------------------------------------------------------
-
-    def open_drifts(self) -> list[OpenDrift]:
-        """Return the drifts that have not ended, by measure."""
-        with self._table.reading() as db:
-            rows = db.execute(
-                "SELECT measure, verdict, opened, text, owed FROM drifts ORDER BY measure"
-            ).fetchall()
-        return [
-            OpenDrift(measure, verdict, opened, text, tuple(json.loads(owed)))
-            for measure, verdict, opened, text, owed in rows
-        ]
-
-    def keep_drift(self, drift: OpenDrift) -> None:
-        """Store a drift in place of the earlier one of its measure."""
-        with self._table.writing() as db:
-            db.execute(
-                "INSERT INTO drifts VALUES (?, ?, ?, ?, ?) ON CONFLICT (measure) DO UPDATE SET "
-                "verdict = excluded.verdict, opened = excluded.opened, text = excluded.text, "
-                "owed = excluded.owed",
-                (drift.measure, drift.verdict, drift.opened, drift.text, json.dumps(drift.owed)),
-            )
-
-    def end_drift(self, measure: str) -> None:
-        """Forget the drift of a measure; a later one is new."""
-        with self._table.writing() as db:
-            db.execute("DELETE FROM drifts WHERE measure = ?", (measure,))
 
     # -- within ----------------------------------------------------------------------------
 

@@ -1,9 +1,6 @@
 """Jobs: schedules, runs, notices, and promotion of a configuration."""
 
-from ._added_steps import run_added_step
-from ._alerts import send_alerts
-from ._history import JobRun, NoticeSent, RunStart, StepRun
-from ._job_tables import JOB_TABLES
+from ._history import JOB_TABLES, JobRun, NoticeSent, RunStart, StepRun
 from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
 from ._notices import Notices, NoticeText, hide_secrets, mask_address
 from ._options import JOBS, JobStep, ProjectJob, project_jobs
@@ -18,7 +15,7 @@ from ._promotion import (
 from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, write_time
 from ._schedule import Schedule
 from ._server import JobServer
-from ._steps import PROGRAM, StepEnd, StepPlan, run_step
+from ._steps import PROGRAM, StepEnd, StepPlan, run_added_step, run_step
 
 __all__ = [
     "JOBS",
@@ -58,6 +55,5 @@ __all__ = [
     "run_added_step",
     "run_lines",
     "run_step",
-    "send_alerts",
     "write_time",
 ]

@@ -17,6 +17,7 @@ from ..ledger import Erasures, FileLock, WorkLock
 from ..project import ProjectFolder
 from ._history import (
     CUT_OFF,
+    FORGOTTEN,
     OWED,
     JobHistory,
     JobRun,
@@ -25,7 +26,6 @@ from ._history import (
     StepRun,
     Trigger,
 )
-from ._job_tables import FORGOTTEN
 from ._notices import Notices, NoticeText, mask_address
 from ._options import JobStep, ProjectJob
 from ._schedule import Schedule

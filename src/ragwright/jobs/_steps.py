@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ..core import JobError, RagwrightError, load_addition
+from ..project import Project
 from ._history import JobState
 from ._notices import printable
 
@@ -130,3 +132,35 @@ def _read(output: IO[bytes], plan: StepPlan, kept: deque[str]) -> None:
             kept.append(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
             if plan.line is not None:
                 plan.line(text)
+
+
+def run_added_step(name: str, arguments: Sequence[str], folder: Path) -> int:
+    """Run a step on a project; its exit code.
+
+    A step is a function of the opened :class:`Project` and its arguments, a tuple of texts. It
+    returns an exit code, or None for success, and prints what the history of jobs should show.
+
+    Raises:
+        PluginError: The step does not exist, or cannot be imported.
+        JobError: It fails, or returns something that is not an exit code.
+    """
+    step = load_addition("steps", name, where=f"job step {name}")
+    with Project.open(folder) as project:
+        try:
+            code = step(project, tuple(arguments))
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise JobError(
+                f"the step {name!r} failed: {type(error).__name__}: {error}",
+                where=f"job step {name}",
+            ) from error
+    if code is None:
+        return 0
+    if not isinstance(code, int) or not 0 <= code <= 255:
+        raise JobError(
+            f"the step {name!r} returned {code!r:.80}, not an exit code",
+            where=f"job step {name}",
+            hint="return None, or a number from 0 to 255",
+        )
+    return code

@@ -259,13 +259,6 @@ OUTPUT_STATEMENTS = (
         reason TEXT NOT NULL,            -- of the last error
         reached REAL                     -- the daily budget that was used up
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS drifts (
-        measure TEXT PRIMARY KEY,
-        verdict TEXT NOT NULL,
-        opened TEXT NOT NULL,
-        text TEXT NOT NULL,              -- of the notice
-        owed TEXT NOT NULL               -- JSON list of the addresses that have not got it
-    ) WITHOUT ROWID""",
     """CREATE VIEW scored AS
         SELECT s.batch || '.' || s.position AS id, s.batch, b.at, s.measure, s.state, s.value,
             s.reason, s.judge, s.prompts, s.scored_at, s.attempts, i.model, b.snapshot,
@@ -275,7 +268,7 @@ OUTPUT_STATEMENTS = (
         FROM scores s JOIN batches b USING (batch)
             JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
 )
-"""Drafts and served answers with feedback, scores and drift."""
+"""Drafts and served answers with feedback and scores."""
 
 EARLIER = "earlier"
 """Kind of the rows of ``uses`` with the passages that earlier answers of a conversation used; the
@@ -400,7 +393,7 @@ _SPENDING = (
 _OWN = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
-    6,
+    7,
     local=ACCESS_STATEMENTS,
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
     "the history of jobs, keys of the server and promotions begin anew",

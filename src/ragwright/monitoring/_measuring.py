@@ -1,9 +1,10 @@
-"""Scores a share of the served answers within a daily budget; the rest waits."""
+"""Scores a share of the served answers within a daily budget, and the settings of that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import takewhile, zip_longest
 
 from ..core import (
@@ -14,6 +15,7 @@ from ..core import (
     Row,
     Score,
     list_changed_options,
+    option,
     value_hash,
 )
 from ..drafting import JudgedBy, Outputs, WaitingAnswer, output_row, project_outputs
@@ -26,11 +28,11 @@ from ..measure import (
     check_setup,
     load_shipped_rubrics,
     model_fields,
+    parse_measures,
     prompts_fingerprint,
     score_row,
 )
-from ..project import Project
-from ._options import MeasureServedOptions, measure_options
+from ..project import Project, Settings
 
 _AT_ONCE = 16
 """Number of answers whose scores are stored together."""
@@ -292,3 +294,63 @@ def _judge_of_measure(measure: Measure, setup: MeasureSetup) -> JudgedBy:
     for name in ("model", "embedder", "completer", "token_model"):
         settings.pop(name, None)
     return JudgedBy(", ".join(models), value_hash([settings, prompts_fingerprint(), rules])[:12])
+
+
+_OFFLINE = ("KPrecision(content+bigrams)",)
+"""Measures of served answers where none are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMeasureOptions:
+    """How served answers are measured in the background."""
+
+    share: float = option(
+        0.0, "Share of the served answers that is measured, 0 (none) to 1.", ge=0, le=1
+    )
+    measures: tuple[str, ...] = option(
+        _OFFLINE,
+        "Measures that need no reference; judged ones ask `judge.model`.",
+    )
+    daily_budget: float | None = option(
+        None, "Most money that measuring may cost a day (UTC); judges then need prices.", gt=0
+    )
+    interval: float = option(60.0, "Seconds between two looks for answers to measure.", gt=0)
+    window: int = option(
+        28,
+        "Days of the reference period, and of each period that is compared with it.",
+        ge=1,
+    )
+    reference: str = option(
+        "",
+        "First day of the reference period, such as 2026-11-03; the first measured day if empty.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse unknown measures and days."""
+        if self.measures != _OFFLINE:
+            parse_measures(self.measures)  # loads them all
+        try:
+            _ = self.reference and date.fromisoformat(self.reference)
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.reference!r} is not a day", hint="write reference: '2026-11-03'"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureServedOptions:
+    """Options of measuring served answers, besides the section ``serve.measure``.
+
+    Attributes:
+        retry_errors: Also retry answers whose scoring ended in an error.
+        most: Most answers of this pass; None for all that wait.
+    """
+
+    retry_errors: bool = False
+    most: int | None = None
+
+
+def measure_options(settings: Settings) -> ServedMeasureOptions:
+    """Return the keys below ``serve.measure``."""
+    options: ServedMeasureOptions = settings.section("serve").measure
+    return options

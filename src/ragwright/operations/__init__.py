@@ -1,19 +1,24 @@
 """How a project is run for others: who did what, and backups."""
 
 from ._audit_log import (
+    EVENT_KINDS,
+    OPERATION_TABLES,
     AuditLog,
     AuditLogOptions,
+    Event,
+    EventKind,
     EventQuery,
     audit_log,
     audit_options,
+    event_json,
+    owner_event,
     record,
     record_done,
     record_erasure,
     record_event,
+    utc_now,
 )
-from ._audit_tables import OPERATION_TABLES
 from ._backup import back_up_project, check_backup
-from ._events import EVENT_KINDS, Event, EventKind, event_json, owner_event, utc_now
 
 __all__ = [
     "EVENT_KINDS",

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
-from ..core import RagwrightError, StoreError, hash_erased_name, option, require
-from ..ledger import Connection, Ledger, Place
+from ..core import RagwrightError, StoreError, current_user, hash_erased_name, option, require
+from ..ledger import Appended, Connection, Forgets, Ledger, Place, Tables
 from ..project import Project, ProjectFolder, Settings
-from ._audit_tables import EVENT_COLUMNS
-from ._events import Event, EventKind, owner_event
 
 _ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -117,6 +116,84 @@ def audit_options(settings: Settings) -> AuditLogOptions:
 _DAY = 86_400
 _LOOK = 3_600.0
 """Seconds between two deletions of events that were kept long enough."""
+
+ERASED = "(erased)"
+"""Stands in an event for what `ragwright forget` removed."""
+
+EVENT_COLUMNS = (
+    *("at", "kind", "who", "role", "origin", "request", "configuration", "action", "outcome"),
+    *("subject", "documents", "question", "scope", "kept_until"),
+)
+"""Columns of an event, without its number."""
+
+_EVENTS = (
+    """CREATE TABLE IF NOT EXISTS audit_events (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,                -- ISO 8601, UTC
+        kind TEXT NOT NULL,              -- asked | saw | changed | exported | promoted | erased | …
+        who TEXT NOT NULL,               -- name of a key, a person or a user of the machine
+        role TEXT NOT NULL,
+        origin TEXT NOT NULL,            -- address, or name of the machine of a command
+        request TEXT NOT NULL,           -- id of the request
+        configuration TEXT NOT NULL,
+        action TEXT NOT NULL,            -- method and route, or the command
+        outcome TEXT NOT NULL,           -- begun | done | refused | failed | cut off
+        subject TEXT NOT NULL,           -- output, key, testset or setting
+        documents TEXT NOT NULL,         -- ids between line ends
+        question TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        kept_until REAL NOT NULL         -- seconds since 1970
+    )""",
+    "CREATE INDEX IF NOT EXISTS audit_events_by_time ON audit_events (at)",
+    "CREATE INDEX IF NOT EXISTS audit_events_by_end ON audit_events (kept_until)",
+)
+"""Who did what."""
+
+_LINE_END = "'\n'"
+_NAME = f"{_LINE_END} || replace(?, {_LINE_END}, ' ') || {_LINE_END}"
+_NAMED = f"instr(documents, {_NAME}) > 0"
+_WITHOUT_NAME = f"documents = replace(documents, {_NAME}, {_LINE_END} || '{ERASED}' || {_LINE_END})"
+
+_CHANGEABLE = ("who", "origin", "subject", "documents", "question", "scope")
+_FIXED = " AND ".join(
+    f"NEW.{name} = OLD.{name}" for name in ("number", *EVENT_COLUMNS) if name not in _CHANGEABLE
+)
+_ERASING = " AND ".join(
+    f"(NEW.{name} = OLD.{name} OR NEW.{name} IN ('', '{ERASED}') "
+    f"OR NEW.{name} LIKE 'sha256:%' OR instr(NEW.{name}, '{_end}{ERASED}{_end}') > 0)"
+    for name, _end in ((name, "\n") for name in _CHANGEABLE)
+)
+
+OPERATION_TABLES = Tables(
+    "operations",
+    _EVENTS,
+    1,
+    forgets=(
+        # the question may quote the document
+        Forgets("audit_events", _NAMED, becomes=f"question = '', {_WITHOUT_NAME}"),
+        Forgets(
+            "audit_events",
+            scope="scope = ?",
+            becomes=f"question = '', documents = '', scope = '{ERASED}'",
+        ),
+        Forgets(
+            "audit_events",
+            person="who = :name",
+            becomes="who = :erased, origin = '', question = ''",
+            counts="events",
+        ),
+        Forgets(
+            "audit_events",
+            person="subject = :name",
+            becomes="subject = :erased",
+            counts="events",
+        ),
+    ),
+    appended=(
+        Appended("audit_events", f"{_FIXED} AND {_ERASING}", "OLD.kept_until < clock_seconds()"),
+    ),
+)
+"""The audit log; its version is the ledger's."""
 
 _INSERT = (
     f"INSERT INTO audit_events ({', '.join(EVENT_COLUMNS)}) "  # noqa: S608
@@ -354,3 +431,82 @@ def record_done(project: Project, kind: EventKind, action: str, subject: str = "
         StoreError: It cannot be stored.
     """
     record(project.folder, project.settings, owner_event(kind, action, subject))
+
+
+EventKind: TypeAlias = Literal[
+    "asked",
+    "saw",
+    "changed",
+    "exported",
+    "promoted",
+    "erased",
+    "signed in",
+    "signed out",
+    "sign-in failed",
+    "refused",
+]
+
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
+"""What somebody can do, or failed to."""
+
+
+def utc_now() -> str:
+    """The time, ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that somebody did.
+
+    Attributes:
+        kind: What it was.
+        who: Name of the key, the person, or the user of the machine; empty where nobody says.
+        role: The role of this identity.
+        origin: Address that the request came from; for a command the name of the machine.
+        request: Id of the request.
+        configuration: Configuration that answered.
+        action: Method and route, or the command.
+        outcome: ``done``, ``refused``, ``failed``, ``cut off``; ``begun`` where another event
+            says how it ended.
+        subject: What it was about besides documents: an output, a key, a testset.
+        documents: Ids of the documents whose text was shown or used.
+        question: Text of the question, where the settings keep it.
+        scope: The tenant.
+        at: When, ISO 8601 in UTC.
+    """
+
+    kind: EventKind
+    who: str = ""
+    role: str = ""
+    origin: str = ""
+    request: str = ""
+    configuration: str = ""
+    action: str = ""
+    outcome: str = "done"
+    subject: str = ""
+    documents: tuple[str, ...] = ()
+    question: str = ""
+    scope: str = ""
+    at: str = field(default_factory=utc_now)
+
+
+def owner_event(kind: EventKind, action: str, subject: str = "", outcome: str = "done") -> Event:
+    """An event of the user of this machine, who may do everything."""
+    return Event(
+        kind=kind,
+        who=current_user(),
+        role="owner",
+        origin=socket.gethostname(),
+        action=action,
+        subject=subject,
+        outcome=outcome,
+    )
+
+
+def event_json(number: int, event: Event) -> Mapping[str, Any]:
+    """An event as JSON; its keys are those of :class:`Event`, and ``number``."""
+    names = (name for name in Event.__dataclass_fields__ if name not in ("at", "kind"))
+    values = {name: getattr(event, name) for name in names}
+    values["documents"] = list(event.documents)
+    return {"number": number, "at": event.at, "kind": event.kind, **values}

@@ -16,7 +16,7 @@ from .. import __version__
 from ..core import ConfigError, StoreDamagedError, count_noun, list_names, replacing
 from ..ledger import SharedPlace, WorkLock, copy_database, file_error
 from ..project import ProjectFolder, Settings
-from ._events import utc_now
+from ._audit_log import utc_now
 
 MANIFEST = ".ragwright/backup.json"
 """The file of an archive that lists the others with their SHA-256, and what was left out."""

@@ -42,7 +42,7 @@ from ..experiment import (
     RunDiagnosis,
 )
 from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-from ..jobs import CheckLine, Jobs, NoticeSent, PromotionGate, PromotionOptions, PromotionResult
+from ..jobs import CheckLine, Jobs, PromotionGate, PromotionOptions, PromotionResult
 from ..measure import Comparisons, GateOutcome, Measure
 from ..monitoring import DriftReport, MeasureReport, MeasureServedOptions
 from ..project import (
@@ -347,10 +347,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the current served answers with a reference period; of all tenants if None."""
         return monitoring.compare_served(self.project, scope)
-
-    def send_alerts(self) -> tuple[NoticeSent, ...]:
-        """Send notices of new drifts, as ``serve.measure.alert`` says."""
-        return jobs.send_alerts(self.project)
 
     # -- test sets -------------------------------------------------------------------------
 
