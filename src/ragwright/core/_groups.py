@@ -163,10 +163,13 @@ def person_source(name: str) -> str:
     return f"ragwright:person:{hash_erased_name(name)}"
 
 
+_SCALARS = str | int | float | datetime.date | datetime.time
+
+
 def meta_value(value: Any, text: Callable[[str], str] = str) -> MetaValue | None:
     """A scalar, or a tuple of strings; None for anything else, such as a nested table.
 
-    Dates become ISO 8601; white space is reduced to single spaces.
+    Dates and times become ISO 8601; white space is reduced to single spaces.
 
     Args:
         value: What was read.
@@ -178,11 +181,10 @@ def meta_value(value: Any, text: Callable[[str], str] = str) -> MetaValue | None
         return value if math.isfinite(value) else None
     if isinstance(value, str):
         return " ".join(text(value).split())
-    if isinstance(value, datetime.date):
+    if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
-        scalars = (item for item in value if isinstance(item, str | int | float | datetime.date))
-        items = [meta_value(item, text) for item in scalars]
+        items = [meta_value(item, text) for item in value if isinstance(item, _SCALARS)]
         return tuple(str(item) for item in items if item not in (None, ""))
     return None
 

@@ -1,4 +1,4 @@
-"""Opens zip files protected against bombs; reads EPUB books: chapters in the order of the spine."""
+"""Zip files of documents, opened within limits: EPUB books, OpenDocument texts and sheets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html.entities import entitydefs
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -16,8 +16,9 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
-from ._extract import Extract, TextBuilder
+from ._extract import IMAGES_LEFT_OUT, Block, Cell, Extract, TextBuilder, merge_cells
 from ._html import decode_html, parse_html
+from ._numbers import write_number
 from ._options import SourceOptions
 
 _RATIO = 200
@@ -162,7 +163,13 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     """
     archive = Archive(data, where, options)
     _refuse_locked(archive, where)
-    opf = _package_path(archive, where)
+    container = parse_xml(archive.read(_CONTAINER), where)
+    paths = (e.get("full-path") or "" for e in container.iter() if e.tag.endswith("}rootfile"))
+    opf = unquote(next(filter(None, paths), ""))
+    if not opf:
+        raise MalformedSourceError(
+            "the book names no package file", where=where, hint="save it again"
+        )
     package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()
     for path in _spine(package, opf):
@@ -201,13 +208,6 @@ def _refuse_locked(archive: Archive, where: str) -> None:
             )
 
 
-def _package_path(archive: Archive, where: str) -> str:
-    for element in parse_xml(archive.read(_CONTAINER), where).iter():
-        if element.tag.endswith("}rootfile") and element.get("full-path"):
-            return unquote(element.get("full-path") or "")
-    raise MalformedSourceError("the book names no package file", where=where, hint="save it again")
-
-
 def _spine(package: ElementTree.Element, opf: str) -> list[str]:
     """Return the paths of the book's documents in reading order."""
     folder = posixpath.dirname(opf)
@@ -219,3 +219,194 @@ def _spine(package: ElementTree.Element, opf: str) -> list[str]:
     }  # fmt: skip
     order = [i.get("idref") for i in package.iter() if i.tag.endswith("}itemref")]
     return list(dict.fromkeys(manifest[i] for i in order if i in manifest))
+
+
+Element = ElementTree.Element
+
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _SHOW = (
+    f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
+    for name in ("office", "text", "table", "style", "drawing", "presentation")
+)
+_NOTE = f"{_OFFICE}annotation"
+_SKIPPED = frozenset(
+    {f"{_TEXT}tracked-changes", _NOTE, f"{_OFFICE}annotation-end",
+     f"{_OFFICE}forms", f"{_TEXT}sequence-decls", f"{_TEXT}variable-decls"}
+)  # fmt: skip
+_PARAGRAPHS = (f"{_TEXT}h", f"{_TEXT}p")
+_ROW_GROUPS = (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group")
+_REPEAT_LIMIT = 1000
+_PARTS = ("styles.xml", "meta.xml")
+
+
+def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """Read an OpenDocument text or presentation, each slide a page; tracked deletions and comments
+    are left out.
+
+    Raises:
+        EncryptedSourceError: Protected by a password.
+        MalformedSourceError: Truncated or damaged.
+    """
+    builder = TextBuilder()
+    archive, root = _content(data, where, options, builder)
+    roots = {name: parse_xml(archive.read(name), where) for name in _PARTS if name in archive.names}
+    walk = _OdtWalk(builder, [root, roots.get("styles.xml", root)])
+    builder.write(walk.blocks(root.iterfind(f"{_OFFICE}body")))
+    about, _ = texts_by_name(roots["meta.xml"].iter() if "meta.xml" in roots else ())
+    return builder.extract(
+        f"application/vnd.oasis.opendocument.{'presentation' if builder.pages() else 'text'}",
+        {
+            "author": about["creator"],
+            "keywords": about["keyword"],
+            **{name: about[name] for name in ("subject", "description")},
+        },
+        title=about["title"],
+        language=about["language"][:2].lower(),
+        dates=(about["creation-date"].split(".")[0], about["date"].split(".")[0]),
+    )
+
+
+def ods_sheets(
+    data: bytes, where: str, options: SourceOptions, builder: TextBuilder
+) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield name and cells of the sheets of an OpenDocument spreadsheet; raises as a text does.
+
+    The builder counts what is left out.
+    """
+    _, root = _content(data, where, options, builder)
+    walk = _OdtWalk(builder, [])
+    for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
+        yield table.get(f"{_TABLE}name") or "", walk.grid(table)
+
+
+def _content(
+    data: bytes, where: str, options: SourceOptions, builder: TextBuilder
+) -> tuple[Archive, Element]:
+    archive = Archive(data, where, options)
+    manifest = "META-INF/manifest.xml"
+    if manifest in archive.names and b"encryption-data" in archive.read(manifest):
+        raise EncryptedSourceError(
+            "the document is protected by a password",
+            where=where,
+            hint="save a copy without the password",
+        )
+    root = parse_xml(archive.read("content.xml"), where)
+    notes, images = (sum(1 for _ in root.iter(tag)) for tag in (_NOTE, f"{_DRAW}image"))
+    builder.miss("comment", "left out", "write it into the text if it counts", notes)
+    builder.miss("image", *IMAGES_LEFT_OUT, images)
+    return archive, root
+
+
+class _OdtWalk:
+    def __init__(self, builder: TextBuilder, roots: list[Element]) -> None:
+        self._builder = builder
+        self._titles = {"Title": 1, "Subtitle": 2}
+        """Style of a paragraph that makes a title or heading -> its level."""
+        for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
+            outline = style.get(f"{_STYLE}default-outline-level") or ""
+            parent = self._titles.get(style.get(f"{_STYLE}parent-style-name") or "", 0)
+            if level := (int(outline) if outline.isdecimal() else 0) or parent:
+                self._titles[style.get(f"{_STYLE}name") or ""] = level
+        self._ordered = {
+            f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
+            for root in roots
+            for style in root.iter(f"{_TEXT}list-style")
+            for level in style.iter(f"{_TEXT}list-level-style-number")
+            if level.get(f"{_STYLE}num-format")
+        }
+        """``style/level`` of the list levels that are numbered."""
+
+    def blocks(self, parent: Iterable[Element]) -> Iterator[Block]:
+        """Yield the blocks in an element; the builder is told where a slide begins."""
+        for child in parent:
+            if child.tag in _PARAGRAPHS:
+                level = self._titles.get(child.get(f"{_TEXT}style-name") or "", 0)
+                if child.tag == _PARAGRAPHS[0]:
+                    level = int(child.get(f"{_TEXT}outline-level") or 1)
+                yield Block(inline(child).strip(), level)
+                for frame in child.iter(f"{_DRAW}text-box"):
+                    yield from self.blocks(frame)
+            elif child.tag == f"{_TEXT}list":
+                yield from self.items(child, 0, "")
+            elif child.tag == f"{_TABLE}table":
+                yield Block(rows=self.grid(child))
+            elif child.get(f"{_SHOW}class") == "title":
+                yield Block(" ".join(inline(p) for p in child.iter(f"{_TEXT}p")), 1)
+            elif child.tag not in _SKIPPED:
+                if child.tag == f"{_DRAW}page":
+                    self._builder.page(child.get(f"{_DRAW}name") or "")
+                yield from self.blocks(child)
+
+    def items(self, parent: Element, depth: int, style: str) -> Iterator[Block]:
+        """Yield the items of a list; further paragraphs of an item have no mark."""
+        style = parent.get(f"{_TEXT}style-name") or style
+        number = 0
+        for item in parent:
+            mark = ""
+            for child in item:
+                if child.tag == f"{_TEXT}list":
+                    yield from self.items(child, depth + 1, style)
+                elif child.tag in _PARAGRAPHS and (text := inline(child).strip()):
+                    if mark:
+                        yield Block(text, depth=depth + 1)
+                        continue
+                    number += 1
+                    mark = f"{number}." if f"{style}/{depth + 1}" in self._ordered else "-"
+                    yield Block(text, mark=mark, depth=depth)
+
+    def grid(self, table: Element) -> list[list[str]]:
+        """Return the cells of a table; merged ones are repeated in every place they cover."""
+        return merge_cells(map(self.cells, _rows(table)))
+
+    def cells(self, row: Element) -> list[Cell]:
+        """Return the cells of a row without the empty ones at its end; covered ones say nothing."""
+        names = ("number-columns-spanned", "number-columns-repeated")
+        cells: list[Cell] = [
+            (self.cell(c), _count(c, "number-rows-spanned"), max(_count(c, n) for n in names))
+            for c in row.iterfind(f"{_TABLE}table-cell")
+        ]
+        while cells and not cells[-1][0]:
+            cells.pop()
+        return cells
+
+    def cell(self, cell: Element) -> str:
+        """Return a cell's text; a number as its value, since its text depends on the language."""
+        kind, value = (cell.get(f"{_OFFICE}{name}") or "" for name in ("value-type", "value"))
+        if kind == "date":
+            return (cell.get(f"{_OFFICE}date-value") or "").removesuffix("T00:00:00")
+        text = " ".join(filter(None, (block.line for block in self.blocks(cell))))
+        if not value or (kind == "float" and text.startswith("0") and text.isdecimal()):
+            return text  # with leading zeros
+        number = write_number(float(value) * (100 if kind == "percentage" else 1))
+        unit = {"percentage": "%", "currency": f" {cell.get(f'{_OFFICE}currency') or ''}"}
+        return f"{number}{unit.get(kind, '')}".rstrip()
+
+
+def inline(element: Element) -> str:
+    """Return a paragraph's text with notes in brackets, without frames."""
+    parts = [(element.text or "").replace("\n", " ")]
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        if name == "s":
+            parts.append(" " * min(int(child.get(f"{_TEXT}c") or 1), 100))
+        elif name == "note":
+            body = child.find(f"{_TEXT}note-body")
+            note = " ".join(inline(p) for p in body).strip() if body is not None else ""
+            parts.append(f" ({note})" if note else "")
+        elif child.tag not in _SKIPPED and name not in ("text-box", "object", "desc", "title"):
+            parts.append({"tab": "\t", "line-break": "\n"}.get(name) or inline(child))
+        parts.append((child.tail or "").replace("\n", " "))
+    return "".join(parts)
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for child in table:
+        if child.tag == f"{_TABLE}table-row":
+            filled = next(child.iter(f"{_TEXT}p"), None) is not None
+            yield from [child] * (_count(child, "number-rows-repeated") if filled else 1)
+        elif child.tag in _ROW_GROUPS:
+            yield from _rows(child)
+
+
+def _count(cell: Element, name: str) -> int:
+    value = cell.get(f"{_TABLE}{name}") or "1"
+    return max(1, min(int(value), _REPEAT_LIMIT)) if value.isdecimal() else 1

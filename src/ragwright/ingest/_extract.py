@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..core import (
     Document,
@@ -75,6 +76,25 @@ class Extract:
         )
 
 
+class Block(NamedTuple):
+    """A part of a document: a paragraph, heading, item of a list, or table.
+
+    ``level`` is that of a heading, from 1; ``mark`` and ``depth`` those of an item, a further
+    paragraph of which has no mark; the first of the ``rows`` of a table is its header.
+    """
+
+    text: str = ""
+    level: int = 0
+    mark: str = ""
+    depth: int = 0
+    rows: Sequence[Sequence[str]] = ()
+
+    @property
+    def line(self) -> str:
+        """The block on one line, as it stands in a cell of a table."""
+        return " ".join(filter(None, (self.mark, self.text, *itertools.chain(*self.rows))))
+
+
 class TextBuilder:
     """Collects blocks in reading order; pages and sections keep their exact spans.
 
@@ -83,7 +103,8 @@ class TextBuilder:
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._length = 0
+        self.length = 0
+        """Number of characters so far."""
         self._list_end = 0
         self._pages: list[tuple[str, int]] = []
         self._waiting: list[str] = []
@@ -95,16 +116,16 @@ class TextBuilder:
         block = normalise(text).strip("\n").rstrip()
         if not block.strip():
             return None
-        if self._length:
+        if self.length:
             self._parts.append(separator)
-            self._length += len(separator)
+            self.length += len(separator)
         for label in self._waiting:
-            self._pages.append((label, self._length))
+            self._pages.append((label, self.length))
         self._waiting.clear()
-        start = self._length
+        start = self.length
         self._parts.append(block)
-        self._length += len(block)
-        return Span(start, self._length)
+        self.length += len(block)
+        return Span(start, self.length)
 
     def heading(self, title: str, level: int, *, mark: bool = True) -> None:
         """Append a heading of a level from 1; ``mark`` writes it as Markdown does."""
@@ -114,12 +135,19 @@ class TextBuilder:
         if span is not None:
             self._headings.append((title, level, span.start))
 
-    def item(self, text: str, mark: str, depth: int) -> None:
-        """Append an item of a list, directly below the item before it; depth from 0."""
-        tight = self._length and self._length == self._list_end
-        line = f"{'    ' * depth}{mark} {text}" if mark else f"{'    ' * depth}{text}"
-        if self.add(line, "\n" if tight else "\n\n") is not None:
-            self._list_end = self._length
+    def write(self, blocks: Iterable[Block]) -> None:
+        """Append blocks; an item of a list stands directly below the item before it."""
+        for block in blocks:
+            if block.rows:
+                self.table(block.rows)
+            elif block.level and block.text:
+                self.heading(block.text if block.mark == "-" else block.line, block.level)
+            elif block.mark or block.depth:
+                tight = self.length and self.length == self._list_end
+                span = self.add(f"{'    ' * block.depth}{block.line}", "\n" if tight else "\n\n")
+                self._list_end = self.length if span is not None else self._list_end
+            else:
+                self.add(block.text)
 
     def markdown(self, text: str, shift: int = 0) -> None:
         """Append Markdown; its headings become sections, ``shift`` levels deeper."""
@@ -146,14 +174,6 @@ class TextBuilder:
             count: How many more there are.
         """
         self._missed[noun, why, hint] += count
-
-    def faults(self) -> tuple[RagwrightError, ...]:
-        """Return one warning for each cause that was counted."""
-        return tuple(
-            UnsupportedSourceError(f"{count_noun(count, noun)}: {why}", hint=hint)
-            for (noun, why, hint), count in self._missed.items()
-            if count
-        )
 
     def extract(
         self,
@@ -185,18 +205,12 @@ class TextBuilder:
             pages=self.pages(),
             sections=sections,
             metadata=clean_metadata(metadata),
-            faults=self.faults(),
+            faults=tuple(
+                UnsupportedSourceError(f"{count_noun(count, noun)}: {why}", hint=hint)
+                for (noun, why, hint), count in self._missed.items()
+                if count
+            ),
         )
-
-    @property
-    def length(self) -> int:
-        """Number of characters so far."""
-        return self._length
-
-    @property
-    def empty(self) -> bool:
-        """True while the text is empty."""
-        return not self._length
 
     def text(self) -> str:
         """Return all blocks so far."""
@@ -204,8 +218,8 @@ class TextBuilder:
 
     def pages(self) -> tuple[Page, ...]:
         """Return the pages in order; together they cover the text exactly."""
-        starts = [*self._pages, *((label, self._length) for label in self._waiting)]
-        ends = [*(start for _, start in starts[1:]), self._length][: len(starts)]
+        starts = [*self._pages, *((label, self.length) for label in self._waiting)]
+        ends = [*(start for _, start in starts[1:]), self.length][: len(starts)]
         return tuple(
             Page(number, Span(start if number > 1 else 0, end), label)
             for number, ((label, start), end) in enumerate(zip(starts, ends, strict=True), 1)
@@ -213,7 +227,7 @@ class TextBuilder:
 
     def sections(self) -> tuple[Section, ...]:
         """Return the headings' sections, each up to the next of its level or above."""
-        return sections_of(self._headings, self._length)
+        return sections_of(self._headings, self.length)
 
 
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:

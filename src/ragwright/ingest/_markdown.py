@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 import tomllib
@@ -145,19 +144,11 @@ def _parsed_toml(front: str, where: str) -> Placed:
     def number(written: str) -> Any:
         return float(written) if str(float(written)) == written else written
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
-
     try:
-        value = plain(tomllib.loads(front, parse_float=number))
+        return Placed(tomllib.loads(front, parse_float=number), file=where)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         raise ConfigError(str(error), where=f"{where}:{line[1] if line else 1}") from error
-    return Placed(value, file=where)
 
 
 def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int) -> None:

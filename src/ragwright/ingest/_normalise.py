@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import operator
 import re
 import unicodedata
 from collections import Counter
@@ -75,10 +77,13 @@ def iso_date(value: Any) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
     text = str(value or "").strip()
-    match = _PDF_DATE.match(text)
+    if match := _PDF_DATE.match(text):
+        *parts, zone, minutes = match.groups()
+        numbers = [part for part in parts if part]
+        clock = f"T{':'.join(numbers[3:])}" if numbers[3:] else ""
+        text = "-".join(numbers[:3]) + clock
+        text += f"{zone}:{minutes or '00'}" if zone else "Z" if match[0].endswith("Z") else ""
     try:
-        if match:
-            return _pdf_date(match)
         if re.fullmatch(r"\d{4}(-\d\d)?", text):
             return text
         if re.match(r"\d{4}-?\d\d-?\d\d", text):
@@ -87,17 +92,6 @@ def iso_date(value: Any) -> str:
         return parsedate_to_datetime(text).isoformat() if re.search("[A-Za-z]{3}", text) else ""
     except (TypeError, ValueError, IndexError):
         return ""
-
-
-def _pdf_date(match: re.Match[str]) -> str:
-    year, month, day, hour, minute, second, zone, zone_minutes = match.groups()
-    date = datetime.date(int(year), int(month or 1), int(day or 1)).isoformat()
-    if hour is None:
-        return date[: 10 if day else 7 if month else 4]
-    time = datetime.time(int(hour), int(minute or 0), int(second or 0)).isoformat()
-    if match[0].endswith("Z") or (zone in ("+00", "-00") and zone_minutes in (None, "00")):
-        zone, zone_minutes = "+00", "00"
-    return f"{date}T{time}" + (f"{zone}:{zone_minutes or '00'}" if zone else "")
 
 
 SUPERSCRIPTS = str.maketrans("0123456789+-\u2212()=ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾⁼ⁿⁱ")
@@ -118,12 +112,9 @@ Raised = tuple[str, int]
 
 def join_raised(pieces: Iterable[Raised]) -> str:
     """Join pieces of text; neighbours at the same height are one."""
-    joined, waiting, height = "", "", 0
-    for text, level in (*pieces, ("", 2)):
-        if level != height:
-            joined += spell_raised(waiting, joined, height)
-            waiting, height = "", level
-        waiting += text
+    joined = ""
+    for height, group in itertools.groupby(pieces, key=operator.itemgetter(1)):
+        joined += spell_raised("".join(text for text, _ in group), joined, height)
     return joined
 
 

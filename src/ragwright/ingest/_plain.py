@@ -15,13 +15,12 @@ from ..core import (
     Page,
     Span,
 )
-from ._encoding import decode
+from ._encoding import decode, suffix_of
 from ._extract import Extract, TextBuilder, sections_of
 from ._html import parse_html
 from ._normalise import clean_metadata, guess_language, normalise
 from ._options import SourceOptions
 from ._pdf_layout import join_broken_words
-from ._sniff import suffix_of
 
 Heading = tuple[str, int, int]
 """Title, level from 1, position."""

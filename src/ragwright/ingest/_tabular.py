@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import MalformedSourceError, RagwrightError
-from ._encoding import decode
+from ._encoding import decode, suffix_of
 from ._extract import Extract, table_cell
 from ._normalise import clean_metadata, guess_language, normalise
 from ._options import SourceOptions
-from ._sniff import suffix_of
 
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5

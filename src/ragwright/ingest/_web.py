@@ -22,13 +22,12 @@ from ..core import (
 )
 from ._apart import extract_bytes, main_part
 from ._archive import parse_xml
-from ._encoding import decodes
+from ._encoding import decodes, sniff
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._ocr import require_text
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
-from ._sniff import sniff
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {

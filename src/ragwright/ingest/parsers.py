@@ -251,7 +251,7 @@ def parse_by(parser: Parser, data: bytes, name: str, kind: str, options: SourceO
         if len(pages) > 1:
             builder.page()
         builder.markdown(page)
-    if builder.empty:
+    if not builder.length:
         raise EmptySourceError(
             f"the parser {called!r} returned no text",
             where=name,

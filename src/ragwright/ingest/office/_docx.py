@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Cell, Extract, TextBuilder, merge_cells
+from .._encoding import sniff
+from .._extract import Block, Cell, Extract, TextBuilder, merge_cells
 from .._html import read_html
 from .._normalise import Raised, join_raised
 from .._options import SourceOptions
 from .._plain import read_plain
-from .._sniff import sniff
 from ._package import (
     ALTERNATIVE,
     CHOICE,
@@ -21,9 +20,10 @@ from ._package import (
     MATH,
     Package,
     R,
-    add_drawn,
+    find_drawn,
     latex,
     read_whole_number,
+    write_comment,
 )
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -112,9 +112,9 @@ class _DocxWalk:
         for kind in ("footnote", "endnote", "comment"):
             for note in self._items(f"{kind}s", kind):
                 said = filter(None, (self.text(p) for p in note.iter(f"{W}p")))
-                by = filter(None, (note.get(f"{W}author"), note.get(f"{W}date")))
                 text = " ".join(said) if not note.get(f"{W}type") else ""  # else a separator
-                text = f"Comment ({', '.join(by)}): {text}" if text and kind == "comment" else text
+                if kind == "comment":
+                    text = write_comment(text, note.get(f"{W}author"), note.get(f"{W}date"))
                 self._notes[kind, note.get(f"{W}id")] = text
 
     def _items(self, kind: str, name: str) -> list[Any]:
@@ -186,40 +186,34 @@ class _DocxWalk:
         return found or "\ufffd"
 
     def body(self, container: Any) -> None:
-        for block in _children(container, *_BLOCKS):
-            if block.tag == f"{W}tbl":
-                self._builder.table(self.grid(block))
-                self._beside(block)
-            elif block.tag == f"{W}altChunk":
-                self._imported(self._parts[block.get(f"{R}id")].target)
-            else:
-                self.paragraph(block)
+        """Write the blocks of a container, each with what it refers to below it."""
+        for element in _children(container, *_BLOCKS):
+            if element.tag == f"{W}altChunk":
+                self._imported(self._parts[element.get(f"{R}id")].target)
+            self._builder.write(self.blocks(element))
+            self._builder.write(self._references(element))
 
-    def paragraph(self, paragraph: Any) -> None:
-        text = self.text(paragraph)
-        level = self._styles.heading(paragraph)
-        marker, depth = self.marker(paragraph) if text else ("", 0)
-        if text and level:
-            self._builder.heading(f"{marker} {text}" if marker not in ("", "-") else text, level)
-        elif text and marker:
-            self._builder.item(text, marker, depth)
-        else:
-            self._builder.add(text)
-        for box in text_boxes(paragraph):
-            self.body(box)
-        self._beside(paragraph)
+    def blocks(self, element: Any) -> Iterator[Block]:
+        """Yield a table, or a paragraph and what is in the text boxes anchored in it."""
+        if element.tag == f"{W}tbl":
+            yield Block(rows=merge_cells(map(self.cells, _children(element, f"{W}tr"))))
+        elif text := self.text(element):
+            number, level = self._styles.numbering(element)
+            mark, depth = self._numbers.marker(number, level, _val(element, "pPr/pStyle"))
+            yield Block(text, self._styles.heading(element), mark, depth * bool(mark))
+        for box in text_boxes(element) if element.tag == f"{W}p" else ():
+            for child in _children(box, *_BLOCKS):
+                yield from self.blocks(child)
 
-    def _beside(self, block: Any) -> None:
-        """Append what a paragraph or table refers to: notes, comments, charts, drawings."""
-        for mark in block.iter(*_REFERENCES):
-            above = {parent.tag for parent in _parents(mark, block)}
-            if FALLBACK in above or (BOX in above and block.tag == f"{W}p"):
+    def _references(self, element: Any) -> Iterator[Block]:
+        """Yield what a paragraph or table refers to: notes, comments, charts, drawings."""
+        for mark in element.iter(*_REFERENCES):
+            if next(mark.iterancestors(FALLBACK), None) is not None:
                 continue
             kind = mark.tag.rpartition("}")[2].removesuffix("Reference")
+            yield Block(self._notes.get((kind, mark.get(f"{W}id")), ""))
             if mark.tag in DRAWN:
-                add_drawn(mark, self._parts, self._package, self._builder)
-            else:
-                self._builder.add(self._notes.get((kind, mark.get(f"{W}id")), ""))
+                yield from find_drawn(mark, self._parts, self._package)
 
     def _imported(self, name: str) -> None:
         """Append a part in another format (altChunk) that Word puts in when it opens the file."""
@@ -234,14 +228,6 @@ class _DocxWalk:
                 "imported part (altChunk)", "left out", "open the file in Word and save it"
             )
 
-    def marker(self, paragraph: Any) -> tuple[str, int]:
-        number, level = self._styles.numbering(paragraph)
-        return self._numbers.marker(number, level, _val(paragraph, "pPr/pStyle"))
-
-    def grid(self, table: Any) -> list[list[str]]:
-        """Return the cells of a table; merged ones are repeated, rows that start late padded."""
-        return merge_cells(map(self.cells, _children(table, f"{W}tr")))
-
     def cells(self, row: Any) -> Iterator[Cell]:
         """Yield the cells of a row; a continued one has no text of its own."""
         before = read_whole_number(_val(row, "trPr/gridBefore"), 0)
@@ -253,17 +239,8 @@ class _DocxWalk:
             yield None if continued else self.cell(cell), 1, max(1, across)
 
     def cell(self, cell: Any) -> str:
-        parts = []
-        for block in _children(cell, *_BLOCKS):
-            if block.tag == f"{W}tbl":
-                parts += [text for row in self.grid(block) for text in row]
-                continue
-            text = self.text(block)
-            marker, _ = self.marker(block) if text else ("", 0)
-            parts.append(f"{marker} {text}" if marker else text)
-            for box in text_boxes(block):
-                parts.append(self.cell(box))
-        return " ".join(part for part in parts if part)
+        blocks = (b for child in _children(cell, *_BLOCKS) for b in self.blocks(child))
+        return " ".join(filter(None, (block.line for block in blocks)))
 
 
 def _children(container: Any, *tags: str) -> Iterator[Any]:
@@ -277,15 +254,9 @@ def _children(container: Any, *tags: str) -> Iterator[Any]:
 
 def text_boxes(paragraph: Any) -> list[Any]:
     """Find the text boxes anchored in a paragraph; each once, although Word stores them twice."""
-    return [
-        box
-        for box in paragraph.iter(BOX)
-        if not any(parent.tag in (FALLBACK, BOX) for parent in _parents(box, paragraph))
-    ]
-
-
-def _parents(element: Any, stop: Any) -> Iterator[Any]:
-    return itertools.takewhile(lambda parent: parent is not stop, element.iterancestors())
+    outer = next(paragraph.iterancestors(FALLBACK, BOX), None)
+    boxes = paragraph.iter(BOX)
+    return [box for box in boxes if next(box.iterancestors(FALLBACK, BOX), None) is outer]
 
 
 def _val(element: Any, path: str, name: str = "val") -> str:

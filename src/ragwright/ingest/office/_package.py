@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from ...core import MalformedSourceError, require
 from .._archive import Archive, check_xml, texts_by_name
-from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
+from .._extract import IMAGES_LEFT_OUT, Block, Extract, TextBuilder
 from .._numbers import show_number
 from .._options import SourceOptions
 
@@ -137,22 +137,21 @@ DRAWN = (f"{_C}chart", _DIAGRAM, f"{A}blip", "{urn:schemas-microsoft-com:vml}ima
 _Points = dict[int, str]
 
 
-def add_drawn(mark: Any, relations: Relations, package: Package, builder: TextBuilder) -> None:
-    """Append the chart or the texts of the diagram that a mark stands for; count an image."""
+def find_drawn(mark: Any, relations: Relations, package: Package) -> Iterator[Block]:
+    """Yield the chart or the texts of the diagram that a mark stands for; count an image."""
     root = package.root(relations[mark.get(f"{R}id") or mark.get(f"{R}dm")].target)
     if mark.tag not in DRAWN[:2]:
         package.builder.miss("image", *IMAGES_LEFT_OUT)
     elif root is None:
         package.builder.miss("chart", "left out: its part is missing", "insert the chart again")
     elif mark.tag == _DIAGRAM:
-        for paragraph in root.iter(f"{A}p"):
-            builder.add(_text(paragraph))
+        yield from (Block(_text(paragraph)) for paragraph in root.iter(f"{A}p"))
     else:
-        add_chart(builder, root)
+        yield from read_chart(root)
 
 
-def add_chart(builder: TextBuilder, root: Any) -> None:
-    """Append a chart: its title, the titles of its axes, its series as columns of a table.
+def read_chart(root: Any) -> Iterator[Block]:
+    """Yield a chart: its title, the titles of its axes, its series as columns of a table.
 
     Numbers keep all their digits. Series that share no categories have tables of their own.
     """
@@ -162,7 +161,6 @@ def add_chart(builder: TextBuilder, root: Any) -> None:
         for axis in root.iterfind(f"{_C}chart/{_C}plotArea/*")
         if axis.tag.endswith("Ax")
     ]
-    start = builder.length
     tables: list[tuple[list[_Points], list[tuple[str, _Points]]]] = []
     for series in root.iter(f"{_C}ser"):
         labels = _labels(series.find(f"{_C}cat"), series.find(f"{_C}xVal"))
@@ -176,18 +174,20 @@ def add_chart(builder: TextBuilder, root: Any) -> None:
             tables[-1][1].extend(columns)
         else:
             tables.append((labels, columns))
+    blocks = []
     for labels, columns in tables:
-        places = sorted({at for points in (*labels, *(p for _, p in columns)) for at in points})
-        head = [title, *[""] * (len(labels) - 1)] if labels else [title]
-        rows = [[*head, *(name for name, _ in columns)]]
-        rows += [
-            [points.get(at, "") for points in (*(labels or [{}]), *(p for _, p in columns))]
-            for at in places
-        ]
-        builder.table(rows if places else [])
-    if builder.length == start:
-        builder.add(title)
-    builder.add(f"Axes: {', '.join(filter(None, axes))}" if any(axes) else "")
+        points = [*(labels or [{}]), *(points for _, points in columns)]
+        head = [title, *[""] * (len(labels) - 1), *(name for name, _ in columns)]
+        places = sorted({at for column in points for at in column})
+        rows = [[column.get(at, "") for column in points] for at in places]
+        blocks += [Block(rows=[head, *rows])] * bool(rows)
+    yield from blocks or [Block(title)]
+    yield Block(f"Axes: {', '.join(filter(None, axes))}" if any(axes) else "")
+
+
+def write_comment(text: str, *by: str | None) -> str:
+    """Return a comment with its author and date; empty without a text."""
+    return f"Comment ({', '.join(filter(None, by))}): {text}" if text else ""
 
 
 def _labels(*sources: Any) -> list[_Points]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Extract, TextBuilder, merge_cells
+from .._extract import Block, Extract, TextBuilder, merge_cells
 from .._normalise import Raised, join_raised
 from .._options import SourceOptions
 from ._package import (
@@ -17,9 +17,10 @@ from ._package import (
     A,
     Package,
     R,
-    add_drawn,
+    find_drawn,
     latex,
     read_whole_number,
+    write_comment,
 )
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -51,47 +52,39 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
             builder.page()
             builder.miss("slide", "left out: damaged", "open the file in PowerPoint and save it")
             continue
-        _add_slide(slide, part, package, builder)
+        builder.write(_read_slide(slide, part, package))
         for root in package.roots(part, "comments"):
             for comment in root.iter("{*}cm", "{*}reply"):
-                by = (
-                    people.get(comment.get("authorId")),
-                    comment.get("created") or comment.get("dt"),
-                )
                 bodies = (*comment.iterfind("{*}text"), *comment.iterfind("{*}txBody"))
                 texts = (t.text or "" for body in bodies for t in body.iter())
                 text = " ".join(" ".join(texts).split())
-                builder.add(f"Comment ({', '.join(filter(None, by))}): {text}" if text else "")
+                date = comment.get("created") or comment.get("dt")
+                builder.add(write_comment(text, people.get(comment.get("authorId")), date))
     return package.extract(
         "application/vnd.openxmlformats-officedocument.presentationml.presentation"
     )
 
 
-def _add_slide(slide: Any, part: str, package: Package, builder: TextBuilder) -> None:
+def _read_slide(slide: Any, part: str, package: Package) -> Iterator[Block]:
     tree = slide.find(f"{_P}cSld/{_P}spTree")
     shapes = list(_shapes(tree)) if tree is not None else []
-    places = ((shape, _placeholder(shape)) for shape in shapes)
-    titles = (s for s, place in places if place is not None and place.get("idx", "0") == "0")
-    title = next(titles, None)
+    title = next((shape for shape in shapes if _place(shape).get("idx") == "0"), None)
     heading = "" if title is None else " ".join(_text(title).split())
-    builder.page(heading)
-    builder.heading(heading, 1)
-    relations = package.relations(part)
+    package.builder.page(heading)
+    yield Block(heading, 1)
     for shape in shapes:
         if shape is title:
             continue
-        for table in shape.iter(f"{A}tbl"):
-            builder.table(_cells(table))
+        yield from (Block(rows=_cells(table)) for table in shape.iter(f"{A}tbl"))
         if shape.tag == f"{_P}sp":
-            _add_frame(shape, builder)
+            yield from _paragraphs(shape)
             continue
         for mark in shape.iter(*DRAWN):
-            add_drawn(mark, relations, package, builder)
+            yield from find_drawn(mark, package.relations(part), package)
     for root in package.roots(part, "notesSlide"):
         for shape in root.iter(f"{_P}sp"):
-            place = _placeholder(shape)
-            if place is not None and place.get("type") == "body" and (notes := _text(shape)):
-                builder.add(f"Notes: {notes}")
+            if _place(shape).get("type") == "body" and (notes := _text(shape)):
+                yield Block(f"Notes: {notes}")
 
 
 def _shapes(tree: Any) -> Iterator[Any]:
@@ -102,14 +95,15 @@ def _shapes(tree: Any) -> Iterator[Any]:
             yield shape
 
 
-def _placeholder(shape: Any) -> Any:
-    return shape.find(f"*/{_P}nvPr/{_P}ph")
+def _place(shape: Any) -> dict[str, str]:
+    """Return type and number of the place that a shape fills on its slide."""
+    place = shape.find(f"*/{_P}nvPr/{_P}ph")
+    return {} if place is None else {"type": "obj", "idx": "0", **place.attrib}
 
 
-def _add_frame(shape: Any, builder: TextBuilder) -> None:
-    """Append the paragraphs of a shape; bullets and numbers become Markdown list items."""
-    place = _placeholder(shape)
-    kind = None if place is None else place.get("type", "obj")
+def _paragraphs(shape: Any) -> Iterator[Block]:
+    """Yield the paragraphs of a shape; bullets and numbers become Markdown list items."""
+    kind = _place(shape).get("type")
     paragraphs = [(p, text) for p in shape.iter(f"{A}p") if (text := " ".join(_text(p).split()))]
     listed = kind in ("body", "obj") and len(paragraphs) > 1
     counts: dict[int, int] = {}
@@ -122,10 +116,8 @@ def _add_frame(shape: Any, builder: TextBuilder) -> None:
         if "buAutoNum" in names:
             counts[level] = counts.get(level, 0) + 1
             mark = f"{counts[level]}."
-        if "buNone" in names or not mark:
-            builder.add(text)
-        else:
-            builder.item(text, mark, level)
+        mark = "" if "buNone" in names else mark
+        yield Block(text, mark=mark, depth=level * bool(mark))
 
 
 def _text(element: Any) -> str:

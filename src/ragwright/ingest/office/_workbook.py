@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...core import EncryptedSourceError, MalformedSourceError, require
-from .._archive import Archive
-from .._extract import Extract, TextBuilder
+from .._archive import Archive, ods_sheets
+from .._encoding import suffix_of
+from .._extract import Block, Extract, TextBuilder
 from .._normalise import join_raised
 from .._numbers import find_built_in_format, show_number, write_number
-from .._odt import ods_sheets
 from .._options import SourceOptions
-from .._sniff import suffix_of
-from ._package import DRAWN, A, Package, R, add_drawn
+from ._package import DRAWN, A, Package, R, find_drawn
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _VALUE, _FORMULA = f"{_S}v", f"{_S}f"
@@ -96,10 +95,9 @@ def _read_workbook(package: Package, builder: TextBuilder) -> None:
     book = _Book(package, builder)
     sheets = package.relations(package.main_name)
     for sheet in package.main.iter(f"{_S}sheet"):
-        target, beside = sheets[sheet.get(f"{R}id")].target, TextBuilder()
+        target = sheets[sheet.get(f"{R}id")].target
         cells = book.cells(target)
-        book.beside(target, cells, beside)
-        add_sheet(builder, sheet.get("name") or "", cells, beside.text())
+        add_sheet(builder, sheet.get("name") or "", cells, book.drawn(target, cells))
 
 
 class _Book:
@@ -179,8 +177,8 @@ class _Book:
             return value
         return show_number(number, code, from_1904=self._from_1904)
 
-    def beside(self, part: str, cells: Cells, builder: TextBuilder) -> None:
-        """Append what lies on a sheet beside its cells: comments, text boxes, charts of its own."""
+    def drawn(self, part: str, cells: Cells) -> Iterator[Block]:
+        """Yield what a sheet has besides its cells: comments, text boxes, charts of its own."""
         roots = self._package.roots(part, "threadedComment", "comments")[:1]
         for note in (
             note for root in roots for note in root.iter("{*}comment", "{*}threadedComment")
@@ -189,15 +187,16 @@ class _Book:
             ref = note.get("ref") or ""
             row = cells.get(_place(ref)[0], {})
             label = row[min(row)] if row else ""
-            builder.add(f"Comment on {ref}{f' ({label})' if label else ''}: {text}" if text else "")
+            said = f"Comment on {ref}{f' ({label})' if label else ''}: {text}"
+            yield Block(said if text else "")
         drawings = (r.target for r in self._package.relations(part).values() if r.kind == "drawing")
         drawing = next(drawings, "")
         root = self._package.root(drawing)
         for shape in root.iter(f"{A}p", *DRAWN) if root is not None else ():
             if shape.tag == f"{A}p":
-                builder.add("".join(t.text or "" for t in shape.iter(f"{A}t")).strip())
+                yield Block("".join(t.text or "" for t in shape.iter(f"{A}t")).strip())
             elif not cells or shape.tag not in DRAWN[:2]:  # beside cells it shows what they hold
-                add_drawn(shape, self._package.relations(drawing), self._package, builder)
+                yield from find_drawn(shape, self._package.relations(drawing), self._package)
 
 
 def _formats(root: Any) -> dict[str, str]:
@@ -246,18 +245,13 @@ _NUMERIC = re.compile(r"[^\w]*\d")
 _MOST_FILLED = 200_000
 
 
-def add_sheet(builder: TextBuilder, name: str, cells: Cells, beside: str = "") -> None:
-    """Append a sheet as a page: its name, its tables, and what lies beside its cells."""
+def add_sheet(builder: TextBuilder, name: str, cells: Cells, drawn: Iterable[Block] = ()) -> None:
+    """Append a sheet as a page: its name, its tables, and what is drawn on it."""
     builder.page(name)
     tables = list(tables_of(cells))
-    if tables or beside:
-        builder.heading(name, 1)
-    for table in tables:
-        if len(table) == 1 and len(table[0]) == 1:
-            builder.add(table[0][0])
-        else:
-            builder.table(table)
-    builder.add(beside)
+    blocks = [Block(t[0][0]) if len(t) == len(t[0]) == 1 else Block(rows=t) for t in tables]
+    blocks += [block for block in drawn if block.line]
+    builder.write([Block(name, 1)] * bool(blocks) + blocks)
 
 
 def cells_of(grid: Iterable[Iterable[str]]) -> Cells:

@@ -204,7 +204,7 @@ def read_pdf(
     for number, scan in scans_read.items():
         pages[number - 1] = PageBlocks(paragraphs(scan.lines), added=pages[number - 1].added)
     running = _build(pages, labels, outline, builder)
-    if builder.empty and not (unread and scans is not None):
+    if not builder.length and not (unread and scans is not None):
         raise EmptySourceError(
             f"none of the {len(pages)} pages has a text layer"
             + ": the file is a scan" * bool(unread),
