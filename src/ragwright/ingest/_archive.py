@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
-from ._extract import IMAGES_LEFT_OUT, Block, Cell, Extract, TextBuilder, merge_cells
+from ._extract import IMAGES_LEFT_OUT, Block, Cell, Extract, TextBuilder, merge_cells, read_span
 from ._html import decode_html, parse_html
 from ._numbers import write_number
 from ._options import SourceOptions
@@ -234,7 +234,6 @@ _SKIPPED = frozenset(
 )  # fmt: skip
 _PARAGRAPHS = (f"{_TEXT}h", f"{_TEXT}p")
 _ROW_GROUPS = (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group")
-_REPEAT_LIMIT = 1000
 _PARTS = ("styles.xml", "meta.xml")
 
 
@@ -361,7 +360,11 @@ class _OdtWalk:
         """Return the cells of a row without the empty ones at its end; covered ones say nothing."""
         names = ("number-columns-spanned", "number-columns-repeated")
         cells: list[Cell] = [
-            (self.cell(c), _count(c, "number-rows-spanned"), max(_count(c, n) for n in names))
+            (
+                self.cell(c),
+                read_span(c.get(f"{_TABLE}number-rows-spanned")),
+                max(read_span(c.get(f"{_TABLE}{name}")) for name in names),
+            )
             for c in row.iterfind(f"{_TABLE}table-cell")
         ]
         while cells and not cells[-1][0]:
@@ -402,11 +405,8 @@ def _rows(table: Element) -> Iterator[Element]:
     for child in table:
         if child.tag == f"{_TABLE}table-row":
             filled = next(child.iter(f"{_TEXT}p"), None) is not None
-            yield from [child] * (_count(child, "number-rows-repeated") if filled else 1)
+            yield from [child] * (
+                read_span(child.get(f"{_TABLE}number-rows-repeated")) if filled else 1
+            )
         elif child.tag in _ROW_GROUPS:
             yield from _rows(child)
-
-
-def _count(cell: Element, name: str) -> int:
-    value = cell.get(f"{_TABLE}{name}") or "1"
-    return max(1, min(int(value), _REPEAT_LIMIT)) if value.isdecimal() else 1

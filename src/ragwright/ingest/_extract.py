@@ -300,6 +300,11 @@ Cell: TypeAlias = tuple[str | None, int, int]
 """Text of a cell, and how many rows and columns it covers; None for the text above it."""
 
 
+def read_span(value: str | None, most: int = 1000) -> int:
+    """Return how many rows or columns a cell covers, as an attribute says; at most ``most``."""
+    return max(1, min(int(value), most)) if value and value.strip().isdecimal() else 1
+
+
 def merge_cells(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
     """Return the cells of a table; a merged one is repeated in every place that it covers.
 

@@ -15,7 +15,7 @@ from ..core import (
     require,
 )
 from ._encoding import Decoded, decode
-from ._extract import Extract, TextBuilder, markdown_table, merge_cells
+from ._extract import Extract, TextBuilder, markdown_table, merge_cells, read_span
 from ._normalise import spell_raised
 from ._options import SourceOptions
 
@@ -41,7 +41,6 @@ _LINES_OF_THEIR_OWN = re.compile(r"<(/?)(?:summary|details|legend|button|dialog)
 _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "s", "samp", "small",
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
-_SPAN_LIMIT = 1000
 _LONGEST_NOTICE = 1500
 """Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
 _PAGE_PARTS = "td h1, td h2, td h3, td article, td main"
@@ -302,7 +301,14 @@ def _unwrap_layout(root: Any) -> None:
 def _table(table: Any) -> str:
     """Write a table as Markdown, caption first; merged cells are repeated."""
     rows = merge_cells(
-        [(cell_text(cell), _extent(cell, "rowspan"), _extent(cell, "colspan")) for cell in cells]
+        [
+            (
+                cell_text(cell),
+                read_span(cell.attributes.get("rowspan")),
+                read_span(cell.attributes.get("colspan")),
+            )
+            for cell in cells
+        ]
         for cells in _rows(_own(table, "tr"))
     )
     captions = [cell_text(caption) for caption in _own(table, "caption")[:1]]
@@ -323,11 +329,6 @@ def _nearest(node: Any, tag: str) -> int | None:
     while parent is not None and parent.tag != tag:
         parent = parent.parent
     return parent.mem_id if parent is not None else None
-
-
-def _extent(cell: Any, name: str) -> int:
-    value = (cell.attributes.get(name) or "1").strip()
-    return max(1, min(int(value), _SPAN_LIMIT)) if value.isdecimal() else 1
 
 
 def cell_text(node: Any) -> str:

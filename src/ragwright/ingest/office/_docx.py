@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._encoding import sniff
-from .._extract import Block, Cell, Extract, TextBuilder, merge_cells
+from .._extract import Block, Cell, Extract, TextBuilder, merge_cells, read_span
 from .._html import read_html
 from .._normalise import Raised, join_raised
 from .._options import SourceOptions
@@ -201,9 +201,11 @@ class _DocxWalk:
             number, level = self._styles.numbering(element)
             mark, depth = self._numbers.marker(number, level, _val(element, "pPr/pStyle"))
             yield Block(text, self._styles.heading(element), mark, depth * bool(mark))
-        for box in text_boxes(element) if element.tag == f"{W}p" else ():
-            for child in _children(box, *_BLOCKS):
-                yield from self.blocks(child)
+        outer = next(element.iterancestors(FALLBACK, BOX), None)
+        for box in element.iter(BOX) if element.tag == f"{W}p" else ():
+            if next(box.iterancestors(FALLBACK, BOX), None) is outer:  # Word stores each twice
+                for child in _children(box, *_BLOCKS):
+                    yield from self.blocks(child)
 
     def _references(self, element: Any) -> Iterator[Block]:
         """Yield what a paragraph or table refers to: notes, comments, charts, drawings."""
@@ -233,10 +235,13 @@ class _DocxWalk:
         before = read_whole_number(_val(row, "trPr/gridBefore"), 0)
         yield from [("", 1, 1)] * min(before, _MOST_COLUMNS)
         for cell in _children(row, f"{W}tc"):
-            across = min(read_whole_number(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS)
             merge = cell.find(f"{W}tcPr/{W}vMerge")
             continued = merge is not None and merge.get(f"{W}val") != "restart"
-            yield None if continued else self.cell(cell), 1, max(1, across)
+            yield (
+                None if continued else self.cell(cell),
+                1,
+                read_span(_val(cell, "tcPr/gridSpan"), _MOST_COLUMNS),
+            )
 
     def cell(self, cell: Any) -> str:
         blocks = (b for child in _children(cell, *_BLOCKS) for b in self.blocks(child))
@@ -252,16 +257,10 @@ def _children(container: Any, *tags: str) -> Iterator[Any]:
             yield from _children(child, *tags)
 
 
-def text_boxes(paragraph: Any) -> list[Any]:
-    """Find the text boxes anchored in a paragraph; each once, although Word stores them twice."""
-    outer = next(paragraph.iterancestors(FALLBACK, BOX), None)
-    boxes = paragraph.iter(BOX)
-    return [box for box in boxes if next(box.iterancestors(FALLBACK, BOX), None) is outer]
-
-
 def _val(element: Any, path: str, name: str = "val") -> str:
     """Return an attribute of the first element at a path of names; empty if there is none."""
-    child = element.find("/".join(f"{W}{step}" for step in path.split("/")))
+    steps = "/".join(f"{W}{step}" for step in path.split("/"))
+    child = element.find(steps) if element is not None else None
     return "" if child is None else child.get(f"{W}{name}") or ""
 
 
@@ -342,23 +341,18 @@ class _Numbering:
                     first = read_whole_number(_val(override, "startOverride"), 1)
                     counts[read_whole_number(override.get(f"{W}ilvl"), 0)] = first - 1
         spec = levels.get(level)
-        counts[level] = counts.get(level, _start(spec) - 1) + 1
+        counts[level] = counts.get(level, read_whole_number(_val(spec, "start"), 1) - 1) + 1
         for deeper in [index for index in counts if index > level]:
             del counts[deeper]
         form = "bullet" if spec is None else _val(spec, "numFmt")
-        text = "" if spec is None else _val(spec, "lvlText")
+        text = _val(spec, "lvlText")
         if form in ("bullet", "none") or "%" not in text:
             return ("" if form == "none" and not text else "-"), level
         for index in range(level + 1):
             above = levels.get(index)
-            count = counts.get(index, _start(above))
-            shape = "" if above is None else _val(above, "numFmt")
-            text = text.replace(f"%{index + 1}", _spell(count, shape))
+            count = counts.get(index, read_whole_number(_val(above, "start"), 1))
+            text = text.replace(f"%{index + 1}", _spell(count, _val(above, "numFmt")))
         return text.strip(), level
-
-
-def _start(level: Any) -> int:
-    return 1 if level is None else read_whole_number(_val(level, "start"), 1)
 
 
 def _spell(count: int, form: str) -> str:

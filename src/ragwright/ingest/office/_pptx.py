@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Block, Extract, TextBuilder, merge_cells
+from .._extract import Block, Extract, TextBuilder, merge_cells, read_span
 from .._normalise import Raised, join_raised
 from .._options import SourceOptions
 from ._package import (
@@ -143,8 +143,8 @@ def _cells(table: Any) -> list[list[str]]:
         [
             (
                 _text(cell),
-                read_whole_number(cell.get("rowSpan"), 1),
-                read_whole_number(cell.get("gridSpan"), 1),
+                read_span(cell.get("rowSpan")),
+                read_span(cell.get("gridSpan")),
             )
             for cell in row.iterfind(f"{A}tc")
             if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}

@@ -83,10 +83,8 @@ def _show_value(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         seconds = round(value.total_seconds())
         return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
-        return value.date().isoformat()
     if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
+        return value.isoformat().removesuffix("T00:00:00")
     return str(value).strip()
 
 
