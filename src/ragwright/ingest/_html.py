@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ..core import (
     EmptySourceError,
+    MalformedSourceError,
     RagwrightError,
     UnsupportedSourceError,
     count_noun,
@@ -49,6 +51,16 @@ _NUMBERED = re.compile(
     r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
 )
 """Class of the cell that numbers lines of code."""
+
+_DEPTH = 10_000
+_ATTRIBUTES = 10_000
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_QUOTED = re.compile("\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
+_NEVER_NESTED = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+     "wbr", "p", "li", "dd", "dt", "option", "td", "th", "tr", "rt", "rp"}
+)  # fmt: skip
+"""Elements that have no end tag, or may do without; they are never nested in their own kind."""
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -92,6 +104,7 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
             notice or block that is mostly links.
         where: The page's address, for errors.
     """
+    _check_shape(html, where)
     parser = require("selectolax.lexbor", "docs", "reading HTML")
     tree = parser.LexborHTMLParser(html)
     title, head = _head(tree)
@@ -346,6 +359,36 @@ def _cell_parts(node: Any) -> Iterator[str]:
         number += child.tag == "li"
         mark = f"{number}. " if node.tag == "ol" else "- "
         yield from (space, mark * (child.tag == "li"), *_cell_parts(child), space)
+
+
+def _check_shape(html: str, where: str) -> None:
+    """Refuse a page with absurdly deep nesting or absurdly many attributes.
+
+    A scan of the tags in linear time, before a parser sees them. Depth is counted by name, so
+    that the end of an element that was never opened hides nothing.
+
+    Raises:
+        MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
+    """
+    opened: Counter[str] = Counter()
+    depth = deepest = 0
+    for match in _TAG.finditer(html):
+        name = match[2].lower()
+        if name not in _NEVER_NESTED and (not match[1] or opened[name]):
+            step = -1 if match[1] else 1
+            opened[name] += step
+            depth += step
+            deepest = max(deepest, depth)
+    reason = f"more than {_DEPTH:,} elements are nested" if deepest > _DEPTH else ""
+    for match in re.finditer(rf"<[A-Za-z][^<>]{{{2 * _ATTRIBUTES},}}", html):
+        if len(_QUOTED.sub("", match[0]).split()) > _ATTRIBUTES:
+            reason = f"an element has more than {_ATTRIBUTES:,} attributes"
+    if reason:
+        raise MalformedSourceError(
+            f"the HTML is built to exhaust its parser: {reason}",
+            where=where or None,
+            hint="leave the page out with `exclude`, or save it from a browser",
+        )
 
 
 _FURNITURE = (
