@@ -96,7 +96,7 @@ def test_the_same_training_again_gives_the_same_folder(project: Path, won: Any) 
 def test_random_gold_is_refused_and_nothing_is_left(project: Path) -> None:
     def kept() -> list[str]:
         with Project.open(project) as opened:
-            held = opened.store.pairs()
+            held = opened.store.index_specs()
             return sorted(str(pair) for pair in held if opened.store.content_hashes(pair))
 
     def models() -> set[Path]:

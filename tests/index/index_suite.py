@@ -173,7 +173,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         assert view.keyword("engine", 5, [Filter("client", ("a",))]) == ()
         assert view.statistics().chunks == 0
         assert dict(view.fields()) == {}
-        assert list(store.pairs()) == []
+        assert list(store.index_specs()) == []
         assert store.document("doc/0001") is None
         assert list(store.documents(PAIR)) == []
         assert dict(store.content_hashes(PAIR)) == {}
@@ -207,7 +207,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         assert dict(store.sources(PAIR)) == {d.id: "folder" for d in documents}
         hashes = {d.id: d.content_hash() for d in documents}
         assert dict(store.content_hashes(PAIR)) == hashes
-        assert list(store.pairs()) == [PAIR]
+        assert list(store.index_specs()) == [PAIR]
 
     def test_a_duplicate_id_is_refused_and_nothing_is_lost(self, store: Store) -> None:
         """Bad input never loses what is stored."""
@@ -442,7 +442,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         store.upsert(PAIR, [make_indexed(d) for d in documents])
         store.upsert(other, [make_indexed(d, other, size=50) for d in documents])
         store.upsert(PLAIN, [make_indexed(d, PLAIN) for d in documents])
-        assert {pair.key for pair in store.pairs()} == {PAIR.key, other.key, PLAIN.key}
+        assert {pair.key for pair in store.index_specs()} == {PAIR.key, other.key, PLAIN.key}
         before = store.snapshot(PAIR), store.snapshot(PLAIN)
         assert len(set(before)) == 2
         assert store.remove([documents[0].id], other).removed == 1

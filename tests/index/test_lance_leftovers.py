@@ -62,10 +62,10 @@ def test_a_table_that_was_not_made_to_its_end_is_made_again(tmp_path: Path, name
     halved(tables[order.index(name)])
     again = LanceStore(path)
     assert not again.holds(PAIR)
-    assert again.pairs() == []
+    assert again.index_specs() == []
     filled(path).close()
     assert again.document("secret") is not None
-    assert [pair.key for pair in LanceStore(path).pairs()] == [PAIR.key]
+    assert [pair.key for pair in LanceStore(path).index_specs()] == [PAIR.key]
 
 
 def test_a_pair_whose_writer_ended_before_it_was_named_is_named(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_pair_whose_writer_ended_before_it_was_named_is_named(tmp_path: Path) 
 
     facts = lancedb.connect(str(path)).open_table("facts")
     facts.delete("name LIKE 'pair %'")
-    assert LanceStore(path).pairs() == []
+    assert LanceStore(path).index_specs() == []
     filled(path)
-    assert [pair.key for pair in LanceStore(path).pairs()] == [PAIR.key]
+    assert [pair.key for pair in LanceStore(path).index_specs()] == [PAIR.key]
 
 
 def test_forgetting_removes_files_that_no_version_names(tmp_path: Path) -> None:

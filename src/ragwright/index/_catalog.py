@@ -1,7 +1,7 @@
 """Views, saved and open: segments and the files that combine them, in the cache folder.
 
-``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments) and ``*.view`` (which segments make one
-snapshot, the impacts under that snapshot's statistics, and which documents are dead).
+``<folder>/<store>/<key of the index spec>/`` holds ``*.seg`` (segments) and ``*.view`` (which
+segments make one snapshot, the impacts under its statistics, and which documents are dead).
 Everything here can be rebuilt from the store; deleting it costs only time.
 """
 
@@ -39,7 +39,7 @@ Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]
 
 _KEPT = 3
-"""Snapshots of a pair that stay saved, so that runs pinned to one can continue."""
+"""Snapshots of an index spec that stay saved, so that runs pinned to one can continue."""
 
 _MANY = 8
 """Number of small segments at which they are merged: each costs every query microseconds."""
@@ -62,50 +62,50 @@ class Catalog:
         self._options = options
         self._lock = threading.RLock()
 
-    def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
+    def saved(self, index_spec: IndexSpec, snapshot: str) -> ViewState | None:
         """A saved state; None if it is not saved."""
         try:
-            view = open_arrays(self._view_path(pair, snapshot))
-            return _view_state(view, self._open_segments(pair, view))
+            view = open_arrays(self._view_path(index_spec, snapshot))
+            return _view_state(view, self._open_segments(index_spec, view))
         except (OSError, StoreError):
             return None
 
-    def outdate(self, pair: IndexSpec) -> None:
-        """Reuse none of the pair's saved segments from now on.
+    def outdate(self, index_spec: IndexSpec) -> None:
+        """Reuse none of the index spec's saved segments from now on.
 
         A damaged segment of the right length looks intact, so all are rebuilt.
         """
-        for path in self._saved_views(pair):
+        for path in self._saved_views(index_spec):
             _unlink_file(path)
 
-    def build(self, pair: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
+    def build(self, index_spec: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
         """Build the state whose documents have the stamps ``live``, from old segments and new ones.
 
         Args:
-            pair: The pair.
+            index_spec: The index spec.
             snapshot: Name of the state.
             live: Stamps of its documents, ascending.
             read: Gives the documents with some stamps, in the same state of the store.
         """
         with self._lock:
-            state = self.saved(pair, snapshot)
+            state = self.saved(index_spec, snapshot)
             if state is not None:
                 return state
-            reused = self._reusable_segments(pair, live)
+            reused = self._reusable_segments(index_spec, live)
             covered = [segment.stamps for segment in reused]
             missing = np.setdiff1d(live, np.concatenate(covered)) if covered else live
             # map() releases each before the next is built: one segment is in memory at a time.
-            built = build_segments(read(missing), pair.dimensions)
-            fresh = list(map(partial(self._save_segment, pair), built))
-            state = self._save_view(pair, snapshot, [*reused, *fresh], live)
-            self._delete_old(pair)
+            built = build_segments(read(missing), index_spec.dimensions)
+            fresh = list(map(partial(self._save_segment, index_spec), built))
+            state = self._save_view(index_spec, snapshot, [*reused, *fresh], live)
+            self._delete_old(index_spec)
             return state
 
     def purge(self, live: Stamps) -> list[Path]:
         """Delete saved segments with any document that is not live, and the views on them.
 
         Args:
-            live: Stamps of the documents of every pair.
+            live: Stamps of the documents of every index spec.
 
         Returns:
             Files that could not be deleted because another process holds them (Windows).
@@ -126,13 +126,13 @@ class Catalog:
                     _unlink_file(view)
             return [path for path in gone if path.exists()]
 
-    def _pair_folder(self, pair: IndexSpec) -> Path:
-        return self._folder / pair.key
+    def _spec_folder(self, index_spec: IndexSpec) -> Path:
+        return self._folder / index_spec.key
 
-    def _view_path(self, pair: IndexSpec, snapshot: str) -> Path:
-        return self._pair_folder(pair) / f"{snapshot.partition('@')[2]}.view"
+    def _view_path(self, index_spec: IndexSpec, snapshot: str) -> Path:
+        return self._spec_folder(index_spec) / f"{snapshot.partition('@')[2]}.view"
 
-    def _open_segments(self, pair: IndexSpec, view: Arrays) -> list[Segment]:
+    def _open_segments(self, index_spec: IndexSpec, view: Arrays) -> list[Segment]:
         """The segments of a saved view.
 
         Raises:
@@ -141,15 +141,15 @@ class Catalog:
         """
         if view.meta["format"] != FORMAT:
             raise StoreError("a saved view of another format")
-        folder = self._pair_folder(pair)
+        folder = self._spec_folder(index_spec)
         return [Segment(open_arrays(folder / name), name) for name in view.meta["segments"]]
 
-    def _reusable_segments(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
+    def _reusable_segments(self, index_spec: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that a new state should reuse."""
         usable = []
-        for newest in self._saved_views(pair)[:1]:
+        for newest in self._saved_views(index_spec)[:1]:
             try:
-                segments = self._open_segments(pair, open_arrays(newest))
+                segments = self._open_segments(index_spec, open_arrays(newest))
             except (OSError, StoreError):
                 return []
             usable = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
@@ -160,13 +160,13 @@ class Catalog:
             usable = [segment for segment in usable if id(segment) not in merged]
         return usable
 
-    def _saved_views(self, pair: IndexSpec) -> list[Path]:
+    def _saved_views(self, index_spec: IndexSpec) -> list[Path]:
         """Newest first."""
-        return sorted(self._pair_folder(pair).glob("*.view"), key=_age_key, reverse=True)
+        return sorted(self._spec_folder(index_spec).glob("*.view"), key=_age_key, reverse=True)
 
-    def _save_segment(self, pair: IndexSpec, arrays: Arrays) -> Segment:
+    def _save_segment(self, index_spec: IndexSpec, arrays: Arrays) -> Segment:
         name = f"{uuid.uuid4().hex}.seg"
-        path = self._pair_folder(pair) / name
+        path = self._spec_folder(index_spec) / name
         try:
             write_arrays(path, arrays)
             return Segment(open_arrays(path), name)
@@ -175,30 +175,30 @@ class Catalog:
             return Segment(arrays)
 
     def _save_view(
-        self, pair: IndexSpec, snapshot: str, segments: Sequence[Segment], live: Stamps
+        self, index_spec: IndexSpec, snapshot: str, segments: Sequence[Segment], live: Stamps
     ) -> ViewState:
         view = _view_arrays(segments, live, self._options.k1, self._options.b)
         if all(segment.name for segment in segments):
-            path = self._view_path(pair, snapshot)
+            path = self._view_path(index_spec, snapshot)
             with suppress(OSError):
                 write_arrays(path, view)
                 view = open_arrays(path)
         return _view_state(view, segments)
 
-    def _delete_old(self, pair: IndexSpec) -> None:
+    def _delete_old(self, index_spec: IndexSpec) -> None:
         """Delete old views and the segments that only they used."""
-        views = self._saved_views(pair)
+        views = self._saved_views(index_spec)
         for view in views[_KEPT:]:
             _unlink_file(view)
         used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
         now = time.time()
-        for path in self._pair_folder(pair).glob("*.seg"):
+        for path in self._spec_folder(index_spec).glob("*.seg"):
             # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink_file(path)
 
 
-def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
+def memory_view(index_spec: IndexSpec, reading: StoredState) -> SegmentView:
     """A view built from the stored rows alone: no file is read or written, none is mapped.
 
     Exact, and as large in memory as the index.
@@ -208,13 +208,13 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
     """
     if not reading.fits:
         raise StoreError("the index is too large to be built in memory")
-    built = build_segments(reading.documents(), pair.dimensions)
+    built = build_segments(reading.documents(), index_spec.dimensions)
     segments = [Segment(arrays) for arrays in built]
     stamps = [segment.stamps for segment in segments]
     live = np.concatenate(stamps) if stamps else np.empty(0, np.int64)
     described = _view_arrays(segments, live, reading.k1, reading.b)
     state = _view_state(described, segments)
-    return SegmentView(reading.snapshot, pair, state, reading.analyzer)
+    return SegmentView(reading.snapshot, index_spec, state, reading.analyzer)
 
 
 def _view_arrays(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
@@ -316,15 +316,15 @@ class Views:
         self._seconds: dict[str, _SecondIndex] = {}
         self._lock = threading.Lock()
 
-    def current(self, pair: IndexSpec) -> View:
-        """The view of the pair's present state."""
-        name = self._store.snapshot(pair)
+    def current(self, index_spec: IndexSpec) -> View:
+        """The view of the index spec's present state."""
+        name = self._store.snapshot(index_spec)
         with self._lock:
             view = self._recently_used(name)
-        return view or self._keep_view(self._store.view(pair))
+        return view or self._keep_view(self._store.view(index_spec))
 
-    def snapshot(self, pair: IndexSpec) -> str:
-        """The name of the pair's present state; opens its view if possible.
+    def snapshot(self, index_spec: IndexSpec) -> str:
+        """The name of the index spec's present state; opens its view if possible.
 
         Where it cannot, searches of that snapshot are answered by a second index
         (:meth:`answer`).
@@ -333,26 +333,26 @@ class Views:
             MissingExtraError: The settings need a package that is not installed.
         """
         try:
-            return self.current(pair).snapshot
+            return self.current(index_spec).snapshot
         except _ASKED_WRONG:
             raise
         except Exception:
-            name = self._store.snapshot(pair)
+            name = self._store.snapshot(index_spec)
             with suppress(Exception):
-                self._renew_view(pair, name)
+                self._renew_view(index_spec, name)
             return name
 
     def view(self, snapshot: str) -> View:
         """The view of a named snapshot.
 
         Raises:
-            SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
+            SnapshotGoneError: It is neither the stored state, nor open, nor saved.
         """
         with self._lock:
             open_view = self._recently_used(snapshot)
         if open_view is not None:
             return open_view
-        return self._keep_view(self._store.view(self._pair_of_snapshot(snapshot), snapshot))
+        return self._keep_view(self._store.view(self._index_spec_of(snapshot), snapshot))
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """The result of a search on a snapshot, with notes for the user.
@@ -367,7 +367,7 @@ class Views:
 
         Raises:
             RetrieveError: The request is invalid.
-            SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
+            SnapshotGoneError: It is neither the stored state, nor open, nor saved.
             StoreError: The stored rows cannot be read either.
         """
         with self._lock:
@@ -383,7 +383,7 @@ class Views:
             except Exception as error:
                 failure = error
             try:
-                result = ask(self._renew_view(self._pair_of_snapshot(snapshot), snapshot))
+                result = ask(self._renew_view(self._index_spec_of(snapshot), snapshot))
                 return result, (f"the read view failed ({_error_line(failure)}) and was rebuilt",)
             except RetrieveError:
                 raise
@@ -391,11 +391,11 @@ class Views:
                 second = self._second_index(snapshot, failure)
         return ask(second.view), second.notes
 
-    def _renew_view(self, pair: IndexSpec, snapshot: str) -> View:
+    def _renew_view(self, index_spec: IndexSpec, snapshot: str) -> View:
         """A view that trusts nothing saved."""
         with self._lock:
             self._open.pop(snapshot, None)
-        return self._keep_view(self._store.rebuild_view(pair, snapshot))
+        return self._keep_view(self._store.rebuild_view(index_spec, snapshot))
 
     def _second_index(self, snapshot: str, failure: Exception) -> _SecondIndex:
         """A second index of the stored rows; tried a few times where writers come in between."""
@@ -404,11 +404,11 @@ class Views:
             "a second index, built in memory from the stored rows, answered"
         ]
         try:
-            pair = self._pair_of_snapshot(snapshot)
+            index_spec = self._index_spec_of(snapshot)
             for attempt in range(_READS):
                 try:
-                    with self._store.reading(pair) as reading:
-                        view = memory_view(pair, reading)
+                    with self._store.reading(index_spec) as reading:
+                        view = memory_view(index_spec, reading)
                     break
                 except StoreBusyError:
                     if attempt == _READS - 1:
@@ -436,11 +436,11 @@ class Views:
             self._seconds = {snapshot: second}
         return second
 
-    def _pair_of_snapshot(self, snapshot: str) -> IndexSpec:
+    def _index_spec_of(self, snapshot: str) -> IndexSpec:
         key = snapshot.partition("@")[0]
-        for pair in self._store.pairs():
-            if pair.key == key:
-                return pair
+        for index_spec in self._store.index_specs():
+            if index_spec.key == key:
+                return index_spec
         raise SnapshotGoneError(
             f"the store has no snapshot {snapshot!r}",
             hint="run ingest with the settings it was made with",

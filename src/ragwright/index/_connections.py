@@ -1,8 +1,9 @@
 """Connections to one SQLite file, its tables, and its errors as ours.
 
-``pairs`` 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1 ``vectors``. An
-entry is a document under a pair; its number is the *stamp* by which segments know it, and is never
-reused. A document is stored once, however many pairs index it, and deleted with its last entry.
+``pairs`` (index specs) 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1
+``vectors``. An entry is a document under an index spec; its number is the *stamp* by which segments
+know it, and is never reused. A document is stored once, however many specs index it, and deleted
+with its last entry.
 Vectors that no chunk has any more stay for a while as ``spare_vectors``, so that what was removed
 by mistake is not embedded again.
 Texts that UTF-8 cannot encode (lone surrogates) are stored as bytes.

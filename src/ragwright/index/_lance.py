@@ -75,36 +75,36 @@ class KnownValues:
         self._where = where
         self._known: dict[str, tuple[int, set[tuple[str, str]]]] = {}
 
-    def add(self, pair: IndexSpec, table: Any, values: set[tuple[str, str]]) -> None:
+    def add(self, index_spec: IndexSpec, table: Any, values: set[tuple[str, str]]) -> None:
         """Add (field, value) pairs that the table lacks; one twice does no harm."""
         version = table.version
-        known_version, stored = self._known.get(pair.key, (-1, set()))
+        known_version, stored = self._known.get(index_spec.key, (-1, set()))
         if known_version != version:  # another process has written, or taken values out (`forget`)
             rows = lance.select(table, ["field", "value"])
             stored = set(zip(rows["field"].to_pylist(), rows["value"].to_pylist(), strict=True))
         fresh = values - stored
         if fresh:
             lance.retry_conflicts(lambda: table.add(_value_rows(fresh)), self._where)
-        self._known[pair.key] = (version + bool(fresh), stored | fresh)
+        self._known[index_spec.key] = (version + bool(fresh), stored | fresh)
 
-    def renew(self, pair: IndexSpec, chunks: Any, table: Any) -> None:
+    def renew(self, index_spec: IndexSpec, chunks: Any, table: Any) -> None:
         """Write the table anew, from the chunks that are left."""
-        self._known.pop(pair.key, None)
+        self._known.pop(index_spec.key, None)
         if chunks is None or table is None:
             return
         facets: set[str] = set()
-        own_pairs: set[tuple[str, str]] = set()
+        own_values: set[tuple[str, str]] = set()
         for batch in lance.batches(chunks, ["facets", *lance.OWN_COLUMNS.values()]):
             facets.update(batch["facets"].flatten().unique().to_pylist())
             for name, column in lance.OWN_COLUMNS.items():
                 if any(batch[column].unique().to_pylist()):
-                    own_pairs.add((name, ""))
-        rows = _value_rows(own_pairs | facet_values(facets))
+                    own_values.add((name, ""))
+        rows = _value_rows(own_values | facet_values(facets))
         lance.retry_conflicts(lambda: table.add(rows, mode="overwrite"), self._where)
 
 
-def _value_rows(pairs: set[tuple[str, str]]) -> Any:
-    ordered = sorted(pairs)
+def _value_rows(field_values: set[tuple[str, str]]) -> Any:
+    ordered = sorted(field_values)
     columns = {"field": [field for field, _ in ordered], "value": [value for _, value in ordered]}
     return lance.arrow_table(columns, lance.values_schema())
 
@@ -121,12 +121,12 @@ _CHANGED = "target.hash != source.hash OR target.source != source.source"
 
 
 class LanceStore(Store):
-    """Documents and chunks of each pair in two LanceDB tables.
+    """Documents and chunks of each index spec in two LanceDB tables.
 
     Args:
         path: Folder of the database; made where it is missing.
         options: Settings; defaults where None.
-        analyzers: Makes the analyzer of a pair from its spec; the built-in ones if None.
+        analyzers: Makes the analyzer of an index spec from its spec; the built-in ones if None.
         sizes: From how many chunks on indexes are built and asked; measured defaults where None.
 
     Raises:
@@ -167,51 +167,51 @@ class LanceStore(Store):
                 hint=f"move {self._where} away, then run: ragwright ingest",
             )
 
-    def _documents_table(self, pair: IndexSpec) -> Any | None:
-        return self._tables.open_table(f"documents_{pair.key}")
+    def _documents_table(self, index_spec: IndexSpec) -> Any | None:
+        return self._tables.open_table(f"documents_{index_spec.key}")
 
-    def _chunks_table(self, pair: IndexSpec) -> Any | None:
-        return self._tables.open_table(f"chunks_{pair.key}")
+    def _chunks_table(self, index_spec: IndexSpec) -> Any | None:
+        return self._tables.open_table(f"chunks_{index_spec.key}")
 
-    def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
-        """Documents and chunks; a pair is named among the facts before it has tables."""
-        if all(other.key != pair.key for other in self._known_pairs()):
-            row = {"name": [f"pair {pair.key}"], "value": [json.dumps(asdict(pair))]}
+    def _make_tables(self, index_spec: IndexSpec) -> tuple[Any, Any]:
+        """Documents and chunks; an index spec is named among the facts before it has tables."""
+        if all(other.key != index_spec.key for other in self._known_index_specs()):
+            row = {"name": [f"pair {index_spec.key}"], "value": [json.dumps(asdict(index_spec))]}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
-        self._tables.make(f"values_{pair.key}", lance.values_schema())
-        chunks = self._tables.make(f"chunks_{pair.key}", lance.chunks_schema(pair))
-        return self._tables.make(f"documents_{pair.key}", lance.documents_schema()), chunks
+        self._tables.make(f"values_{index_spec.key}", lance.values_schema())
+        chunks = self._tables.make(f"chunks_{index_spec.key}", lance.chunks_schema(index_spec))
+        return self._tables.make(f"documents_{index_spec.key}", lance.documents_schema()), chunks
 
-    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Map each document id under the pair to its stored content hash."""
+    def content_hashes(self, index_spec: IndexSpec) -> Mapping[str, str]:
+        """Map each document id under the index spec to its stored content hash."""
         return {
             lance.unescape_surrogates(row["name"]): row["hash"]
-            for row in self._all_rows(pair, "hash")
+            for row in self._all_rows(index_spec, "hash")
         }
 
-    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
+    def sources(self, index_spec: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
         return {
             lance.unescape_surrogates(row["name"]): lance.unescape_surrogates(row["root"])
-            for row in self._all_rows(pair, "root")
+            for row in self._all_rows(index_spec, "root")
         }
 
-    def _all_rows(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
+    def _all_rows(self, index_spec: IndexSpec, column: str) -> list[dict[str, Any]]:
         with lance.type_lance_errors(self._where):
-            table = self._documents_table(pair)
+            table = self._documents_table(index_spec)
             if table is None:
                 return []
             return list(lance.select(table, ["name", column]).to_pylist())
 
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
-        """Vectors already stored under (embedder, chunk key), in whichever pair."""
+        """Vectors already stored under (embedder, chunk key), in whichever index spec."""
         vectors_by_key: dict[str, Matrix] = {}
-        for pair in self.pairs():
+        for index_spec in self.index_specs():
             missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in vectors_by_key]
-            if pair.embedder != embedder or not pair.dimensions or not missing:
+            if index_spec.embedder != embedder or not index_spec.dimensions or not missing:
                 continue
             with lance.type_lance_errors(self._where):
-                table = self._chunks_table(pair)
+                table = self._chunks_table(index_spec)
                 for condition in lance.one_of("vector_key", missing):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
                     vectors = matrix(rows["vector"])
@@ -221,7 +221,7 @@ class LanceStore(Store):
         return vectors_by_key
 
     def upsert(
-        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+        self, index_spec: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
     ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
@@ -230,10 +230,10 @@ class LanceStore(Store):
         looked for are replaced by a second one. Counts are exact even beside other writers.
         """
         check_batch(batch)
-        analyzer = self._analyzer(pair.analyzer)
+        analyzer = self._analyzer(index_spec.analyzer)
         keys = [text_hash(item.document.id) for item in batch]
         with lance.type_lance_errors(self._where):
-            documents, chunks = self._make_tables(pair)
+            documents, chunks = self._make_tables(index_spec)
             stored = self._entries_of(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
             for key, item in zip(keys, batch, strict=True):
@@ -247,12 +247,14 @@ class LanceStore(Store):
             if not differs:
                 self._change_root(documents, stored, root)
                 return WriteCounts(unchanged=len(batch))
-            prepared = prepare_documents(pair, differs, analyzer)
+            prepared = prepare_documents(index_spec, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
-            rows, values = chunk_rows(pair, prepared, stamps)
+            rows, values = chunk_rows(index_spec, prepared, stamps)
             if rows.num_rows:
                 lance.retry_conflicts(lambda: chunks.add(rows), self._where)
-            self._values.add(pair, self._tables.open_table(f"values_{pair.key}"), values)
+            self._values.add(
+                index_spec, self._tables.open_table(f"values_{index_spec.key}"), values
+            )
             described = document_rows(prepared, stamps, root)
             merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
             merge = merge.when_matched_update_all(where=_CHANGED)
@@ -297,12 +299,16 @@ class LanceStore(Store):
             )
 
     def remove(
-        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
+        self,
+        document_ids: Sequence[str],
+        index_spec: IndexSpec | None = None,
+        *,
+        purge: bool = False,
     ) -> WriteCounts:
-        """Remove documents with chunks, from one pair or (None) from all, vectors included.
+        """Remove documents with chunks, from one index spec or (None) from all, vectors included.
 
         With ``purge`` all tables are rewritten and their older versions removed, also those of
-        pairs without documents; processes that are reading an old version at that moment read
+        index specs without documents; processes that are reading an old version at that moment read
         again. Chunks left by a crashed writer are removed too, and so are files that no version
         names: nobody else may write to the store meanwhile. In an object store, which other
         machines may be writing to, such files stay for seven days.
@@ -310,7 +316,7 @@ class LanceStore(Store):
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
         with lance.type_lance_errors(self._where):
-            for target in self._known_pairs() if pair is None else [pair]:
+            for target in self._known_index_specs() if index_spec is None else [index_spec]:
                 documents, chunks = self._documents_table(target), self._chunks_table(target)
                 if documents is None or chunks is None:
                     continue
@@ -327,9 +333,11 @@ class LanceStore(Store):
 
     def _purge_tables(self) -> None:
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
-        for pair in self._known_pairs():
+        for index_spec in self._known_index_specs():
             self._values.renew(
-                pair, self._chunks_table(pair), self._tables.open_table(f"values_{pair.key}")
+                index_spec,
+                self._chunks_table(index_spec),
+                self._tables.open_table(f"values_{index_spec.key}"),
             )
         for name in self._tables.names():
             table = self._tables.open_table(name)
@@ -337,43 +345,43 @@ class LanceStore(Store):
                 upkeep.purge(table, self._where, unnamed=not self._remote)
         if not self._remote:
             upkeep.purge_folder(self._path)
-        for pair in self.pairs():
-            self.settle(pair)
+        for index_spec in self.index_specs():
+            self.settle(index_spec)
 
-    def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state; equal content has the same name in any store."""
+    def snapshot(self, index_spec: IndexSpec) -> str:
+        """Name of the index spec's present state; equal content has the same name in any store."""
         with lance.type_lance_errors(self._where):
-            return snapshot_name(pair, self._present_totals(pair).digest, self._options)
+            return snapshot_name(index_spec, self._present_totals(index_spec).digest, self._options)
 
-    def _present_totals(self, pair: IndexSpec) -> Totals:
-        table = self._documents_table(pair)
+    def _present_totals(self, index_spec: IndexSpec) -> Totals:
+        table = self._documents_table(index_spec)
         if table is None:
             return Totals(total_digest(()), 0, 0, 0)
         version = table.version
-        cached = self._totals.get(pair.key)
+        cached = self._totals.get(index_spec.key)
         if cached is not None and cached[0] == version:
             return cached[1]
         totals = totals_of(table)
         if table.version == version:
-            self._totals[pair.key] = (version, totals)
+            self._totals[index_spec.key] = (version, totals)
         return totals
 
-    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
+    def view(self, index_spec: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while its versions are kept."""
         with lance.type_lance_errors(self._where):
-            if self._documents_table(pair) is None:
-                self._make_tables(pair)
+            if self._documents_table(index_spec) is None:
+                self._make_tables(index_spec)
             return LanceView(
                 snapshot or "",
-                pair,
-                partial(self.pinned, pair),
-                self._analyzer(pair.analyzer),
+                index_spec,
+                partial(self.pinned, index_spec),
+                self._analyzer(index_spec.analyzer),
                 self._options,
                 self._sizes,
                 self._where,
             )
 
-    def pinned(self, pair: IndexSpec, name: str) -> tuple[str, Pinned, Mapping[str, Any]]:
+    def pinned(self, index_spec: IndexSpec, name: str) -> tuple[str, Pinned, Mapping[str, Any]]:
         """Tables of a state: the present one if it has this name, else the versions kept for it.
 
         Returns:
@@ -382,12 +390,12 @@ class LanceStore(Store):
         Raises:
             SnapshotGoneError: Its versions are no longer kept.
         """
-        facts = search_facts(self._tables.open_fresh("facts"), pair)
-        state = pin(self._tables.open_fresh, pair, self._where)
-        current = snapshot_name(pair, state.totals.digest, self._options)
+        facts = search_facts(self._tables.open_fresh("facts"), index_spec)
+        state = pin(self._tables.open_fresh, index_spec, self._where)
+        current = snapshot_name(index_spec, state.totals.digest, self._options)
         if name and name != current:
             try:
-                state = pin(self._tables.open_fresh, pair, self._where, tag_of(name))
+                state = pin(self._tables.open_fresh, index_spec, self._where, tag_of(name))
             except SnapshotGoneError:
                 raise snapshot_gone(name, current, self._where) from None
             return name, state, facts
@@ -395,77 +403,81 @@ class LanceStore(Store):
             keep_version(table, current)
         return current, state, facts
 
-    def settle(self, pair: IndexSpec) -> None:
+    def settle(self, index_spec: IndexSpec) -> None:
         """Bring indexes up to date, join small files, remove versions that nothing needs.
 
         Chunks that a crashed writer left more than an hour ago are removed.
         """
         with lance.type_lance_errors(self._where):
-            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
+            documents, chunks = self._documents_table(index_spec), self._chunks_table(index_spec)
             if documents is None or chunks is None or not documents.count_rows():
                 return
             upkeep.sweep_orphans(documents, chunks, self._where, _GRACE_SECONDS)
-            facts = search_facts(self._tables.open_fresh("facts"), pair)
+            facts = search_facts(self._tables.open_fresh("facts"), index_spec)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
             elif upkeep.needs_build(chunks, self._options, facts, self._sizes.stale):
                 lists = upkeep.build(documents, chunks, self._options, facts, self._where)
                 measurements = upkeep.measure_indexes(
-                    pin(self._tables.open_fresh, pair, self._where), self._options, lists
+                    pin(self._tables.open_fresh, index_spec, self._where), self._options, lists
                 )
                 value = json.dumps(measurements)
-                lance.set_fact(self._tables["facts"], f"search {pair.key}", value, self._where)
+                lance.set_fact(
+                    self._tables["facts"], f"search {index_spec.key}", value, self._where
+                )
             else:
                 return
             upkeep.retire([documents, chunks], self._where)
 
     @contextmanager
-    def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
+    def reading(self, index_spec: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
         with lance.type_lance_errors(self._where):
-            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
+            documents, chunks = self._documents_table(index_spec), self._chunks_table(index_spec)
             stamps = np.sort(stamps_of(documents)) if documents else np.empty(0, np.int64)
             yield StoredState(
-                self.snapshot(pair),
+                self.snapshot(index_spec),
                 lambda: documents_with_chunks(documents, chunks, stamps, self._where),
-                self._analyzer(pair.analyzer),
+                self._analyzer(index_spec.analyzer),
                 self._options.k1,
                 self._options.b,
-                pair.dimensions,
-                self._present_totals(pair).chunks <= _IN_MEMORY,
+                index_spec.dimensions,
+                self._present_totals(index_spec).chunks <= _IN_MEMORY,
             )
 
-    def documents(self, pair: IndexSpec) -> Iterator[Document]:
+    def documents(self, index_spec: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""
-        names = sorted(self.content_hashes(pair))
+        names = sorted(self.content_hashes(index_spec))
         for start in range(0, len(names), 20):
             keys = [text_hash(name) for name in names[start : start + 20]]
             with lance.type_lance_errors(self._where):
                 rows = rows_of(
-                    self._documents_table(pair), COLUMNS, next(lance.one_of("key", keys))
+                    self._documents_table(index_spec), COLUMNS, next(lance.one_of("key", keys))
                 )
             yield from sorted(map(document_of, rows), key=lambda document: document.id)
 
     def document(self, document_id: str) -> Document | None:
-        """One stored document (the last one written, if pairs differ), or None."""
+        """One stored document (the last one written, if index specs differ), or None."""
         condition = next(lance.one_of("key", [text_hash(document_id)]))
         rows: list[dict[str, Any]] = []
-        for pair in self.pairs():
+        for index_spec in self.index_specs():
             with lance.type_lance_errors(self._where):
-                rows += rows_of(self._documents_table(pair), ["written", *COLUMNS], condition)
+                rows += rows_of(self._documents_table(index_spec), ["written", *COLUMNS], condition)
         newest = max(rows, key=lambda row: int(row["written"]), default=None)
         return document_of(newest) if newest else None
 
-    def pairs(self) -> Sequence[IndexSpec]:
-        """Every pair that holds at least one document."""
+    def index_specs(self) -> Sequence[IndexSpec]:
+        """Every index spec that holds at least one document."""
         with lance.type_lance_errors(self._where):
-            pairs = self._known_pairs()
+            index_specs = self._known_index_specs()
             return [
-                p for p in pairs if (t := self._documents_table(p)) is not None and t.count_rows()
+                p
+                for p in index_specs
+                if (t := self._documents_table(p)) is not None and t.count_rows()
             ]
 
-    def _known_pairs(self) -> list[IndexSpec]:
-        """All pairs that have tables."""
+    def _known_index_specs(self) -> list[IndexSpec]:
+        """All index specs that have tables."""
         rows = lance.select(self._tables["facts"], ["name", "value"]).to_pylist()
         settings = {row["name"]: row["value"] for row in rows if row["name"][:5] == "pair "}
         return [IndexSpec(**json.loads(value)) for value in settings.values()]

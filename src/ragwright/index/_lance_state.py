@@ -1,4 +1,4 @@
-"""The open tables of a Lance store, and one state of a pair in them.
+"""The open tables of a Lance store, and one state of an index spec in them.
 
 A state is read from two versions that belong together.
 """
@@ -83,12 +83,12 @@ def tag_of(snapshot: str) -> str:
     return f"s-{snapshot.partition('@')[2]}"
 
 
-def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = "") -> Pinned:
-    """Open the present state of a pair, or a tagged one.
+def pin(opened: Callable[[str], Any], index_spec: IndexSpec, where: str, tag: str = "") -> Pinned:
+    """Open the present state of an index spec, or a tagged one.
 
     Args:
         opened: Opens a table anew.
-        pair: The pair; its tables exist.
+        index_spec: The index spec; its tables exist.
         where: The store, for errors.
         tag: Of both versions; the newest if empty.
 
@@ -97,14 +97,17 @@ def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = ""
         StoreBusyError: Other processes wrote during every attempt.
     """
     for _ in range(_READS):
-        documents, chunks = opened(f"documents_{pair.key}"), opened(f"chunks_{pair.key}")
+        documents, chunks = (
+            opened(f"documents_{index_spec.key}"),
+            opened(f"chunks_{index_spec.key}"),
+        )
         if tag:
             _checkout_tag(documents, tag)
             _checkout_tag(chunks, tag)
         else:
             documents.checkout(documents.version)
             chunks.checkout(chunks.version)
-            if opened(f"documents_{pair.key}").version != documents.version:
+            if opened(f"documents_{index_spec.key}").version != documents.version:
                 continue
         totals = totals_of(documents)
         live = _live_condition(documents, chunks, totals, fixed=bool(tag))
@@ -113,7 +116,7 @@ def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = ""
         indexes = {}
         for index in chunks.list_indices():
             indexes[index.columns[0]] = (str(index.index_uuid), int(index.num_unindexed_rows or 0))
-        values = opened(f"values_{pair.key}")
+        values = opened(f"values_{index_spec.key}")
         return Pinned(documents, chunks, values, totals, live, indexes)
     raise StoreBusyError(
         f"the store changed during each of {_READS} readings",
@@ -169,9 +172,9 @@ def keep_version(table: Any, snapshot: str) -> None:
         return
 
 
-def search_facts(facts: Any, pair: IndexSpec) -> Mapping[str, Any]:
-    """The measurements that maintenance stored of a pair's indexes; empty before the first time."""
-    rows = lance.select(facts, ["value"], f"name = 'search {pair.key}'").to_pylist()
+def search_facts(facts: Any, index_spec: IndexSpec) -> Mapping[str, Any]:
+    """The measurements of an index spec's indexes that maintenance stored; empty at first."""
+    rows = lance.select(facts, ["value"], f"name = 'search {index_spec.key}'").to_pylist()
     return dict(json.loads(rows[-1]["value"])) if rows else {}
 
 

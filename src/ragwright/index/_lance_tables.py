@@ -1,7 +1,7 @@
 """Tables of the Lance store, and its errors as ours.
 
 ``docs/decisions/0017-lance.md`` describes the tables, how a batch becomes visible and how a reader
-opens a state. Each pair has a table of documents, one of chunks and one of the values of its
+opens a state. Each index spec has a table of documents, one of chunks and one of the values of its
 metadata fields. Chunks are appended first, under stamps that nothing refers to yet; the merge into
 the table of documents makes them visible, and is the only commit of a write; chunks of replaced
 documents are deleted last.
@@ -96,13 +96,13 @@ def connect(uri: str, cache_mb: int) -> Any:
 
 
 def facts_schema() -> Any:
-    """Properties of the store and its pairs: one table of names and values."""
+    """Properties of the store and its index specs: one table of names and values."""
     pa = _pyarrow()
     return pa.schema([_required_field("name", pa.string()), _required_field("value", pa.string())])
 
 
 def documents_schema() -> Any:
-    """Documents of one pair; ``digest`` is what each adds to the digest of the pair."""
+    """Documents of one index spec; ``digest`` is what each adds to the digest of the index spec."""
     pa = _pyarrow()
     texts = ("name", "source", "title", "language", "created", "modified", "media_type")
     return pa.schema(
@@ -123,8 +123,8 @@ def documents_schema() -> Any:
     )
 
 
-def chunks_schema(pair: IndexSpec) -> Any:
-    """Chunks of one pair, with what keyword search, filters and dense search need."""
+def chunks_schema(index_spec: IndexSpec) -> Any:
+    """Chunks of one index spec, with what keyword search, filters and dense search need."""
     pa = _pyarrow()
     fields = [
         _required_field("stamp", pa.int64()),
@@ -146,10 +146,10 @@ def chunks_schema(pair: IndexSpec) -> Any:
         _required_field("counts", pa.list_(_required_field("item", pa.uint32()))),
         _required_field("facets", pa.list_(_required_field("item", pa.string()))),
     ]
-    if pair.dimensions:
+    if index_spec.dimensions:
         fields += [
             _required_field("vector_key", pa.string()),
-            _required_field("vector", pa.list_(pa.float32(), pair.dimensions)),
+            _required_field("vector", pa.list_(pa.float32(), index_spec.dimensions)),
         ]
     return pa.schema(fields)
 
@@ -368,12 +368,12 @@ def has_own_column(field: str, value: str) -> bool:
 
 def facet_values(facets: Iterable[str]) -> set[tuple[str, str]]:
     """The (field, value) pairs of stored facets, as they are stored."""
-    pairs = set()
+    field_values = set()
     for text in map(unescape_surrogates, facets):
         name, _, value = text.partition("=")
         name = name.replace("%3D", "=").replace("%25", "%")
-        pairs.add((escape_surrogates(name), escape_surrogates(value)))
-    return pairs
+        field_values.add((escape_surrogates(name), escape_surrogates(value)))
+    return field_values
 
 
 def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root: str) -> Any:
@@ -408,12 +408,12 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
 
 
 def chunk_rows(
-    pair: IndexSpec, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
+    index_spec: IndexSpec, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
 ) -> tuple[Any, set[tuple[str, str]]]:
     """Chunks as an Arrow table of their schema, and the (field, value) pairs of their facets."""
     written = time.time_ns()
-    columns: dict[str, list[Any]] = {name: [] for name in chunks_schema(pair).names}
-    pairs: set[tuple[str, str]] = set()
+    columns: dict[str, list[Any]] = {name: [] for name in chunks_schema(index_spec).names}
+    field_values: set[tuple[str, str]] = set()
     for item, stamp in zip(prepared, stamps, strict=True):
         for ready in item.chunks:
             chunk = ready.chunk
@@ -435,28 +435,28 @@ def chunk_rows(
                 **dict.fromkeys(OWN_COLUMNS.values(), ""),
             }
             fields = chunk_fields(item.document, chunk.metadata, chunk.headings, chunk.page)
-            row["facets"] = list(_facets_of(fields, row, pairs))
-            if pair.dimensions:
+            row["facets"] = list(_facets_of(fields, row, field_values))
+            if index_spec.dimensions:
                 row["vector_key"] = (ready.vector_key or b"").hex()
                 row["vector"] = np.frombuffer(ready.vector or b"", np.float32)
             for name, values in columns.items():
                 values.append(row[name] if name in row else getattr(chunk, name))
-    return arrow_table(columns, chunks_schema(pair)), pairs
+    return arrow_table(columns, chunks_schema(index_spec)), field_values
 
 
 def _facets_of(
-    fields: Mapping[str, Sequence[str]], row: dict[str, Any], pairs: set[tuple[str, str]]
+    fields: Mapping[str, Sequence[str]], row: dict[str, Any], field_values: set[tuple[str, str]]
 ) -> Iterator[str]:
     """Facets of a chunk; what has a column of its own goes there."""
     for name, values in fields.items():
-        pairs.add((escape_surrogates(name), ""))
+        field_values.add((escape_surrogates(name), ""))
         if len(values) == 1 and has_own_column(name, values[0]):
             row[OWN_COLUMNS[name]] = escape_surrogates(values[0])
             continue
         yield escape_surrogates(facet(name))
         for value in values:
             yield escape_surrogates(facet(name, value))
-            pairs.add((escape_surrogates(name), escape_surrogates(value)))
+            field_values.add((escape_surrogates(name), escape_surrogates(value)))
 
 
 def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, Any]]:

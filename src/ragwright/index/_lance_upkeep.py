@@ -67,7 +67,7 @@ def needs_build(
 def build(
     documents: Any, chunks: Any, options: StoreOptions, facts: Mapping[str, Any], where: str
 ) -> int:
-    """Bring the indexes of a pair up to date, and compact its files.
+    """Bring the indexes of an index spec up to date, and compact its files.
 
     Lists of terms and facets are indexed anew: adding rows to such an index takes longer (measured:
     60 s against 4 s for 100,000 chunks of 60 tokens). So are the words, since an index that grew

@@ -48,7 +48,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """The vector index of a pair, as maintenance measured it.
+    """The vector index of an index spec, as maintenance measured it.
 
     Attributes:
         depths: For growing numbers of candidates: the number, lists and refinement (0 where the
@@ -125,7 +125,7 @@ class LanceView(View):
 
     Args:
         snapshot: Name of the state, empty for the present one.
-        pair: The pair.
+        index_spec: The index spec.
         pinned: Opens the tables of a name (empty: the present state), and gives its name and what
             maintenance measured of their indexes.
         analyzer: Cuts queries as the chunks were cut.
@@ -137,7 +137,7 @@ class LanceView(View):
     def __init__(
         self,
         snapshot: str,
-        pair: IndexSpec,
+        index_spec: IndexSpec,
         pinned: Callable[[str], tuple[str, Pinned, Mapping[str, Any]]],
         analyzer: TokenSource,
         options: StoreOptions,
@@ -146,7 +146,7 @@ class LanceView(View):
     ) -> None:
         self.snapshot = snapshot
         self.where = where
-        self.pair = pair
+        self.index_spec = index_spec
         self._pinned = pinned
         self._analyzer = analyzer
         self._options = options
@@ -176,7 +176,7 @@ class LanceView(View):
             words = "whole"
         approximate = options.approximate and totals.chunks >= options.approximate_rows
         near = None
-        if approximate and self.pair.dimensions:
+        if approximate and self.index_spec.dimensions:
             vector = facts.get("vector", {})
             fits = vector.get("uuid") == pinned.indexes.get("vector", ("", 0))[0]
             near = VectorIndex()
@@ -212,7 +212,7 @@ class LanceView(View):
         self, state: _OpenState, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
     ) -> tuple[tuple[tuple[str, float], ...], ...]:
         """For each query vector up to k (chunk id, similarity), best first, ties by id."""
-        queries = check_query_vectors(vectors, self.pair, self.snapshot)
+        queries = check_query_vectors(vectors, self.index_spec, self.snapshot)
         where = state.conditions.hard(filters)
         if k < 1 or not where.rows:
             return tuple(() for _ in queries)
@@ -246,7 +246,7 @@ class LanceView(View):
         if isinstance(query, str):
             scoring = self._keyword_scoring(state, query, where)
         else:
-            [vector] = check_query_vectors(query, self.pair, self.snapshot)
+            [vector] = check_query_vectors(query, self.index_spec, self.snapshot)
             scoring = _dense_scoring(state, vector, k, where, self._sizes.exact)
         if not state.corpus.rows:
             return SearchReply(())
@@ -287,12 +287,14 @@ class LanceView(View):
 
     @use_open_state
     def vectors(self, state: _OpenState, chunk_ids: Sequence[str]) -> Matrix | None:
-        """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
-        rows = self._ordered_rows(state, chunk_ids, ["vector"] if self.pair.dimensions else [])
-        if not self.pair.dimensions:
+        """Vectors of these chunks, shape (chunks, dimensions); None for an index spec without."""
+        rows = self._ordered_rows(
+            state, chunk_ids, ["vector"] if self.index_spec.dimensions else []
+        )
+        if not self.index_spec.dimensions:
             return None
         return np.array([row["vector"] for row in rows], np.float32).reshape(
-            -1, self.pair.dimensions
+            -1, self.index_spec.dimensions
         )
 
     @use_open_state

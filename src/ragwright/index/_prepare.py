@@ -100,19 +100,19 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
 
 
 def prepare_documents(
-    pair: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
+    index_spec: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
 ) -> list[ReadyDocument]:
     """Documents, each with its content hash, ready to be written.
 
     Raises:
         DuplicateIdError: Two chunks of a document share an id.
-        StoreError: A chunk is not a piece of its document, or the vectors do not fit the pair.
+        StoreError: A chunk is not a piece of its document, or the vectors do not fit.
     """
     texts = [chunk.text for item, _ in items if item.terms is None for chunk in item.chunks]
     words = iter(analyzer.tokens_of(texts))
     return [
         _ready_document(
-            pair,
+            index_spec,
             item,
             hash_,
             _chunk_terms(analyzer, item, words) if item.terms is None else item.terms,
@@ -138,13 +138,13 @@ def _chunk_terms(
 
 
 def _ready_document(
-    pair: IndexSpec,
+    index_spec: IndexSpec,
     item: IndexedDocument,
     hash_: str,
     terms: Sequence[bytes],
 ) -> ReadyDocument:
     document = item.document
-    rows = _checked_vectors(pair, item)
+    rows = _checked_vectors(index_spec, item)
     ids: set[str] = set()
     chunks = []
     for index, (chunk, chunk_terms) in enumerate(zip(item.chunks, terms, strict=True)):
@@ -161,17 +161,17 @@ def _ready_document(
     return ReadyDocument(document, hash_, tuple(chunks))
 
 
-def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
+def _checked_vectors(index_spec: IndexSpec, item: IndexedDocument) -> Matrix | None:
     where = item.document.source
-    if not pair.dimensions or not item.chunks:
+    if not index_spec.dimensions or not item.chunks:
         return None
     if item.vectors is None:
-        raise StoreError("the chunks have no vectors, but their pair needs them", where=where)
+        raise StoreError("the chunks have no vectors, but their index spec needs them", where=where)
     vectors = np.ascontiguousarray(item.vectors, dtype=np.float32)
-    if vectors.shape != (len(item.chunks), pair.dimensions):
+    if vectors.shape != (len(item.chunks), index_spec.dimensions):
         raise StoreError(
             f"vectors of shape {vectors.shape} for {count_noun(len(item.chunks), 'chunk')} "
-            f"of {pair.dimensions} dimensions",
+            f"of {index_spec.dimensions} dimensions",
             where=where,
         )
     if not np.isfinite(vectors).all():
@@ -184,20 +184,22 @@ def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     return vectors
 
 
-def pack_vector(pair: IndexSpec, vector: Matrix) -> bytes:
+def pack_vector(index_spec: IndexSpec, vector: Matrix) -> bytes:
     """A vector as it is stored.
 
     Raises:
-        StoreError: Not of the pair's length, or not finite.
+        StoreError: Not of the index spec's length, or not finite.
     """
     row = np.ascontiguousarray(vector, dtype=np.float32)
-    if row.shape != (pair.dimensions,) or not np.isfinite(row).all():
-        raise StoreError(f"a vector of shape {row.shape} does not fit {pair.dimensions} dimensions")
+    if row.shape != (index_spec.dimensions,) or not np.isfinite(row).all():
+        raise StoreError(
+            f"a vector of shape {row.shape} does not fit {index_spec.dimensions} dimensions"
+        )
     return row.tobytes()
 
 
 def entry_digest(name: str, hash_: str, source: str) -> int:
-    """A document's part of its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
+    """A document's part of its index spec's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
     raw = "\0".join((name, hash_, source)).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=16).digest(), "little")
 

@@ -2,7 +2,7 @@
 
 A segment never changes. New rows form a new segment; removed rows are marked dead by the view. Rows
 of one document are adjacent, and a document is identified by its *stamp*: a number that the store
-gives to each document written under a pair, never twice.
+gives to each document written under an index spec, never twice.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class _Table:
     numeric: list[bool]
 
 
-def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> None:
+def keep_sheets(store: Store, index_spec: IndexSpec, file: Path) -> None:
     """Bring the file up to the documents of an index; without a spreadsheet there is no file.
 
     Only documents that changed are read. A file that is damaged, or of another version, is made
@@ -63,7 +63,7 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> None:
     Raises:
         StoreError: The file cannot be written.
     """
-    hashes = store.content_hashes(pair)
+    hashes = store.content_hashes(index_spec)
     wanted = {name: h for name, h in hashes.items() if name.casefold().endswith(_SUFFIXES)}
     if not wanted and not file.is_file():
         return
@@ -72,7 +72,7 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> None:
     for again in (False, True):
         try:
             with closing(sqlite3.connect(file, timeout=60.0, isolation_level=None)) as connection:
-                _update(connection, store, pair, wanted)
+                _update(connection, store, index_spec, wanted)
             break
         except (sqlite3.Error, OSError) as error:
             if again or isinstance(error, sqlite3.OperationalError | OSError):
@@ -115,7 +115,7 @@ def forget_sheets(file: Path, document_id: str) -> None:
 
 
 def _update(
-    connection: sqlite3.Connection, store: Store, pair: IndexSpec, wanted: Mapping[str, str]
+    connection: sqlite3.Connection, store: Store, index_spec: IndexSpec, wanted: Mapping[str, str]
 ) -> None:
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("BEGIN IMMEDIATE")
@@ -135,7 +135,7 @@ def _update(
         document = store.document(name)
         if document is not None and document.content_hash() != content:
             # an index of other settings holds another version
-            document = next((d for d in store.documents(pair) if d.id == name), None)
+            document = next((d for d in store.documents(index_spec) if d.id == name), None)
         if document is not None:
             _write(connection, document, content)
     connection.execute("COMMIT")

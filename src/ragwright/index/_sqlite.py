@@ -53,7 +53,7 @@ class SqliteStore(Store):
     Args:
         path: The file; made where it is missing, mode 0600.
         options: Settings; defaults where None.
-        analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        analyzers: Makes the analyzer of an index spec from its spec; ours where None.
         views: Folder of saved views; ``cache/views`` beside the file where None.
 
     Raises:
@@ -80,22 +80,22 @@ class SqliteStore(Store):
             store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
         self._catalog = Catalog(folder, store_id, self._options)
 
-    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Map each document id under the pair to its stored content hash."""
+    def content_hashes(self, index_spec: IndexSpec) -> Mapping[str, str]:
+        """Map each document id under the index spec to its stored content hash."""
         with self._connections.reading() as db:
             cursor = db.execute(
                 "SELECT e.name, d.hash FROM entries e JOIN documents d ON d.id = e.document "
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?)",
-                (pair.key,),
+                (index_spec.key,),
             )
             return {decode_text(name): hash_ for name, hash_ in cursor}
 
-    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
+    def sources(self, index_spec: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
         with self._connections.reading() as db:
             cursor = db.execute(
                 "SELECT name, root FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",
-                (pair.key,),
+                (index_spec.key,),
             )
             return {decode_text(name): decode_text(root) for name, root in cursor}
 
@@ -109,7 +109,7 @@ class SqliteStore(Store):
             }
 
     def upsert(
-        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+        self, index_spec: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
     ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
@@ -117,11 +117,11 @@ class SqliteStore(Store):
         analysis happens before the write transaction begins.
         """
         check_batch(batch)
-        analyzer = self._analyzer(pair.analyzer)
+        analyzer = self._analyzer(index_spec.analyzer)
         hashes = [item.content_hash() for item in batch]
         names = [item.document.id for item in batch]
         with self._connections.reading() as db:
-            entries = rows.entries(db, pair, names)
+            entries = rows.entries(db, index_spec, names)
         differs = [
             (item, hash_)
             for item, hash_ in zip(batch, hashes, strict=True)
@@ -130,11 +130,11 @@ class SqliteStore(Store):
         ]
         prepared = {
             document.document.id: document
-            for document in prepare_documents(pair, differs, analyzer)
+            for document in prepare_documents(index_spec, differs, analyzer)
         }
         with self._connections.writing() as db:
-            writer = rows.BatchWriter(db, pair)
-            entries = rows.entries(db, pair, names)
+            writer = rows.BatchWriter(db, index_spec)
+            entries = rows.entries(db, index_spec, names)
             for item, hash_ in zip(batch, hashes, strict=True):
                 name = item.document.id
                 entry = entries.get(name)
@@ -143,26 +143,34 @@ class SqliteStore(Store):
                     continue
                 if name not in prepared:
                     # Another process changed it meanwhile.
-                    [prepared[name]] = prepare_documents(pair, [(item, hash_)], analyzer)
+                    [prepared[name]] = prepare_documents(index_spec, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
 
-    def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
+    def replace_vectors(self, index_spec: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay."""
-        data = {bytes.fromhex(key): pack_vector(pair, row) for key, row in vectors.items()}
+        data = {bytes.fromhex(key): pack_vector(index_spec, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
-            pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
+            index_specs = [
+                p for p in self._stored_index_specs(db) if p.embedder == index_spec.embedder
+            ]
             rows.drop_spare_vectors(db, 0)  # they would stay those of the former model
-            if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
+            if not rows.replace_vectors(
+                db, index_spec.embedder, data, [p.key for p in index_specs]
+            ):
                 return
         # The new snapshots must not use segments with the old vectors.
-        for stored_pair in pairs:
-            self._catalog.outdate(stored_pair)
+        for stored_spec in index_specs:
+            self._catalog.outdate(stored_spec)
 
     def remove(
-        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
+        self,
+        document_ids: Sequence[str],
+        index_spec: IndexSpec | None = None,
+        *,
+        purge: bool = False,
     ) -> WriteCounts:
-        """Remove documents with chunks, from one pair or (None) from all, vectors included.
+        """Remove documents with chunks, from one index spec or (None) from all, vectors included.
 
         With ``purge`` the log is emptied too (in the file, deleted content is always overwritten),
         and saved segments with content that is no longer stored are deleted.
@@ -170,7 +178,7 @@ class SqliteStore(Store):
         names = list(dict.fromkeys(document_ids))
         counts = WriteCounts()
         with self._connections.writing() as db:
-            for target in self._stored_pairs(db) if pair is None else [pair]:
+            for target in self._stored_index_specs(db) if index_spec is None else [index_spec]:
                 writer = rows.BatchWriter(db, target)
                 for entry in rows.entries(db, target, names).values():
                     writer.drop(entry)
@@ -194,67 +202,70 @@ class SqliteStore(Store):
             )
         return counts
 
-    def settle(self, pair: IndexSpec) -> None:
+    def settle(self, index_spec: IndexSpec) -> None:
         """Delete vectors that have been spare for long."""
         with self._connections.writing() as db:
             rows.drop_spare_vectors(db)
 
-    def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state: ``<pair key>@<16 digits>``.
+    def snapshot(self, index_spec: IndexSpec) -> str:
+        """Name of the index spec's present state: ``<index spec key>@<16 digits>``.
 
         The digits are a hash of the documents and of k1 and b, so that equal names mean equal
         answers, on any machine.
         """
         with self._connections.reading() as db:
-            return self._snapshot_name(db, pair)
+            return self._snapshot_name(db, index_spec)
 
-    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
+    def view(self, index_spec: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while it is still open or saved."""
         with self._connections.reading() as db:
-            current = self._snapshot_name(db, pair)
+            current = self._snapshot_name(db, index_spec)
             name = snapshot or current
-            state = self._catalog.saved(pair, name)
+            state = self._catalog.saved(index_spec, name)
             if state is None:
                 if name != current:
                     raise snapshot_gone(name, current, str(self._path))
-                live = rows.stamps(db, pair)
+                live = rows.stamps(db, index_spec)
                 state = self._catalog.build(
-                    pair, name, live, lambda stamps: rows.documents_with_chunks(db, pair, stamps)
+                    index_spec,
+                    name,
+                    live,
+                    lambda stamps: rows.documents_with_chunks(db, index_spec, stamps),
                 )
-        return SegmentView(name, pair, state, self._analyzer(pair.analyzer))
+        return SegmentView(name, index_spec, state, self._analyzer(index_spec.analyzer))
 
-    def rebuild_view(self, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self, index_spec: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""
-        self._catalog.outdate(pair)
-        return self.view(pair, snapshot)
+        self._catalog.outdate(index_spec)
+        return self.view(index_spec, snapshot)
 
     @contextmanager
-    def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
+    def reading(self, index_spec: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state, within one read transaction."""
         with self._connections.reading() as db:
             yield StoredState(
-                self._snapshot_name(db, pair),
-                lambda: rows.documents_with_chunks(db, pair, rows.stamps(db, pair)),
-                self._analyzer(pair.analyzer),
+                self._snapshot_name(db, index_spec),
+                lambda: rows.documents_with_chunks(db, index_spec, rows.stamps(db, index_spec)),
+                self._analyzer(index_spec.analyzer),
                 self._options.k1,
                 self._options.b,
-                pair.dimensions,
+                index_spec.dimensions,
             )
 
-    def documents(self, pair: IndexSpec) -> Iterator[Document]:
+    def documents(self, index_spec: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time, all of one state."""
         with self._connections.reading() as db:
             columns = ", ".join(f"d.{column}" for column in COLUMNS)
             cursor = db.execute(
                 f"SELECT {columns} FROM entries e JOIN documents d ON d.id = e.document "  # noqa: S608
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) ORDER BY e.name",
-                (pair.key,),
+                (index_spec.key,),
             )
             for row in cursor:
                 yield document_from(row)
 
     def document(self, document_id: str) -> Document | None:
-        """One stored document (the one written last, should pairs differ), or None."""
+        """One stored document (the one written last, should index specs differ), or None."""
         with self._connections.reading() as db:
             row = db.execute(
                 f"SELECT {', '.join(COLUMNS)} FROM documents d WHERE name = ? "  # noqa: S608
@@ -264,17 +275,17 @@ class SqliteStore(Store):
             ).fetchone()
             return document_from(row) if row else None
 
-    def pairs(self) -> Sequence[IndexSpec]:
-        """Every pair that holds at least one document."""
+    def index_specs(self) -> Sequence[IndexSpec]:
+        """Every index spec that holds at least one document."""
         with self._connections.reading() as db:
-            return list(self._stored_pairs(db))
+            return list(self._stored_index_specs(db))
 
-    def _snapshot_name(self, db: sqlite3.Connection, pair: IndexSpec) -> str:
-        row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
-        return snapshot_name(pair, row[0] if row else total_digest(()), self._options)
+    def _snapshot_name(self, db: sqlite3.Connection, index_spec: IndexSpec) -> str:
+        row = db.execute("SELECT digest FROM pairs WHERE key = ?", (index_spec.key,)).fetchone()
+        return snapshot_name(index_spec, row[0] if row else total_digest(()), self._options)
 
     @staticmethod
-    def _stored_pairs(db: sqlite3.Connection) -> Iterable[IndexSpec]:
+    def _stored_index_specs(db: sqlite3.Connection) -> Iterable[IndexSpec]:
         stored = db.execute(
             "SELECT settings FROM pairs p WHERE EXISTS "
             "(SELECT 1 FROM entries WHERE pair = p.id) ORDER BY p.id"
@@ -312,7 +323,7 @@ def open_store(
     Args:
         options: Kind, path and settings.
         folder: The project's data folder (``.ragwright``): holds ``data/`` and ``cache/``.
-        analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        analyzers: Makes the analyzer of an index spec from its spec; ours where None.
         root: The project folder, where relative paths of the options start; ``folder`` if None.
 
     Raises:

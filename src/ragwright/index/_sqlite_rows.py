@@ -44,7 +44,7 @@ _BLOCK = 400
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A stored document under a pair."""
+    """A stored document under an index spec."""
 
     stamp: int
     document: int
@@ -68,18 +68,19 @@ def _placeholders(values: Sequence[Any]) -> str:
     return ",".join("?" * len(values))
 
 
-def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
-    """Stamps of the pair's documents, ascending."""
+def stamps(db: sqlite3.Connection, index_spec: IndexSpec) -> NDArray[np.int64]:
+    """Stamps of the index spec's documents, ascending."""
     cursor = db.execute(
-        "SELECT id FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
+        "SELECT id FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",
+        (index_spec.key,),
     )
     return np.sort(np.fromiter((row[0] for row in cursor), np.int64))
 
 
 def entries(
-    db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]
+    db: sqlite3.Connection, index_spec: IndexSpec, names: Sequence[str]
 ) -> Mapping[str, StoredEntry]:
-    """The entries of those documents that the pair holds, by document id."""
+    """The entries of those documents that the index spec holds, by document id."""
     by_id: dict[str, StoredEntry] = {}
     for block in _value_blocks(map(encode_text, names)):
         rows = db.execute(
@@ -87,7 +88,7 @@ def entries(
             "FROM entries e JOIN documents d ON d.id = e.document "
             "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
             f"AND e.name IN ({_placeholders(block)})",
-            (pair.key, *block),
+            (index_spec.key, *block),
         )
         for stamp, document, name, hash_, source, root in rows:
             key = decode_text(name)
@@ -111,9 +112,9 @@ def vectors(
 
 
 def replace_vectors(
-    db: sqlite3.Connection, embedder: str, data: Mapping[bytes, bytes], pairs: Sequence[str]
+    db: sqlite3.Connection, embedder: str, data: Mapping[bytes, bytes], index_specs: Sequence[str]
 ) -> bool:
-    """Overwrite stored vectors; the pairs with these keys get a new digest.
+    """Overwrite stored vectors; the index specs with these keys get a new digest.
 
     Returns:
         Whether any vector differed.
@@ -129,7 +130,7 @@ def replace_vectors(
     )
     # A digest covers names and texts; a change of vectors is added to it for good.
     added = entry_digest("vectors", blake2b(b"".join(new for new, *_ in differ)).hexdigest(), "")
-    for key in pairs:
+    for key in index_specs:
         (old,) = db.execute("SELECT digest FROM pairs WHERE key = ?", (key,)).fetchone()
         db.execute(
             "UPDATE pairs SET digest = ? WHERE key = ?",
@@ -139,7 +140,7 @@ def replace_vectors(
 
 
 def documents_with_chunks(
-    db: sqlite3.Connection, pair: IndexSpec, stamps: NDArray[np.int64]
+    db: sqlite3.Connection, index_spec: IndexSpec, stamps: NDArray[np.int64]
 ) -> Iterator[StoredDocument]:
     """The documents with these stamps and their chunks, in the order of the stamps."""
     for block in _value_blocks(stamps.tolist()):
@@ -196,26 +197,26 @@ def drop_spare_vectors(db: sqlite3.Connection, days: int = _SPARE_DAYS) -> None:
 
 
 class BatchWriter:
-    """Writes one batch under one pair, within a transaction that its caller opened."""
+    """Writes one batch under one index spec, within a transaction that its caller opened."""
 
-    def __init__(self, db: sqlite3.Connection, pair: IndexSpec) -> None:
+    def __init__(self, db: sqlite3.Connection, index_spec: IndexSpec) -> None:
         self._db = db
-        row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
+        row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (index_spec.key,)).fetchone()
         if row is None:
-            settings = json.dumps(asdict(pair))
+            settings = json.dumps(asdict(index_spec))
             cursor = db.execute(
                 "INSERT INTO pairs (key, settings, digest) VALUES (?, ?, ?)",
-                (pair.key, settings, total_digest(())),
+                (index_spec.key, settings, total_digest(())),
             )
             row = (cursor.lastrowid, total_digest(()))
-        self._pair, self._digest = int(row[0]), int(row[1], 16)
-        # An empty pair gets the present length of the model's vectors.
+        self._index_spec, self._digest = int(row[0]), int(row[1], 16)
+        # An empty index spec gets the present length of the model's vectors.
         db.execute(
             "UPDATE pairs SET settings = ? WHERE id = ? "
             "AND NOT EXISTS (SELECT 1 FROM entries WHERE pair = pairs.id)",
-            (json.dumps(asdict(pair)), self._pair),
+            (json.dumps(asdict(index_spec)), self._index_spec),
         )
-        embedder = (encode_text(pair.embedder),)
+        embedder = (encode_text(index_spec.embedder),)
         db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", embedder)
         query = "SELECT id FROM embedders WHERE identity = ?"
         self._embedder = int(db.execute(query, embedder).fetchone()[0])
@@ -237,14 +238,14 @@ class BatchWriter:
         name = encode_text(item.document.id)
         cursor = self._db.execute(
             "INSERT INTO entries (pair, document, name, root) VALUES (?, ?, ?, ?)",
-            (self._pair, self._put_document(item), name, encode_text(root)),
+            (self._index_spec, self._put_document(item), name, encode_text(root)),
         )
         self._put_chunks(int(cursor.lastrowid or 0), item.chunks)
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
         self._counts["added" if old is None else "changed"] += 1
 
     def drop(self, entry: StoredEntry) -> None:
-        """Remove a document from the pair."""
+        """Remove a document from the index spec."""
         self._delete_entry(entry)
         self._counts["removed"] += 1
 
@@ -257,12 +258,12 @@ class BatchWriter:
         )
         self._db.execute(
             "UPDATE pairs SET digest = ? WHERE id = ?",
-            (f"{self._digest % DIGEST_MODULUS:032x}", self._pair),
+            (f"{self._digest % DIGEST_MODULUS:032x}", self._index_spec),
         )
         return WriteCounts(**self._counts)
 
     def _put_document(self, item: ReadyDocument) -> int:
-        """Number of the document's row, which another pair may have written already."""
+        """Number of the document's row, which another index spec may have written already."""
         document = item.document
         content = (encode_text(document.id), item.hash, encode_text(document.source))
         query = "SELECT id FROM documents WHERE name = ? AND hash = ? AND source = ?"

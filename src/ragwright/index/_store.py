@@ -50,7 +50,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as read from a store, with its chunks under one pair."""
+    """A document as read from a store, with its chunks under one index spec."""
 
     stamp: int
     document: Document
@@ -65,7 +65,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """One state of a pair, to be read document by document, any number of times.
+    """One state of an index spec, to be read document by document, any number of times.
 
     Attributes:
         snapshot: Name of the state.
@@ -113,13 +113,13 @@ Matrix = NDArray[np.float32]
 class IndexSpec:
     """One way to index a corpus: its chunker, analyzer and embedding model.
 
-    Several pairs can be in one store; each is complete in itself.
+    Several index specs can be in one store; each is complete in itself.
 
     Attributes:
         chunker: Canonical text of the chunker's settings.
         analyzer: Canonical text of the keyword analyzer's settings.
         embedder: Identity of the embedding model with its prefixes and pooling; empty where
-            the pair has no vectors.
+            the index spec has no vectors.
         dimensions: Length of a vector, 0 without vectors.
         similarity: ``cosine`` (vectors arrive normalised) or ``dot``.
     """
@@ -132,17 +132,17 @@ class IndexSpec:
 
     @property
     def key(self) -> str:
-        """Short name of the pair, the same on every machine: 12 hexadecimal digits."""
+        """Short name of the index spec, the same on every machine: 12 hexadecimal digits."""
         return value_hash([self.chunker, self.analyzer, self.embedder])[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """A document ready to be stored under one pair.
+    """A document ready to be stored under one index spec.
 
-    ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors; ``hash`` is
+    ``vectors`` has shape (chunks, dimensions), or is None for a spec without vectors; ``hash`` is
     the document's content hash if known; it is computed if empty. ``terms`` are the packed terms of
-    each chunk if another process has made them (:func:`packed_terms`), with the pair's analyzer.
+    each chunk if another process has made them (:func:`packed_terms`), with the spec's analyzer.
     """
 
     document: Document
@@ -197,7 +197,7 @@ class View(ABC):
     """Answers from one consistent snapshot; never changes while a writer works."""
 
     snapshot: str
-    pair: IndexSpec
+    index_spec: IndexSpec
 
     def keyword(
         self, text: str, k: int, filters: Sequence[Filter] = ()
@@ -226,7 +226,7 @@ class View(ABC):
         """For each query vector up to k (chunk id, similarity), best first, ties by id.
 
         Raises:
-            RetrieveError: The pair has no vectors, the dimension differs, or a value is NaN.
+            RetrieveError: The index spec has no vectors, the dimension differs, or a value is NaN.
         """
 
     def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ class View(ABC):
 
     @abstractmethod
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
-        """Vectors of these chunks, shape (chunks, dimensions); None for a pair without.
+        """Vectors of these chunks, shape (chunks, dimensions); None for an index spec without.
 
         Raises:
             RetrieveError: An id is not in the snapshot.
@@ -329,29 +329,29 @@ class Store(ABC):
     """
 
     @abstractmethod
-    def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Map each document id under the pair to its stored content hash."""
+    def content_hashes(self, index_spec: IndexSpec) -> Mapping[str, str]:
+        """Map each document id under the index spec to its stored content hash."""
 
-    def holds(self, pair: IndexSpec) -> bool:
-        """True where the pair holds at least one document; cheap at any size."""
-        return any(stored.key == pair.key for stored in self.pairs())
+    def holds(self, index_spec: IndexSpec) -> bool:
+        """True where the index spec holds at least one document; cheap at any size."""
+        return any(stored.key == index_spec.key for stored in self.index_specs())
 
     @abstractmethod
-    def sources(self, pair: IndexSpec) -> Mapping[str, str]:
+    def sources(self, index_spec: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from (see :meth:`upsert`), for pruning."""
 
     @abstractmethod
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
         """Vectors already stored under (embedder, :func:`chunk_key`), for those known.
 
-        Vectors are stored once: pairs with the same embedder share the vectors of equal texts.
+        Vectors are stored once: specs with the same embedder share the vectors of equal texts.
         """
 
-    def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
+    def replace_vectors(self, index_spec: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay.
 
         Args:
-            pair: Pair whose embedder made them; all pairs with it get a new snapshot.
+            index_spec: Pair whose embedder made them; all index specs with it get a new snapshot.
             vectors: By :func:`chunk_key`; a key that is not stored is left out.
 
         Raises:
@@ -364,12 +364,12 @@ class Store(ABC):
 
     @abstractmethod
     def upsert(
-        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+        self, index_spec: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
     ) -> WriteCounts:
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         Args:
-            pair: The pair to write to.
+            index_spec: The index spec to write to.
             batch: Documents with their chunks; written in one transaction.
             root: The source they were read from, remembered for pruning.
 
@@ -381,9 +381,13 @@ class Store(ABC):
 
     @abstractmethod
     def remove(
-        self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
+        self,
+        document_ids: Sequence[str],
+        index_spec: IndexSpec | None = None,
+        *,
+        purge: bool = False,
     ) -> WriteCounts:
-        """Remove documents with chunks, from one pair or (None) from all, vectors included.
+        """Remove documents with chunks, from one index spec or (None) from all, vectors included.
 
         Without ``purge`` (documents that vanished from their source) saved views stay, so that a
         run pinned to one can continue. With it (documents to be forgotten) no byte of them, nor of
@@ -396,18 +400,18 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state; equal names mean equal content."""
+    def snapshot(self, index_spec: IndexSpec) -> str:
+        """Name of the index spec's present state; equal names mean equal content."""
 
     @abstractmethod
-    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
+    def view(self, index_spec: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one.
 
         Raises:
             SnapshotGoneError: The named state is no longer the stored one.
         """
 
-    def rebuild_view(self, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self, index_spec: IndexSpec, snapshot: str) -> View:
         """The named state's view, rebuilt from the stored rows, not from saved views.
 
         Called after a view failed. A store without saved views need not override it.
@@ -415,16 +419,16 @@ class Store(ABC):
         Raises:
             SnapshotGoneError: The named state is no longer the stored one.
         """
-        return self.view(pair, snapshot)
+        return self.view(index_spec, snapshot)
 
-    def settle(self, pair: IndexSpec) -> None:
+    def settle(self, index_spec: IndexSpec) -> None:
         """Maintenance at the end of an ingest: indexes, small files, versions that nothing needs.
 
         A store that needs none need not override it.
         """
 
     @abstractmethod
-    def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
+    def reading(self, index_spec: IndexSpec) -> AbstractContextManager[StoredState]:
         """The stored rows of the present state.
 
         Nothing may be read from views, segments or anything else that was derived from the
@@ -436,7 +440,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def documents(self, pair: IndexSpec) -> Iterator[Document]:
+    def documents(self, index_spec: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, one in memory at a time."""
 
     @abstractmethod
@@ -444,20 +448,20 @@ class Store(ABC):
         """A stored document; None if there is none."""
 
     @abstractmethod
-    def pairs(self) -> Sequence[IndexSpec]:
-        """Every pair that holds at least one document."""
+    def index_specs(self) -> Sequence[IndexSpec]:
+        """Every index spec that holds at least one document."""
 
     @abstractmethod
     def close(self) -> None:
         """Close files; safe to call twice."""
 
 
-def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
+def snapshot_name(index_spec: IndexSpec, digest: str, options: StoreOptions) -> str:
     """Name of a state: equal content and equal BM25 settings give equal names."""
     parts: list[object] = [digest, options.k1, options.b]
     if options.approximate:
         parts += ["approximate", options.recall, options.approximate_rows]
-    return f"{pair.key}@{value_hash(parts)[:16]}"
+    return f"{index_spec.key}@{value_hash(parts)[:16]}"
 
 
 def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:

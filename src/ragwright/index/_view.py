@@ -61,7 +61,7 @@ class ViewSegment:
 
 
 class ViewState:
-    """One state of a pair: segments with the statistics that make them one index.
+    """One state of an index spec: segments with the statistics that make them one index.
 
     Nothing in it changes except cached masks.
     """
@@ -161,12 +161,12 @@ class SegmentView(View):
     def __init__(
         self,
         snapshot: str,
-        pair: IndexSpec,
+        index_spec: IndexSpec,
         state: ViewState,
         analyzer: TokenSource,
     ) -> None:
         self.snapshot = snapshot
-        self.pair = pair
+        self.index_spec = index_spec
         self._state: ViewState | None = state
         self._analyzer = analyzer
 
@@ -220,7 +220,7 @@ class SegmentView(View):
         float64, so that a result does not depend on other queries of the batch.
         """
         state = self._live_state()
-        queries = check_query_vectors(vectors, self.pair, self.snapshot)
+        queries = check_query_vectors(vectors, self.index_spec, self.snapshot)
         masks = state.masks(filters)
         if k < 1:
             return tuple(() for _ in queries)
@@ -245,7 +245,7 @@ class SegmentView(View):
         if isinstance(query, str):
             ranked = self._keyword_scores(state, query, masks if filters else None)
         else:
-            [query] = check_query_vectors(query, self.pair, self.snapshot)
+            [query] = check_query_vectors(query, self.index_spec, self.snapshot)
         if not state.counts.chunks:
             return SearchReply(())
         positions = state.positions(ladder, masks, filters)
@@ -285,13 +285,13 @@ class SegmentView(View):
         return sum(int(mask.sum()) for mask in self._live_state().masks(filters))
 
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
-        """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
+        """Vectors of these chunks, shape (chunks, dimensions); None for an index spec without."""
         state = self._live_state()
         places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
-        if not self.pair.dimensions:
+        if not self.index_spec.dimensions:
             return None
         rows = [state.parts[at].segment.vectors[row] for at, row in places]
-        return np.stack(rows) if rows else np.empty((0, self.pair.dimensions), np.float32)
+        return np.stack(rows) if rows else np.empty((0, self.index_spec.dimensions), np.float32)
 
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
@@ -325,22 +325,23 @@ class SegmentView(View):
         self._state = None
 
 
-def check_query_vectors(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
+def check_query_vectors(vectors: Matrix, index_spec: IndexSpec, snapshot: str) -> Matrix:
     """Query vectors as float32 of shape (queries, dimensions).
 
     Raises:
-        RetrieveError: The pair has no vectors, the dimension differs, or a value is not finite.
+        RetrieveError: The index has no vectors, the dimension differs, or a value is not finite.
     """
     queries = np.ascontiguousarray(np.atleast_2d(vectors), dtype=np.float32)
-    if not pair.dimensions:
+    if not index_spec.dimensions:
         raise RetrieveError(
             "this index has no vectors",
             where=f"snapshot {snapshot}",
             hint="search by keyword, or configure an embedding model and ingest again",
         )
-    if queries.shape[1] != pair.dimensions:
+    if queries.shape[1] != index_spec.dimensions:
         raise RetrieveError(
-            f"the query vector has {queries.shape[1]} dimensions, the index {pair.dimensions}",
+            f"the query vector has {queries.shape[1]} dimensions, "
+            f"the index {index_spec.dimensions}",
             where=f"snapshot {snapshot}",
             hint="embed the query with the model of the index",
         )

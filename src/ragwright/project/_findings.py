@@ -124,7 +124,7 @@ def _database_checks(project: Project) -> Iterator[Check]:
 def _index_checks(project: Project) -> Iterator[Check]:
     try:
         pair = project.pair
-        pairs = project.store.pairs()
+        pairs = project.store.index_specs()
     except RagwrightError as error:
         yield Check("index", "fault", error.what, error.hint or "")
         return

@@ -161,7 +161,7 @@ def ingest_sources(
     marker.unlink(missing_ok=True)
     notes = (*notes, *report.notes, *_unused_rules(project))
     report = replace(report, notes=notes, engine=used)
-    others = len(project.store.pairs()) - 1
+    others = len(project.store.index_specs()) - 1
     if report.counts.added and others > 0:
         note = count_noun(others, "index of other settings stays", "indexes of other settings stay")
         report = replace(report, notes=(*report.notes, note))
@@ -181,7 +181,7 @@ def _without_other_lengths(project: Project) -> tuple[str, ...]:
     project.store.replace_vectors(before, {})
     if project.models.is_local(model) or project.measured_pair() == before:
         return ()
-    for pair in project.store.pairs():
+    for pair in project.store.index_specs():
         if pair.embedder == before.embedder:
             project.store.remove(list(project.store.content_hashes(pair)), pair)
     change = f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"

@@ -343,7 +343,7 @@ class Project:
         local = self.models.embedder(model)
         if local is not None:
             return local.dimensions
-        built = (pair.dimensions for pair in self.store.pairs() if pair.embedder == identity)
+        built = (pair.dimensions for pair in self.store.index_specs() if pair.embedder == identity)
         length = next(built, self.settings.embed.dimensions or 0)
         if length:
             self.models.known_dimensions[model] = length
@@ -420,7 +420,7 @@ class Project:
         if not self.store.holds(pair):
             raise building.nothing_indexed(
                 pair,
-                self.store.pairs(),
+                self.store.index_specs(),
                 self.settings.embed.model,
                 building.list_embedders(self.folder.ledger),
                 self.folder.file,

@@ -81,7 +81,7 @@ def test_the_calls_foretold_are_the_calls_made(
     forecast = told(folder)
     assert len(server.requests) == before  # a dry run asks nobody
     with Workbench.open(folder) as bench:
-        assert len(bench.project.store.pairs()) == 1  # and writes nothing
+        assert len(bench.project.store.index_specs()) == 1  # and writes nothing
     run(folder)
     made = len(server.requests) - before
     assert forecast.forecast.calls.exact

@@ -158,7 +158,7 @@ def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> Non
         assert len(bench.retrieve("brake fluid").hits[0].text) < 120
     with opened(folder) as bench:
         assert bench.retrieve("brake fluid").hits == before
-        assert len(bench.project.store.pairs()) == 2
+        assert len(bench.project.store.index_specs()) == 2
 
 
 @pytest.mark.slow

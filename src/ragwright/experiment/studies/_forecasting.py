@@ -76,7 +76,7 @@ class _Beside(Views):
 
     def _is_aside(self, snapshot: str) -> bool:
         key = snapshot.partition("@")[0]
-        return any(pair.key == key for pair in self._aside.pairs())
+        return any(pair.key == key for pair in self._aside.index_specs())
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """From the store with the snapshot."""
