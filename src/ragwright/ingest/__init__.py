@@ -6,7 +6,6 @@ from ._encoding import decode
 from ._extract import Attachment, Extract, markdown_headings
 from ._fetch import FetchHandler, Resolve, refusal, resolve
 from ._files import FileReader, RemoteReader
-from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
 from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._ocr import engine_name
@@ -31,7 +30,15 @@ from ._seams import (
     check_spans,
     failure_lines,
 )
-from ._sources import catch_failures, default_readers, files_of, load_reader, pick_reader
+from ._sources import (
+    GroupOptions,
+    GroupRule,
+    catch_failures,
+    default_readers,
+    files_of,
+    load_reader,
+    pick_reader,
+)
 from ._table import BeirReader, TableReader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader

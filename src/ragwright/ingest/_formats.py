@@ -22,12 +22,12 @@ from ._markdown import read_markdown
 from ._normalise import LEFT_OUT
 from ._ocr import ScannedPage
 from ._options import SourceOptions
+from ._pdf import read_pdf
 from ._plain import CODE, read_notebook, read_plain
 from ._tabular import read_csv
 from ._xml import read_xml
 from .office import read_docx, read_pptx, read_sheet
 from .parsers import parse_by, parser_of
-from .pdf import read_pdf
 
 _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "docx": read_docx,

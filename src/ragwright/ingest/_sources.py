@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..core import (
+    GROUPS,
+    ConfigError,
+    Document,
+    Filter,
     PluginError,
     RagwrightError,
     SourceError,
     StoppedError,
+    UnclearGroupsError,
     UnsupportedSourceError,
+    common_groups,
     find_additions,
+    group_names,
     load_addition,
+    misspelt_groups,
+    option,
+    reader_filter,
+    value_hash,
 )
 from ._apart import ScanProgress
 from ._files import FileReader, RemoteReader
@@ -151,3 +165,147 @@ def _reader_error(reader: Reader, source: str, error: Exception) -> SourceError:
     )
     wrapped.__cause__ = error
     return wrapped
+
+
+_WILDCARD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
+_MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """The groups that may read documents below a folder, or of a pattern."""
+
+    match: str = option(
+        "",
+        "Folder or pattern of documents by id or by path within their source: hr, hr/**, "
+        "**/*.secret.md, record:*.",
+        when="index",
+    )
+    groups: tuple[str, ...] = option((), "Groups that may read them.", when="index")
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that matches nothing, or names no groups."""
+        if not self.match.strip("/ "):
+            raise ConfigError(
+                "a rule of groups matches no document", hint="write match: a folder or a pattern"
+            )
+        group_names(self.groups)
+
+    def applies(self, path: str) -> bool:
+        """True for a path that the rule matches, or that lies in a folder which it matches."""
+        return _pattern(self.match).fullmatch(path) is not None
+
+
+@cache
+def _pattern(match: str) -> re.Pattern[str]:
+    bare = match.strip().removeprefix("./").strip("/")
+    parts = [_MEANING.get(part, re.escape(part)) for part in _WILDCARD.findall(bare)]
+    return re.compile(f"{''.join(parts)}(?:[/#].*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """Which groups of readers may read which documents.
+
+    Where several places name groups for a document (its front matter, a rule, its source), those
+    may read it that all of them name.
+    """
+
+    ungrouped: Literal["everyone", "owners"] = option(
+        "everyone", "Who may read documents without groups: everyone, or owners only."
+    )
+    rules: tuple[GroupRule, ...] = option(
+        (), "Groups by folder or pattern; the last rule that matches a document holds."
+    )
+
+    def right(self, groups: Iterable[str]) -> Filter:
+        """The right of a reader of some groups to read."""
+        return reader_filter(groups, ungrouped=self.ungrouped == "everyone")
+
+    @property
+    def key(self) -> str:
+        """A hash of the rules, empty without any."""
+        rules = [[rule.match, list(rule.groups)] for rule in self.rules]
+        return value_hash(rules) if rules else ""
+
+    def labelled(
+        self, items: Iterator[Document | Failure], source: str, fields: dict[str, Any]
+    ) -> Iterator[Document | Failure]:
+        """Documents with checked groups, and with the fields of their source.
+
+        A document whose groups cannot be read becomes a failure: it must not become everyone's.
+
+        Args:
+            items: The documents of a source.
+            source: The source.
+            fields: Fields that every document of the source gets.
+        """
+        own = dict(fields)
+        of_source = group_names(own.pop(GROUPS)) if GROUPS in own else ()
+        for item in items:
+            if isinstance(item, Document):
+                yield self._label(item, source, own, of_source)
+            else:
+                yield item
+
+    def _label(
+        self, document: Document, source: str, fields: dict[str, Any], of_source: tuple[str, ...]
+    ) -> Document | Failure:
+        if misspelt := misspelt_groups(document.metadata):
+            return Failure(
+                document.id,
+                UnclearGroupsError(
+                    f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
+                    where=document.id,
+                    hint=f"name it {GROUPS}, or give the field another name",
+                ),
+            )
+        stated = document.metadata.get(GROUPS)
+        of_rule = self.groups_of(document.id, source)
+        if stated is None and not of_rule and not of_source:
+            if not fields:
+                return document
+            return replace(document, metadata={**document.metadata, **fields})
+        try:
+            of_document = () if stated is None else group_names(stated)
+        except ConfigError as error:
+            return Failure(
+                document.id,
+                UnclearGroupsError(
+                    f"{GROUPS}: {error.what}: without them the document would be everyone's",
+                    where=document.id,
+                    hint=error.hint,
+                ),
+            )
+        groups = common_groups((of_document, of_rule, of_source))
+        if groups is None:
+            places = (("the document names", of_document), ("a rule names", of_rule))
+            stated_by = " and ".join(f"{place} {', '.join(g)}" for place, g in places if g)
+            nobody = UnclearGroupsError(
+                f"no group may read the document: {stated_by}, and no group is named everywhere",
+                where=document.id,
+                hint="name a group in all of them: the document, the rule and its source",
+            )
+            return Failure(document.id, nobody)
+        return replace(document, metadata={**document.metadata, **fields, GROUPS: groups})
+
+    def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:
+        """Groups by the last rule that matches a document; empty if none does."""
+        paths = _paths(document_id, source)
+        for rule in reversed(self.rules):
+            if any(map(rule.applies, paths)):
+                return group_names(rule.groups)
+        return ()
+
+    def unused(self, sources: Sequence[tuple[str, str]]) -> list[str]:
+        """Patterns of rules that match none of some documents, by (id, source)."""
+        paths = [path for pair in sources for path in _paths(*pair)] if self.rules else []
+        return [rule.match for rule in self.rules if not any(map(rule.applies, paths))]
+
+
+def _paths(document_id: str, source: str) -> list[str]:
+    """A document's id, and its path within its source."""
+    head = source.removeprefix("./").rstrip("/") + "/"
+    if document_id.startswith(head):
+        return [document_id, document_id[len(head) :]]
+    return [document_id]

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..core import (
     RagwrightError,
     SourceError,
     UnsupportedSourceError,
+    count_noun,
     require,
     suggest_name,
 )
@@ -127,49 +128,43 @@ class TableReader(Reader):
         name = self._name_in_project(Path(file))
         empty: list[int] = []
         try:
-            with parquet.ParquetFile(file) as opened:
-                at = 0
-                columns = self._columns()
-                for batch in opened.iter_batches(_ROWS, row_groups=[int(group)], columns=columns):
-                    yield from self._documents(batch.to_pylist(), name, at, empty)
-                    at += batch.num_rows
+            with parquet.ParquetFile(file) as table:
+                wanted = {"row_groups": [int(group)], "columns": self._columns()}
+                batches = (batch.to_pylist() for batch in table.iter_batches(_ROWS, **wanted))
+                for number, row in enumerate(chain.from_iterable(batches)):
+                    item = self._document(row, name, f"{name}, row {number}")
+                    if item is None:
+                        empty.append(number)
+                    else:
+                        yield item
         except (OSError, ValueError) as error:
             yield Failure(name, _table_error(error, name))
         if empty:
-            rows_said = f"{len(empty):,} rows have" if len(empty) > 1 else "1 row has"
-            yield Failure(
-                name,
-                UnsupportedSourceError(
-                    f"{rows_said} no text", where=f"{name}, row group {group}, row {empty[0]}"
-                ),
-                skipped=True,
+            where = f"{name}, row group {group}, row {empty[0]}"
+            nothing = UnsupportedSourceError(
+                f"{count_noun(len(empty), 'row')} without text", where=where
             )
+            yield Failure(name, nothing, skipped=True)
 
-    def _documents(
-        self, rows: Iterable[dict[str, Any]], name: str, at: int, empty: list[int]
-    ) -> Iterator[Document | Failure]:
-        """Yield a document for each row; counts rows without text in ``empty``."""
+    def _document(self, row: dict[str, Any], name: str, where: str) -> Document | Failure | None:
+        """Return the document of a row; None if it has no text."""
         options = self.options
-        for number, row in enumerate(rows, at):
-            text, key = row[options.text_column], row[options.id_column]
-            if key is None or str(key) == "":
-                place = f"{name}, row {number}"
-                yield Failure(place, MalformedSourceError("the row has no id", where=place))
-                continue
-            cleaned = normalise(str(text)) if text is not None else ""
-            if not cleaned.strip():
-                empty.append(number)
-                continue
-            title = row[options.title_column] if options.title_column else None
-            yield Document(
-                id=str(key),
-                source=f"{name}#{key}",
-                text=cleaned,
-                title=" ".join(normalise(str(title)).split()) if title is not None else "",
-                language=guess_language(cleaned),
-                media_type="application/vnd.apache.parquet",
-                metadata=clean_metadata({c: row[c] for c in options.metadata_columns}),
-            )
+        text, key = row[options.text_column], row[options.id_column]
+        if key is None or str(key) == "":
+            return Failure(where, MalformedSourceError("the row has no id", where=where))
+        text = normalise("" if text is None else str(text))
+        if not text.strip():
+            return None
+        title = row.get(options.title_column)
+        return Document(
+            id=str(key),
+            source=f"{name}#{key}",
+            text=text,
+            title=" ".join(normalise("" if title is None else str(title)).split()),
+            language=guess_language(text),
+            media_type="application/vnd.apache.parquet",
+            metadata=clean_metadata({c: row[c] for c in options.metadata_columns}),
+        )
 
 
 def _delta_files(path: Path) -> Sequence[Path]:

@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from statistics import median
 from typing import Any, TypeAlias
 
-from ...core import (
+from ..core import (
     EmptySourceError,
     EncryptedSourceError,
     MalformedSourceError,
@@ -20,24 +20,25 @@ from ...core import (
     tell,
     well_formed,
 )
-from .._extract import Extract, TextBuilder
-from .._normalise import Raised, iso_date, join_raised
-from .._ocr import ScannedPage, about_scans, faults_of
-from .._options import SourceOptions
-from .._pdf_layout import (
+from ._extract import Extract, TextBuilder
+from ._normalise import Raised, iso_date, join_raised
+from ._ocr import ScannedPage, about_scans, faults_of
+from ._options import SourceOptions
+from ._pdf_layout import (
     WIDE,
     Block,
     Box,
     Line,
+    PageBlocks,
     Word,
     body_size,
     join_formulas,
     paragraphs,
     place,
     resolve_hyphens,
+    settle,
 )
-from ._settle import PageBlocks, settle
-from ._tables import PageTables, split_tables
+from ._pdf_tables import PageTables, split_tables
 
 _MOST = 10_000
 """Entries of an outline that are read; a made-up one may have no end."""

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import require
-from .._extract import markdown_table
-from .._pdf_layout import (
+from ..core import require
+from ._extract import markdown_table
+from ._pdf_layout import (
     BULLET,
     CAPTION,
     LEADER,
