@@ -73,9 +73,9 @@ sys.setprofile(None)
 print(json.dumps({"built": sorted(built), "ran": sorted(ran)}))
 """
 
-MOST_FILES = 67
+MOST_FILES = 61
 """Files of ours of which a question may run a function; the aim is 50."""
-MOST_FUNCTIONS = 428
+MOST_FUNCTIONS = 415
 """Functions and methods of ours that a question may run; the aim is 350."""
 
 

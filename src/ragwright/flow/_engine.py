@@ -233,7 +233,6 @@ class RunnerLoop:
             memo_key = (context.scope, request)
             remembered = self._memo.get(memo_key)
             if remembered is not None:
-                self.caller.progress.merged += 1
                 return remembered
             reply = await self._shared(memo_key, handler, request, None, context)
             if len(self._memo) >= _MOST_REMEMBERED:
@@ -326,8 +325,6 @@ class RunnerLoop:
         call = self._calls.get(merge_key) if merge_key is not None else None
         if call is None:
             call = self._start(merge_key, handler, request, key, known)
-        else:
-            self.caller.progress.merged += 1
         listener = None
         if may_stream(request) and context.sink is not None:
             listener = Listener(context.sink)

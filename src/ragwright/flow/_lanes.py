@@ -213,7 +213,6 @@ class Progress:
         total: Rows of the job under way, None if their number is unknown.
         unit: What is counted: ``rows``, or the name of another phase's units.
         finished: Rows of it that are done or failed, those of an earlier run included.
-        kept: Rows among them that an earlier run had finished.
         warnings: Warnings to show during the work; the list only grows.
         awaited: Model -> its calls in flight.
         given_up: Model -> calls that a stop by the user cancelled before their reply.
@@ -222,12 +221,8 @@ class Progress:
     total: int | None = None
     unit: str = "rows"
     finished: int = 0
-    kept: int = 0
-    failed: int = 0
-    skipped: int = 0
     calls: int = 0
     reused: int = 0
-    merged: int = 0
     retries: int = 0
     in_flight: int = 0
     prompt_tokens: int = 0
@@ -237,21 +232,13 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
     awaited: Counter[str] = field(default_factory=Counter)
     given_up: Counter[str] = field(default_factory=Counter)
-    began: float = field(default_factory=time.monotonic)
     _waiting: dict[tuple[str, bool], Waiting] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
     _unused: Counter[str] = field(default_factory=Counter)
 
     def begin(self, total: int | None, unit: str = "rows") -> None:
         """Begin a job, or another phase: count its rows, or what ``unit`` says, from zero."""
-        self.total, self.unit, self.finished, self.kept = total, unit, 0, 0
-        self.began = time.monotonic()
-
-    @property
-    def rate(self) -> float:
-        """Rows finished per second since :meth:`begin`, without those of an earlier run."""
-        elapsed = time.monotonic() - self.began
-        return (self.finished - self.kept) / elapsed if elapsed > 0 else 0.0
+        self.total, self.unit, self.finished = total, unit, 0
 
     @property
     def waiting(self) -> Waiting | None:

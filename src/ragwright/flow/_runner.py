@@ -423,7 +423,6 @@ class _Mapping:
 
     def _end(self, position: int, flow: Flow[Any], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        progress = self._runner.progress
         outcome: Outcome[Any]
         if task.cancelled():
             flow.close()  # a task that is cancelled before its first step never touches its flow
@@ -433,12 +432,10 @@ class _Mapping:
         elif isinstance(error, Stopping):
             outcome = Outcome("skipped", error=copy.copy(error.reason))
         elif isinstance(error, Exception):
-            progress.failed += 1
             outcome = Outcome("failed", error=error)
         else:
             outcome = Outcome("skipped")
         if outcome.state == "skipped":
-            progress.skipped += 1
             self._stopped = True
         self._ended[position] = outcome
         self._news.set()

@@ -422,7 +422,6 @@ class _Work(Generic[T]):
                 self._kept += 1
                 self._counts[state] += 1
                 self._progress.finished += 1
-                self._progress.kept += 1
                 continue
             self._under_way.append((ordinal, row))
             yield make

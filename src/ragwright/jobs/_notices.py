@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import socket
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
@@ -114,28 +113,17 @@ class Notices:
         reason = printable(hide_secrets(reason, [address], self._environ, pieces=True))
         return NoticeSent(shown, not reason, reason)
 
-    def problem(self, address: str, *, connect: bool = False) -> str:
+    def problem(self, address: str) -> str:
         """Return the fault of an address, without sending anything; empty if there is none.
-
-        ``connect`` also opens, and closes, a connection to the host of an e-mail or web address.
 
         Raises:
             MissingExtraError: Apprise is not installed.
         """
         _apprise()
         try:
-            service = self._service(address)
+            self._service(address)
         except NoticeError as error:
             return error.what
-        if not connect or type(service).__name__ not in _CONNECTING:
-            return ""
-        host = getattr(service, "smtp_host", "") or service.host
-        port = service.port or (443 if service.secure else 80)
-        try:
-            socket.create_connection((host, port), timeout=3).close()
-        except OSError as error:
-            reason = f"its host cannot be reached: {error.strerror or error}"
-            return hide_secrets(reason, [address], self._environ, pieces=True)
         return ""
 
     def _service(self, address: str) -> Any:
@@ -226,10 +214,6 @@ def _apprise() -> Any:
         logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return apprise
-
-
-_CONNECTING = {"NotifyEmail", "NotifyForm", "NotifyJSON", "NotifyXML"}
-"""Services whose host is in the address."""
 
 
 def _sent(service: Any, text: NoticeText) -> str:
