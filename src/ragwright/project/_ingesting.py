@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar, cast
 
 from .. import flow, ingest
 from ..core import (
@@ -25,7 +25,7 @@ from ..core import (
 from ..engines import choose_engine, open_engine
 from ..index import IndexSpec, Store
 from ..ingest import Failure, FetchBytes, Fetched, Reader, ScanProgress, SourceOptions
-from ..ledger import Ledger, WorkLock
+from ..ledger import Ledger
 from ._folder import ProjectFolder
 from ._project import Project
 from ._settings import SourceEntry
@@ -75,35 +75,23 @@ def entry_of_argument(project: Project, source: str) -> SourceEntry:
     return project.settings.parsed(SourceEntry(source, options=options))
 
 
-class Working(Protocol):
-    """An opened project, as needed for its lock."""
-
-    @property
-    def work(self) -> WorkLock:
-        """Held shared by everything that reads text and stores results."""
+Work = TypeVar("Work", bound=Callable[..., Any])
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-B = TypeVar("B", bound=Working)
-
-
-def refuse_forget(
-    what: str,
-) -> Callable[[Callable[Concatenate[B, P], R]], Callable[Concatenate[B, P], R]]:
+def refuse_forget(what: str) -> Callable[[Work], Work]:
     """Decorator for work on a project, its first argument: ``forget`` is refused meanwhile.
 
     The lock is held from before the text is read until the results are stored; otherwise forgotten
     text could be stored again.
     """
 
-    def decorate(function: Callable[Concatenate[B, P], R]) -> Callable[Concatenate[B, P], R]:
+    def decorate(function: Work) -> Work:
         @wraps(function)
-        def working(project: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def working(project: Any, /, *args: Any, **kwargs: Any) -> Any:
             with project.work.working(what):
                 return function(project, *args, **kwargs)
 
-        return working
+        return cast("Work", working)
 
     return decorate
 
@@ -258,13 +246,11 @@ def feeds_of(
         )
     base = Path.cwd() if sources else project.folder.root
     key = reading(entries, base, project.settings.groups)
-    return [_feed_of(project, entry, base, scans) for entry in entries], key
-
-
-def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
     home = project.folder.root.absolute()
-    recipe = Recipe(entry, base.absolute(), home, project.settings.groups)
-    return Feed(entry.source, recipe.readers(scans), recipe=recipe)
+    recipes = [Recipe(entry, base.absolute(), home, project.settings.groups) for entry in entries]
+    return [
+        Feed(recipe.entry.source, recipe.readers(scans), recipe=recipe) for recipe in recipes
+    ], key
 
 
 @contextmanager
@@ -275,14 +261,9 @@ def _opened_ingest(
     *,
     embed_again: bool = False,
 ) -> Iterator[Ingest]:
-    stamps = Stamps(project.folder.cache / "files.sqlite", reading_key)
-    kind = Ingest if cluster is None else ClusterIngest
-    try:
+    with closing(Stamps(project.folder.cache / "files.sqlite", reading_key)) as stamps:
         _check_models(project)
-        work = make_ingest(project, kind, stamps, embed_again=embed_again)
-        yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
-    finally:
-        stamps.close()
+        yield make_ingest(project, stamps, cluster=cluster, embed_again=embed_again)
 
 
 def _check_models(project: Project) -> None:
@@ -326,23 +307,20 @@ def fetch_by_runner(project: Project) -> FetchBytes:
     return fetch
 
 
-IngestT = TypeVar("IngestT", bound=Ingest)
-
-
 def make_ingest(
     project: Project,
-    kind: type[IngestT],
     stamps: Stamps | None = None,
     *,
+    cluster: Cluster | None = None,
     embed_again: bool = False,
     store: Store | None = None,
-) -> IngestT:
+) -> Ingest:
     """Return an ingest into the index of a project.
 
     Args:
         project: The project.
-        kind: Class of the ingest.
         stamps: Stamps of unchanged files; None reads every file.
+        cluster: Where documents are read; None for this process.
         embed_again: Embed every text, even if its vector is stored.
         store: Where stored vectors are looked up; None for the store of the project.
 
@@ -352,7 +330,7 @@ def make_ingest(
     settings = project.settings
     model = settings.embed.model
     embedding = (model, bool(model) and project.models.is_local(model))
-    return kind(
+    return (Ingest if cluster is None else partial(ClusterIngest, cluster))(
         store or project.store,
         project.pair,
         project.chunker,
@@ -419,7 +397,7 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
         return None
     reader = StoredDocuments(other.store, other.pair)
     feeds = [Feed(source, (reader,)) for source in reader.sources]
-    report = make_ingest(project, Ingest).run(feeds, refuse_fetch, prune=True)
+    report = make_ingest(project).run(feeds, refuse_fetch, prune=True)
     if report.failures:
         raise report.failures[0].error
     return report

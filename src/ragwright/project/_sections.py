@@ -92,10 +92,10 @@ def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
     """
     known = addition("sections", name)
     if known is not None:
-        return _section_kind_of(known.load(), known.address)
+        return _checked_kind(known.load(), known.address)  # type: ignore[no-any-return]
     known = addition("stages", name)
     if known is not None:
-        return _settings_of(known.load(), known.address)
+        return _checked_kind(getattr(known.load(), "settings", None), known.address)  # type: ignore[no-any-return]
     return stage_sections(retrieve).get(name)
 
 
@@ -107,7 +107,7 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
         if ":" not in name and known is None:
             continue  # the search reports unknown names
         plugin = known.load() if known else load_object(name, where="retrieve.stages")
-        kind = _settings_of(plugin, name)
+        kind = _checked_kind(getattr(plugin, "settings", None), name)
         section = str(getattr(plugin, "name", "")) or (name if known else "")
         if kind is not None and section:
             kinds[section] = kind
@@ -196,25 +196,15 @@ def _named_stages(retrieve: Any) -> list[str]:
     return [n for n in names if isinstance(n, str)] if isinstance(names, list | tuple) else []
 
 
-def _settings_of(plugin: Any, address: str) -> type[Any] | None:
-    kind = getattr(plugin, "settings", None)
-    if kind is None or _is_record(kind):
+def _checked_kind(kind: Any, address: str) -> Any:
+    """The kind of a section's settings, None for none.
+
+    Raises:
+        PluginError: It is not an option record.
+    """
+    if kind is None or isinstance(kind, NamedOptions) or dataclasses.is_dataclass(kind):
         return kind
-    raise _no_record(address)
-
-
-def _section_kind_of(kind: Any, address: str) -> SectionKind:
-    if _is_record(kind) or isinstance(kind, NamedOptions):
-        return kind  # type: ignore[no-any-return]
-    raise _no_record(address)
-
-
-def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
-
-
-def _no_record(address: str) -> PluginError:
-    return PluginError(
+    raise PluginError(
         f"the settings of {address} are not an option record",
         where=address,
         hint="write a frozen dataclass whose fields are made with ragwright.core.option",

@@ -15,7 +15,7 @@ from ...core import ConfigError, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
-from ...project import TRIAL, Feed, Ingest, Project, StoredDocuments, make_ingest, refuse_fetch
+from ...project import TRIAL, Feed, Project, StoredDocuments, make_ingest, refuse_fetch
 from ...testsets import Testset
 from ..evaluations import plan_evaluation
 from ._sampling import Trial, grid_points, random_points, variant_of
@@ -292,7 +292,7 @@ class _DryRun:
         project = self._project
         reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
-        ingest = make_ingest(variant, Ingest, store=project.store)
+        ingest = make_ingest(variant, store=project.store)
         makers = ingest.forecast_into(feeds, refuse_fetch, self._aside, self._in_flight)
         held, total = self._document_share
         self._add_flows(variant, makers, total / held if held else 1.0)

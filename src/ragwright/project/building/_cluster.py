@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 from ...core import Chunk, Document, SourceError
 from ...engines import Engine
 from ...index import chunk_key
-from ...ingest import Failure, FetchBytes, SourceFile, catch_failures, files_of
+from ...ingest import Failure, FetchBytes, catch_failures, files_of
 from ...ledger import FileLock
 from ._batch import Batch, KnownDocuments
 from ._feeds import Feed, Stamp
@@ -95,14 +95,10 @@ class ClusterIngest(Ingest):
     models where models write into heads, since vectors are made from what they write.
     """
 
-    _cluster: Cluster
-    _sent: deque[_Sent]
-
-    def on(self, cluster: Cluster) -> Self:
-        """Itself, with the engine that it uses."""
+    def __init__(self, cluster: Cluster, *arguments: Any, embed_again: bool = False) -> None:
+        super().__init__(*arguments, embed_again=embed_again)
         self._cluster = cluster
-        self._sent = deque()
-        return self
+        self._sent: deque[_Sent] = deque()
 
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
         self._load_known(feeds)
@@ -171,7 +167,7 @@ class ClusterIngest(Ingest):
             if isinstance(path, Failure):
                 yield path, None, 0
             elif not self._as_it_was(path):
-                stamp = _stamp_of(path)
+                stamp = Stamp.of(path)
                 yield path, stamp, 0 if stamp is None else stamp.size
 
     # -- taking ----------------------------------------------------------------------------
@@ -246,10 +242,3 @@ class ClusterIngest(Ingest):
         self.progress.texts += len(fresh)
         self.progress.embed(len(fresh))
         return batch
-
-
-def _stamp_of(path: SourceFile) -> Stamp | None:
-    try:
-        return Stamp.of(path)
-    except OSError:
-        return None  # the reader reports why

@@ -233,12 +233,18 @@ class Stamp:
     taken: int
 
     @classmethod
-    def of(cls, path: SourceFile) -> Stamp:
-        """The stamp of a file as it is now; of a remote one its version, as a number."""
+    def of(cls, path: SourceFile) -> Stamp | None:
+        """The stamp of a file as it is now; of a remote one its version, as a number.
+
+        None for a file that cannot be looked at; its reader reports why.
+        """
         if isinstance(path, RemoteFile):
             version = int(text_hash(path.version)[:_DIGITS], 16) if path.version else -1
             return cls(path.size, version, 0, _SETTLED if path.version else 0)
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError:
+            return None
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, time.time_ns())
 
 
@@ -290,11 +296,8 @@ class Stamps:
             "WHERE reading = ? AND path = ?",
             (self._reading, _key(path)),
         )
-        if row is None:
-            return None
-        try:
-            now = Stamp.of(path)
-        except OSError:
+        now = None if row is None else Stamp.of(path)
+        if row is None or now is None:
             return None
         if (row[0], row[1], row[2]) != (now.size, now.modified, now.changed):
             return None

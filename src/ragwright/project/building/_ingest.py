@@ -291,10 +291,7 @@ class Ingest:
     def _documents_of_file(
         self, feed: Feed, reader: Reader, path: SourceFile
     ) -> Iterator[tuple[Document | Failure, str]]:
-        try:
-            stamp = Stamp.of(path)
-        except OSError:
-            stamp = None  # the reader reports why
+        stamp = Stamp.of(path)
         hashes: list[tuple[str, str]] = []
         warnings: list[Failure] = []
         size = 0 if stamp is None else stamp.size

@@ -67,11 +67,6 @@ def reading_suffix(options: IngestOptions) -> str:
     return "" if options.parser == OURS else f"{_READ_BY}{options.parser}"
 
 
-def chunker_of(key: str) -> str:
-    """The chunker's settings in the key of an index."""
-    return key.partition(_READ_BY)[0]
-
-
 Item: TypeAlias = "SourceFile | Document | Failure"
 """A file to read, or what the driver has read."""
 
@@ -205,6 +200,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
         sources: Each source with the recipe of its readers.
     """
 
+    _tools: _Tools  # of an opened one
     advice = "let fewer tasks run on a node (ray start --num-cpus)"
 
     def __init__(
@@ -216,7 +212,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
         self._settings = settings
         self._pair = pair
         self._sources = sources
-        self._tools: _Tools | None = None
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -237,9 +232,8 @@ class Preparing(Work[SourceTask, PreparedPart]):
             try:
                 yield
             finally:
-                tools, self._tools = self._tools, None
-                if tools.runner is not None:
-                    tools.runner.close()
+                if self._tools.runner is not None:
+                    self._tools.runner.close()
 
     def _open_tools(self) -> _Tools:
         settings, pair = self._settings, self._pair
@@ -247,7 +241,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
         models = Models(settings.models, settings.embed, settings.root)
         own = models.tokenizer(model) if model else None
         chunker = make_chunker(settings.chunk, own or WordTokenizer())
-        if chunker.spec != chunker_of(pair.chunker):
+        if chunker.spec != pair.chunker.partition(_READ_BY)[0]:
             raise _different_here("chunks are cut as", chunker.spec, pair.chunker)
         runner = None
         if settings.local:
@@ -262,7 +256,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
     def carry_out(self, task: SourceTask) -> PreparedPart:
         """Read the items of a task, and prepare documents that are not stored yet."""
         tools = self._tools
-        assert tools is not None, "opened first"
         known = tools.known(task.known)
         prepared = Prepared([])
         read = []
@@ -293,7 +286,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
     def _reader_of(self, feed: int) -> Reader:
         """The reader of a source, made once."""
         tools = self._tools
-        assert tools is not None
         if feed not in tools.readers:
             source, recipe = self._sources[feed]
             assert recipe is not None, "the driver reads sources without one"
@@ -306,7 +298,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
     ) -> ReadDocument | Failure:
         """The worker's report on a document to the driver; a new one is cut and tokenised."""
         tools = self._tools
-        assert tools is not None
         if isinstance(item, Failure):
             return _sendable_failure(item)
         report = ReadDocument(item.id, item.source, item.content_hash())
@@ -322,7 +313,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
     def _with_vectors(self, prepared: Prepared) -> Prepared:
         """The same with the vectors of a local model."""
         tools = self._tools
-        assert tools is not None
         if tools.runner is None or not prepared.documents:
             return prepared
         texts = {
