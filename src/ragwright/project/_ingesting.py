@@ -23,7 +23,7 @@ from ..core import (
     plugin_folder,
 )
 from ..engines import choose_engine, open_engine
-from ..index import IndexSpec, Store
+from ..index import IndexSpec, Store, keep_sheets
 from ..ingest import Failure, FetchBytes, Fetched, Reader, ScanProgress, SourceOptions
 from ..ledger import Ledger
 from ._folder import ProjectFolder
@@ -145,14 +145,17 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
-    project.keep_views()
+    keep_sheets(project.store, project.pair, project.folder.sheets)
     marker.unlink(missing_ok=True)
-    notes = (*notes, *report.notes, *_unused_rules(project))
-    report = replace(report, notes=notes, engine=used)
+    # a misspelt rule would protect nothing
+    unused = project.settings.groups.unused(list(project.store.sources(project.pair).items()))
+    rules = [f"groups.rules: {match!r} matches no document" for match in unused]
+    notes = (*notes, *report.notes, *rules)
     others = len(project.store.index_specs()) - 1
     if report.counts.added and others > 0:
         note = count_noun(others, "index of other settings stays", "indexes of other settings stay")
-        report = replace(report, notes=(*report.notes, note))
+        notes = (*notes, note)
+    report = replace(report, notes=notes, engine=used)
     _keep_report(project.folder, report)
     return report
 
@@ -174,13 +177,6 @@ def _without_other_lengths(project: Project) -> tuple[str, ...]:
             project.store.remove(list(project.store.content_hashes(pair)), pair)
     change = f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"
     return (f"{change}: all documents that it embedded were removed first",)
-
-
-def _unused_rules(project: Project) -> list[str]:
-    """A note on rules of groups that match no document: a misspelt one would protect nothing."""
-    groups = project.settings.groups
-    unused = groups.unused(list(project.store.sources(project.pair).items()))
-    return [f"groups.rules: {match!r} matches no document" for match in unused]
 
 
 def read_sources_again(project: Project) -> IngestReport:

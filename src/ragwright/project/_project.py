@@ -292,10 +292,6 @@ class Project:
         sheets = self.folder.sheets if mine == own else None
         return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
 
-    def keep_views(self) -> None:
-        """Bring the tables of spreadsheets up to the documents of the index."""
-        index.keep_sheets(self.store, self.pair, self.folder.sheets)
-
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Counts tokens: the embedding model's own, else the keyword analyzer's words."""

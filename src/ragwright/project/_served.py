@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -319,7 +319,8 @@ class Changing:
         for name in configuration.files:
             copy = draft / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(self._file_bytes(name))
+            with suppress(OSError):  # recognised by its hash
+                shutil.copyfile(self.folder.parts / name, copy)
         wrong = list_changed_files(draft, configuration)
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
@@ -369,12 +370,6 @@ class Changing:
         )
         self.served.add(reverted)
         return reverted
-
-    def _file_bytes(self, name: str) -> bytes:
-        try:
-            return (self.folder.parts / name).read_bytes()
-        except OSError:
-            return b""  # recognised by its hash
 
 
 def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:

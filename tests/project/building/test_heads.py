@@ -83,14 +83,12 @@ def test_a_long_title_is_cut_and_a_document_without_a_title_has_no_head(
 ) -> None:
     title = " ".join(f"word{number}" for number in range(300))
     text = f"# {title}\n\n" + "Some sentence about oil. " * 60
-    folder = make_project(
-        f"{SMALL}, head: {{max_tokens: 10}}}}\n", **{"a.md": text, "b.txt": "Grease only."}
-    )
+    folder = make_project(f"{SMALL}}}\n", **{"a.md": text, "b.txt": "Grease only."})
     with opened(folder) as bench:
         bench.ingest()
         head = bench.retrieve("oil", 30).hits[-1].head
         assert head is not None
-        assert head.title.split() == [f"word{number}" for number in range(10)]
+        assert head.title.split() == [f"word{number}" for number in range(100)]
         assert head.headings == ()
         (plain,) = bench.retrieve("grease", 1).hits
         assert plain.head is None

@@ -141,7 +141,9 @@ def embed_missing(
     missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
     groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
     outcomes = yield from embedded(groups)
-    refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
+    refused = [
+        g for g, o in zip(groups, outcomes, strict=True) if isinstance(o, Bad) and len(g) > 1
+    ]
     if groups and all(isinstance(o, Bad) for o in outcomes):
         # the text or the model? harmless texts show it
         [outcome] = yield from embedded([list(_HARMLESS)])
@@ -153,10 +155,6 @@ def embed_missing(
     for group, outcome in zip(alone, (yield from embedded(alone)), strict=True):
         batch.take(group, outcome)
     return batch
-
-
-def _refuses_one_of(group: Texts, outcome: Matrix | Exception) -> bool:
-    return isinstance(outcome, Bad) and len(group) > 1
 
 
 _WORDS = 4

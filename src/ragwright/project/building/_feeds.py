@@ -131,24 +131,17 @@ class Feed:
 def reading(entries: Sequence[SourceEntry], base: Path, groups: GroupOptions) -> str:
     """Key of the reading settings: other settings or another version read every file again."""
     options = [
-        list_changed_options(entry.options) | _ocr_engine(entry) | _parser_used(entry)
+        {
+            **list_changed_options(entry.options),
+            # so that installing one reads files again whose pages had no text
+            "engine": engine_name() if entry.options.ocr != "never" else "",
+            "parser": parser_version(entry.options),
+        }
         for entry in entries
     ]
     readers = {name: reader.version for name, reader in find_additions("readers").items()}
     added_keys = [key for key in (readers, groups.key) if key]
     return value_hash([_READING, str(base.resolve()), options, *added_keys])
-
-
-def _ocr_engine(entry: SourceEntry) -> dict[str, str]:
-    """The OCR engine, so that installing it reads files again whose pages had no text."""
-    engine = engine_name() if entry.options.ocr != "never" else ""
-    return {"engine": engine} if engine else {}
-
-
-def _parser_used(entry: SourceEntry) -> dict[str, str]:
-    """The parser and its version; nothing for ragwright's own."""
-    used = parser_version(entry.options)
-    return {"parser": used} if used else {}
 
 
 def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
