@@ -78,18 +78,16 @@ def test_pieces_are_left_out_one_by_one_and_each_setting_has_its_own_index(
         assert "# Parts" in hit.text
 
 
-def test_a_long_title_is_cut_and_a_document_without_a_title_has_no_head(
+def test_a_long_heading_is_cut_and_a_document_without_a_title_has_no_head(
     make_project: MakeProject,
 ) -> None:
-    title = " ".join(f"word{number}" for number in range(300))
-    text = f"# {title}\n\n" + "Some sentence about oil. " * 60
+    title = " ".join(f"word{number}" for number in range(150))
+    text = f"# Oil\n\n## {title}\n\n" + "Some sentence about oil. " * 60
     folder = make_project(f"{SMALL}}}\n", **{"a.md": text, "b.txt": "Grease only."})
     with opened(folder) as bench:
         bench.ingest()
-        head = bench.retrieve("oil", 30).hits[-1].head
-        assert head is not None
-        assert head.title.split() == [f"word{number}" for number in range(100)]
-        assert head.headings == ()
+        heads = [hit.head for hit in bench.retrieve("oil", 30).hits if hit.head is not None]
+        assert max(len(" ".join((h.title, *h.headings)).split()) for h in heads) <= 100
         (plain,) = bench.retrieve("grease", 1).hits
         assert plain.head is None
 
