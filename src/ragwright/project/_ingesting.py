@@ -126,10 +126,8 @@ def ingest_sources(
     used = choose_engine(project.settings.ingest, engine)
     scans = ScanProgress()
     feeds, reading_key = feeds_of(project, sources, scans)
-    if project.settled_spec().embedder:
-        remember_embedder(
-            project.folder.ledger, project.pair.embedder, project.settings.embed.model
-        )
+    if embedder := project.settled_spec().embedder:
+        remember_embedder(project.folder.ledger, embedder, project.settings.embed.model)
     notes = _without_other_lengths(project) if embed_again else ()
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
