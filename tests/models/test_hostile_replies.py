@@ -106,7 +106,7 @@ def test_what_is_no_reply_is_a_typed_error(case: str, stream: bool) -> None:
         ({"choices": [{"delta": "x"}]}, "delta that is not an object"),
         (DEEP, "cannot be read"),
         (b'{"choices": [{"delta": {"content": "caf\xe9"}}]}', "cannot be read"),
-        ([1, 2], "non-object"),
+        ([1, 2], "choices that are not objects"),
     ],
 )
 def test_a_stream_that_is_no_reply_is_a_typed_error(chunk: Any, words: str) -> None:

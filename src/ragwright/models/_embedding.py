@@ -410,18 +410,11 @@ def _even_pieces(text: str, spans: Sequence[Span], room: int, tokenizer: Tokeniz
     return pieces
 
 
-_HASHES: dict[tuple[str, int, int], str] = {}
-
-
 def file_hash(path: Path) -> str:
-    """Hash of a file's bytes (BLAKE2b, 32 hexadecimal digits), read once per size and time."""
-    stat = path.stat()
-    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-    if key not in _HASHES:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-        _HASHES[key] = digest.hexdigest()
-    return _HASHES[key]
+    """Hash of a file's bytes (BLAKE2b, 32 hexadecimal digits)."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+    return digest.hexdigest()
 
 
 class WindowReranker(Reranker):

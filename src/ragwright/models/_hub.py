@@ -306,12 +306,13 @@ def _typed_error(error: Exception, name: str, *, pinned: bool) -> RagwrightError
             hint=f"ask for it at {constants.ENDPOINT}/{_repo_and_revision(name)[0]}, then export "
             "HF_TOKEN=…",
         )
-    if isinstance(error, errors.RevisionNotFoundError) and pinned:
-        problem = "the hub no longer has the pinned revision"
-        hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
-        return ConfigError(problem, where=where, hint=hint)
     if isinstance(error, errors.RevisionNotFoundError):
-        return ConfigError("no such revision", where=where, hint="check the part after @")
+        hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
+        return ConfigError(
+            "the hub no longer has the pinned revision" if pinned else "no such revision",
+            where=where,
+            hint=hint if pinned else "check the part after @",
+        )
     if isinstance(error, errors.RepositoryNotFoundError):
         return ConfigError(
             "the hub has no such model, or it is private",
@@ -325,8 +326,9 @@ def _typed_error(error: Exception, name: str, *, pinned: bool) -> RagwrightError
             hint="export HF_TOKEN=… with a token that may read the model",
         )
     if status is not None:
-        problem = f"the hub answers with the error {status}"
-        return ModelError(problem, where=where, hint="try again later")
+        return ModelError(
+            f"the hub answers with the error {status}", where=where, hint="try again later"
+        )
     away = isinstance(error, ConnectionError | TimeoutError)
     if isinstance(error, OSError) and error.errno is not None and not away:
         return ModelError(

@@ -211,23 +211,20 @@ class OpenAIChat(ChatModel):
                 finish = finish or "unknown"
                 break
             chunk = json.loads(event)
-            if not isinstance(chunk, dict):
-                raise self._server.bad_reply("streamed a non-object")
+            choices = (chunk.get("choices") or []) if isinstance(chunk, dict) else [chunk]
+            if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
+                raise self._server.bad_reply("streamed choices that are not objects")
             if chunk.get("error"):
                 raise self._server.upstream(chunk, response.headers)
             reply["model"] = chunk.get("model") or reply.get("model")
             reply["usage"] = chunk.get("usage") or reply.get("usage")
-            choices = chunk.get("choices") or []  # an event with token counts only has none
-            if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
-                raise self._server.bad_reply("streamed choices that are not objects")
-            choice = _choice_zero(choices)
-            if choice is not None:
-                delta = choice.get("delta") or {}
-                if not isinstance(delta, dict):
-                    raise self._server.bad_reply("streamed a delta that is not an object")
-                clean_piece(_content_text(delta.get("content")))
-                _note_delta(message, delta)
-                finish = choice.get("finish_reason") or finish
+            choice = _choice_zero(choices) or {}  # an event with token counts only has none
+            delta = choice.get("delta") or {}
+            if not isinstance(delta, dict):
+                raise self._server.bad_reply("streamed a delta that is not an object")
+            clean_piece(_content_text(delta.get("content")))
+            _note_delta(message, delta)
+            finish = choice.get("finish_reason") or finish
         if not finish:
             raise self._server.bad_reply("cut its stream off")
         clean_piece("", last=True)
