@@ -84,7 +84,9 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     ranked = {trial.number for trial in result.judged_by_first}
     unscored = f"no row has a score for {result.objectives[0].name}"
     rest = [
-        trial if trial.state != "done" else replace(trial, reason=_unscored_reason(trial, unscored))
+        trial
+        if trial.state != "done"
+        else replace(trial, reason=(f"{unscored}: {trial.reason}" if trial.reason else unscored))
         for trial in result.trials
         if trial.number not in placed and trial.number in ranked
     ]
@@ -112,11 +114,6 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
         verdict += "\n\n"
     others = "".join(f"\n{line}" for line in _other_judges(result))
     console.result(f"{verdict}{table}{others}\nrun: {result.run}")
-
-
-def _unscored_reason(trial: TrialResult, unscored: str) -> str:
-    """Why a trial that ran has no place, with the reason that most of its rows give."""
-    return f"{unscored}: {trial.reason}" if trial.reason else unscored
 
 
 def _other_judges(result: SweepResult) -> list[str]:

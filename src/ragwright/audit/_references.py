@@ -126,7 +126,9 @@ class References:
                     f"dead {kind}",
                     f"The text refers to {match[0]}, but the document has no {kind} {number}"
                     + (f" (it has {len(numbered)} numbered ones)." if numbered else "."),
-                    pointing and len(numbered) >= _LEAST_NUMBERED and _same_depth(number, numbered),
+                    pointing
+                    and len(numbered) >= _LEAST_NUMBERED
+                    and any(other.count(".") == number.count(".") for other in numbered),
                 )
         yield from self._pages_within(document, brief, prose)
 
@@ -263,8 +265,3 @@ def _numbers_of(document: Document, prose: Sequence[DocumentLine]) -> dict[str, 
             kind = "figure" if caption["kind"].casefold().startswith(("fig", "abb")) else "table"
             numbers[kind].add(caption["number"].replace("-", "."))
     return numbers
-
-
-def _same_depth(number: str, known: Sequence[str]) -> bool:
-    """True if the document numbers something as deep as this number."""
-    return any(other.count(".") == number.count(".") for other in known)

@@ -393,7 +393,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
     prompts = [
         NewOutput(
             "prompt",
-            prompt.text or chat_text(prompt.messages),
+            prompt.text or json.dumps(_turn_dicts(prompt.messages), ensure_ascii=False),
             prompt.model,
             uses=prompt.examples,
             usage=prompt.usage,
@@ -438,11 +438,6 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
     return NewBatch(
         "draft", request, (*prompts, *texts), batch.hits, batch.request.client, batch.usage, details
     )
-
-
-def chat_text(messages: Iterable[tuple[str, str]]) -> str:
-    """Return the turns of a chat as stored: a JSON list of ``{role, content}``."""
-    return json.dumps(_turn_dicts(messages), ensure_ascii=False)
 
 
 def turns_of(prompt: Output) -> list[dict[str, str]]:

@@ -2,8 +2,7 @@
 
 from ._check import CheckOptions, check_records, open_source
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
-from ._engine import StepWork
-from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
+from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, StepWork, refresh
 from ._seams import (
     HASH,
     KEY,

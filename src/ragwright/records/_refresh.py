@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import count_noun, hide_secret, value_hash
-from ..engines import Engine
+from ..engines import Engine, Work
 from . import stages
-from ._engine import StepWork
 from ._seams import (
     DUPLICATE,
     HASH,
@@ -34,6 +33,7 @@ from ._seams import (
     UpsertCounts,
     compute,
     pa,
+    parquet,
 )
 from ._spec import RecordsSpec
 from .tables import (
@@ -42,6 +42,7 @@ from .tables import (
     SourceState,
     TableWriter,
     read_file,
+    write_part,
 )
 
 
@@ -163,7 +164,7 @@ class _Refresh:
         self._lineage["from"] = self._came_from
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._notes: list[str] = list(writing.notes)
+        self._notes: list[str] = []
         # columns of the last reading: an all-null column is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
 
@@ -474,3 +475,43 @@ def _within(live: Mask, wanted: Mask) -> Mask:
 
 def _mask(rows: Mask) -> ArrowTable:
     return pa.array(rows)
+
+
+def _held_rows(results: ArrowTable, known: ArrowTable) -> ArrowTable:
+    """Rows that the target already has, by key and hash."""
+    keys, hashes = known.column(KEY).combine_chunks(), known.column(HASH).combine_chunks()
+    place = compute.index_in(results.column(KEY).cast(keys.type), value_set=keys)
+    same = compute.equal(
+        results.column(HASH).cast(hashes.type), hashes.take(place.combine_chunks())
+    )
+    return compute.fill_null(same, False)
+
+
+class StepWork(Work[StepTask, TaskResult]):
+    """A step as the work of an engine: rows of a file, through the step, into another file."""
+
+    advice = "give the workers more memory"
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def carry_out(self, task: StepTask) -> TaskResult:
+        """The facts of a task's rows; rows that differ from the known ones are written."""
+        batch = parquet.read_table(task.source, use_threads=False)
+        if task.live is not None:
+            batch = batch.filter(pa.array(task.live))
+        for name in task.columns:
+            if name not in batch.column_names:
+                batch = batch.append_column(name, pa.nulls(batch.num_rows, pa.null()))
+        results = self._step(batch)
+        wanted = compute.is_null(results.column(REASON))
+        if task.known is not None and task.known.num_rows:
+            wanted = compute.and_(wanted, compute.invert(_held_rows(results, task.known)))
+        rows = results.filter(wanted).drop_columns([REASON])
+        facts = results.select([KEY, HASH, REASON, *self._step.facts]).append_column(
+            "written", wanted
+        )
+        if not rows.num_rows:
+            return TaskResult(facts, None)
+        write_part(rows, task.target)
+        return TaskResult(facts, task.target)

@@ -16,18 +16,16 @@ Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..core import RecordsError, require
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 ArrowTable: TypeAlias = Any
 """A ``pyarrow.Table``; pyarrow is an optional dependency and has no types."""
@@ -122,12 +120,6 @@ class StepTask:
         """The file to read."""
         return (self.source,)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Paths valid in every process, known rows as an Arrow stream: a slice stays small."""
-        known = None if self.known is None else _stream(self.known)
-        placed = (self.source.absolute(), self.target.absolute(), self.live, known, self.columns)
-        return _sent_task, placed
-
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
@@ -146,38 +138,6 @@ class TaskResult:
     def rows(self) -> int:
         """Rows read."""
         return int(self.facts.num_rows)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Facts as an Arrow stream."""
-        return _sent_result, (_stream(self.facts), self.target)
-
-
-def _stream(table: ArrowTable) -> bytes:
-    sink = io.BytesIO()
-    options = ipc.IpcWriteOptions(compression="lz4")
-    with ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def _table(stream: bytes) -> ArrowTable:
-    return ipc.open_stream(stream).read_all()
-
-
-def _sent_task(
-    source: Path,
-    target: Path,
-    live: NDArray[np.bool_] | None,
-    known: bytes | None,
-    columns: tuple[str, ...],
-) -> StepTask:
-    """A task in another process."""
-    return StepTask(source, target, live, None if known is None else _table(known), columns)
-
-
-def _sent_result(facts: bytes, target: Path | None) -> TaskResult:
-    """A result in another process."""
-    return TaskResult(_table(facts), target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +236,6 @@ class LateModule:
 pa: Any = LateModule("pyarrow")
 compute: Any = LateModule("pyarrow.compute")
 csv_files: Any = LateModule("pyarrow.csv")
-ipc: Any = LateModule("pyarrow.ipc")
 json_files: Any = LateModule("pyarrow.json")
 parquet: Any = LateModule("pyarrow.parquet")
 deltalake: Any = LateModule("deltalake", "tables of records")

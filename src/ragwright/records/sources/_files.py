@@ -197,7 +197,10 @@ class ParquetFile(RowFile):
 
     def columns(self) -> Columns:
         """Return columns and types of the file's schema."""
-        return {name: _decoded_type(kind) for name, kind in self._stored.items()}
+        return {
+            name: (kind.value_type if pa.types.is_dictionary(kind) else kind)
+            for name, kind in self._stored.items()
+        }
 
     @cached_property
     def _stored(self) -> Columns:
@@ -232,7 +235,3 @@ class ParquetFile(RowFile):
             raise RecordsError(f"not a Parquet file: {error}", where=self.name) from error
         except OSError as error:
             raise unreadable(self.path, error) from error
-
-
-def _decoded_type(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind

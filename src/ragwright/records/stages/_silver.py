@@ -33,7 +33,6 @@ from .._seams import (
 from ..declared import (
     Cleaning,
     Condition,
-    MaxRepeat,
     NamedStep,
     Rollups,
     Rules,
@@ -74,7 +73,11 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
         if isinstance(step, Replace):
             values = replace_matches(values, keys, step, cleaning.pattern_seconds)
             continue
-        change = _NAMED[step.name] if isinstance(step, NamedStep) else _shortening(step)
+        change = (
+            _NAMED[step.name]
+            if isinstance(step, NamedStep)
+            else partial(limit_repeats, times=step.times, digits=step.digits)
+        )
         values = [None if value is None else change(value) for value in values]
     return drop_nul(pa.array(values, pa.large_string()))
 
@@ -88,10 +91,6 @@ def limit_repeats(text: str, times: int, *, digits: bool = True) -> str:
     """A text in which no character (or none but digits) stands more than so many times in a row."""
     each = "(.)" if digits else r"(\D)"
     return re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
-
-
-def _shortening(step: MaxRepeat) -> Callable[[str], str]:
-    return partial(limit_repeats, times=step.times, digits=step.digits)
 
 
 _JOINT = "\x1f"

@@ -296,8 +296,6 @@ def bring(
     folder: Path,
     files: Mapping[str, int],
     schema: ArrowTable,
-    *,
-    identity: str = "",
 ) -> int:
     """Make a Delta table consist of these files, which are in its folder; its version then.
 
@@ -309,7 +307,6 @@ def bring(
         files: Name -> number of rows.
         schema: The Arrow schema of the table. Files that the table has under another schema must
             not be among ``files``.
-        identity: Description of a new table.
 
     Raises:
         RecordsError: Another program changed the table.
@@ -329,7 +326,7 @@ def bring(
     new = {name: rows for name, rows in files.items() if name not in held}
     with log_errors(folder):
         if delta is None or not has_schema(delta, schema):
-            _create(folder, files, schema, identity)
+            _create(folder, files, schema)
         elif new or held.keys() - files.keys():
             _commit(delta, folder, new, held.keys() - files.keys())
         else:
@@ -337,7 +334,7 @@ def bring(
     return _settled(folder)
 
 
-def _create(folder: Path, files: Mapping[str, int], schema: ArrowTable, identity: str) -> None:
+def _create(folder: Path, files: Mapping[str, int], schema: ArrowTable) -> None:
     """Make a new Delta table, or replace schema and files of the one there is."""
     transaction.create_table_with_add_actions(
         str(folder),
@@ -345,7 +342,6 @@ def _create(folder: Path, files: Mapping[str, int], schema: ArrowTable, identity
         _adds(folder, files),
         mode="overwrite" if newest_entry(folder) >= 0 else "error",
         name=folder.name,
-        description=identity or None,
         post_commithook_properties=_hooks(),
     )
 

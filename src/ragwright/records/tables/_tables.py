@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -41,20 +41,14 @@ from ._types import (
     errors_named,
     iso_text,
     make_gone_error,
-    manifest_stamp,
     owner_only,
     read_manifest,
     readable,
-    set_aside,
-    set_aside_versions,
     versions,
 )
 from ._writing import Changes, TableWriter, find_changed_parts
 
 _BUSY = "the tables of records are being written"
-
-_MANIFESTS_HELD = 64
-"""Manifests kept in memory."""
 
 _README = """\
 # Tables of records
@@ -86,7 +80,6 @@ class RecordTables:
     def __init__(self, folder: Path, keep: int = 20) -> None:
         self._folder = Path(folder).absolute()
         self._keep = max(1, keep)
-        self._read: dict[int, tuple[object, Manifest]] = {}
         self._versions = Versions(self._folder)
 
     @property
@@ -111,17 +104,7 @@ class RecordTables:
         version = self.version if version is None else version
         if not version and not versions(self._folder):
             return Manifest()
-        return self._once(version)
-
-    def _once(self, version: int) -> Manifest:
-        """A version, read once as long as its file stays the same."""
-        stamp = manifest_stamp(self._folder, version)
-        known = self._read.get(version)
-        if known is None or known[0] != stamp:
-            if len(self._read) >= _MANIFESTS_HELD:
-                self._read.clear()
-            known = self._read[version] = (stamp, read_manifest(self._folder, version))
-        return known[1]
+        return read_manifest(self._folder, version)
 
     def history(self) -> tuple[Manifest, ...]:
         """Versions that are kept, the newest first."""
@@ -229,10 +212,8 @@ class RecordTables:
                     writing.closed = True
                     # what cannot be deleted now is the next writer's to delete
                     with suppress(OSError, StoreError):
-                        self._drop(versions(self._folder)[: -self._keep])
-                        newest = self.manifest()
-                        committed = newest.version != head.version
-                        self._take_back(newest, self.files(newest.version) if committed else None)
+                        self._take_back(self.manifest())
+                        self._delete_unneeded()
 
     def forget(self, keys: Sequence[str], *, holder: str = "forget", wait: float = 600.0) -> int:
         """Delete the rows of some keys from every table and every version; how many there were.
@@ -247,22 +228,16 @@ class RecordTables:
         if not self.version:
             return 0
         with self.writing(holder, wait) as writing:
-            files = [path for table in TABLES for path in self._files_on_disk(table)]
-            rows = sum(count_keys(path, keys) for path in files)
+            rows = sum(count_keys(path, keys) for path in self._files_on_disk())
             if not rows:
                 return 0
             for table in TABLES:
                 writing.remove(table, keys)
             lineage = {**self.manifest().lineage, "gold": "", "left_out": None}
-            newest = writing.commit(lineage, "forget")
+            writing.commit(lineage, "forget")
             for version in versions(self._folder)[:-1]:
                 delete_manifest(self._folder, version)
-            for version in set_aside_versions(self._folder):
-                delete_manifest(self._folder, version, aside=True)
-            needed = self.files(newest)
-            for path in files:
-                if f"{path.parent.name}/{path.name}" not in needed:
-                    path.unlink()
+            self._delete_unneeded()
         return rows
 
     def _state(self, table: TableName, version: int | None) -> TableState:
@@ -292,49 +267,34 @@ class RecordTables:
             with suppress(FileExistsError), open(readme, "x", opener=owner_only) as file:
                 file.write(_README)
 
-    def _files_on_disk(self, table: TableName) -> list[Path]:
+    def _files_on_disk(self) -> list[Path]:
         """Files that some writing made, whether or not a version needs them."""
-        return sorted(p for p in (self._folder / table).iterdir() if OURS.fullmatch(p.name))
+        folders = (self._folder / table for table in TABLES)
+        return sorted(p for each in folders for p in each.iterdir() if OURS.fullmatch(p.name))
 
-    def _take_back(self, head: Manifest, needed: Collection[str] | None = None) -> None:
-        """Undo what writings that were never finished have done; delete files of no version.
-
-        Args:
-            head: The newest version: files of later ones were never committed.
-            needed: The files that it needs; None where its own files need not be looked at.
-        """
+    def _take_back(self, head: Manifest) -> None:
+        """Undo what writings that were never finished have done after a version."""
         for table, state in head.tables.items():
             self._versions.heal(table, state)
         for draft in (self._folder / MANIFESTS).glob("*.draft"):
             draft.unlink(missing_ok=True)
-        for table in TABLES:
-            for path in self._files_on_disk(table):
-                match = OURS.fullmatch(path.name)
-                writer = int(match["writer"]) if match else 0
-                late = writer > head.version or path.suffix == ".part"
-                own = writer == head.version and needed is not None
-                if late or (own and f"{table}/{path.name}" not in (needed or ())):
-                    path.unlink(missing_ok=True)
+        for path in self._files_on_disk():
+            match = OURS.fullmatch(path.name)
+            if path.suffix == ".part" or (match and int(match["writer"]) > head.version):
+                path.unlink(missing_ok=True)
 
-    def _drop(self, numbers: Sequence[int]) -> None:
-        """Delete versions, and the files that no other version needs.
+    def _delete_unneeded(self) -> None:
+        """Delete versions beyond those kept, then every file that no kept version needs.
 
-        Manifests are set aside first, so that the next writer goes on where this one is killed.
+        Whoever is killed here leaves files, which the next writer deletes. With a damaged manifest
+        no file is deleted: it may be mended.
         """
-        for number in numbers:
-            set_aside(self._folder, number)
-        for number in set_aside_versions(self._folder):
-            with suppress(StoreError):  # a damaged manifest may be mended: nothing goes with it
-                old = read_manifest(self._folder, number, aside=True)
-                # what the next version lacks is in no later one
-                kept = [self._once(version) for version in versions(self._folder)[:1]]
-                for table, state in old.tables.items():
-                    needed = set[str]().union(
-                        *(self._versions.files(table, later.tables[table]) for later in kept)
-                    )
-                    for name in self._versions.files(table, state).keys() - needed:
-                        (self._folder / table / name).unlink(missing_ok=True)
-                delete_manifest(self._folder, number, aside=True)
+        for number in versions(self._folder)[: -self._keep]:
+            delete_manifest(self._folder, number)
+        needed = set[str]().union(*map(self.files, versions(self._folder)))
+        for path in self._files_on_disk():
+            if f"{path.parent.name}/{path.name}" not in needed:
+                path.unlink(missing_ok=True)
 
 
 _FILE = "source.json"

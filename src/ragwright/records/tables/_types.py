@@ -39,7 +39,10 @@ def delta_rows(rows: ArrowTable) -> ArrowTable:
     """Rows with types that Delta has; columns that are null throughout stay ``null``."""
     kinds = [_stored(column.type) for column in rows.schema]
     for at, column in enumerate(rows.schema):
-        if pa.types.is_uint64(column.type) and _largest(rows.column(at)) <= _LARGEST:
+        if (
+            pa.types.is_uint64(column.type)
+            and int(compute.max(rows.column(at)).as_py() or 0) <= _LARGEST
+        ):
             kinds[at] = pa.int64()
     schema = pa.schema(list(zip(rows.schema.names, kinds, strict=True)))
     return rows if rows.schema.equals(schema) else fit_rows(readable(rows, digits=False), schema)
@@ -48,10 +51,6 @@ def delta_rows(rows: ArrowTable) -> ArrowTable:
 def _stored(kind: ArrowTable) -> ArrowTable:
     """The type in our files for values of an Arrow type."""
     return kind if pa.types.is_null(kind) else _kind(kind)
-
-
-def _largest(values: ArrowTable) -> int:
-    return int(compute.max(values).as_py() or 0)
 
 
 def delta_schema(schema: ArrowTable) -> ArrowTable:
@@ -246,7 +245,6 @@ def iso_text(value: Any) -> str:
 SCHEMA_VERSION = 2
 
 MANIFESTS = "manifests"
-_ASIDE = ".aside"
 
 _NAME = re.compile(r"(\d{8,})\.json")
 
@@ -302,15 +300,15 @@ def versions(folder: Path) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
-def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifest:
-    """One version; ``aside``: one that was set aside.
+def read_manifest(folder: Path, version: int) -> Manifest:
+    """One version.
 
     Raises:
         SnapshotGoneError: It is not kept, or never was.
         SchemaVersionError: Another version of ragwright wrote it.
         StoreError: Its file is damaged.
     """
-    path = _path(folder, version, aside=aside)
+    path = _path(folder, version)
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -350,19 +348,6 @@ def _damage_named(path: Path, version: int) -> Iterator[None]:
         ) from error
 
 
-def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
-    """Equal as long as the file of a version is unchanged.
-
-    Raises:
-        SnapshotGoneError: It is not kept, or never was.
-    """
-    try:
-        stat = _path(folder, version).stat()
-    except FileNotFoundError:
-        raise make_gone_error(folder, version) from None
-    return stat.st_mtime_ns, stat.st_size
-
-
 def make_gone_error(folder: Path, version: int) -> SnapshotGoneError:
     """The error for a missing version."""
     there = versions(folder)
@@ -387,20 +372,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         sync_folder(path.parent)
 
 
-def set_aside(folder: Path, version: int) -> None:
-    """Make a version one that is no longer kept; its files are still to be deleted."""
-    with suppress(FileNotFoundError):
-        _path(folder, version).rename(_path(folder, version, aside=True))
-
-
-def set_aside_versions(folder: Path) -> list[int]:
-    """Versions that are no longer kept, and whose files are still to be deleted."""
-    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob(f"*{_ASIDE}"))
-
-
-def delete_manifest(folder: Path, version: int, *, aside: bool = False) -> None:
+def delete_manifest(folder: Path, version: int) -> None:
     """Delete the manifest of a version."""
-    _path(folder, version, aside=aside).unlink(missing_ok=True)
+    _path(folder, version).unlink(missing_ok=True)
 
 
 def sync_folder(path: Path) -> None:
@@ -452,8 +426,8 @@ def errors_named(folder: Path) -> Iterator[None]:
         raise
 
 
-def _path(folder: Path, version: int, *, aside: bool = False) -> Path:
-    return folder / MANIFESTS / f"{version:08d}{_ASIDE if aside else '.json'}"
+def _path(folder: Path, version: int) -> Path:
+    return folder / MANIFESTS / f"{version:08d}.json"
 
 
 def _text(manifest: Manifest) -> str:

@@ -116,7 +116,6 @@ class TableWriter:
         self._open: dict[TableName, _OpenTable] = {}
         self._named: set[Path] = set()
         self._numbers = itertools.count(1)
-        self.notes: list[str] = []
         self.closed = False
 
     def known(self, table: TableName) -> KeyIndex:
