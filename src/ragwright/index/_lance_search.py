@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -404,7 +405,7 @@ def climb(
             scored = scored.select(scored.scores >= relax.threshold)
         if soft and not relax.unfiltered:
             scored = scored.select(scored.steps != 0)
-        counts |= weight_class.steps if count_known else scored.step_counts()
+        counts |= weight_class.steps if count_known else Counter(scored.steps.tolist())
         parts.append(scored)
         have += len(scored.ids)
         if 0 < k <= have:

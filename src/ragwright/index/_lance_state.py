@@ -425,17 +425,13 @@ class Conditions:
             parts += (
                 lance.one_of(lance.OWN_COLUMNS[name], own_values, MOST_VALUES) if own_values else []
             )
-        if name not in lance.OWN_COLUMNS or name in self._listed_own():
+        if name not in lance.OWN_COLUMNS or self.known_values(name):
             facets = [facet(name, value) for value in nonempty]
             if len(facets) == 1:
                 parts.append(_has_facet(facets[0]))
             elif facets:
                 parts.append(f"array_has_any(facets, [{', '.join(map(lance.literal, facets))}])")
         return " OR ".join(parts) or "false"
-
-    def _listed_own(self) -> set[str]:
-        """Fields with an own column of which some values are facets all the same."""
-        return {name for name in lance.OWN_COLUMNS if self.known_values(name)}
 
     def known_values(self, name: str) -> list[str]:
         """Values that a field has or has had in ``facets``."""

@@ -272,7 +272,7 @@ def bm25(
             scores.append(np.zeros(size))
             continue
         rows = np.concatenate([postings.rows[s:e] for s, e, _, _ in lists])
-        added = np.concatenate([token_scores(impacts[s:e], f, more) for s, e, f, more in lists])
+        added = np.concatenate([_token_scores(impacts[s:e], f, more) for s, e, f, more in lists])
         scores.append(np.asarray(np.bincount(rows, added, size), np.float64))
     return Ranked(scores, terms)
 
@@ -301,7 +301,7 @@ def _idf_of(frequency: Scores, live: int) -> Scores:
     return np.asarray(np.log1p((live - frequency + 0.5) / (frequency + 0.5)), np.float64)
 
 
-def token_scores(impacts: Impacts, factor: float, more: float) -> Scores:
+def _token_scores(impacts: Impacts, factor: float, more: float) -> Scores:
     """The score that a token adds to each row of its list; 0 for dead rows."""
     if not more:
         return impacts * np.float64(factor)

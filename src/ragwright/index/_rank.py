@@ -97,11 +97,6 @@ class ScoredChunks:
         order = sorted(zip((-self.scores).tolist(), self.ids, strict=True))[: max(0, k)]
         return tuple((name, 0.0 - negative) for negative, name in order)
 
-    def step_counts(self) -> dict[int, int]:
-        """The number of chunks that meet each set of conditions."""
-        steps, counts = np.unique(self.steps, return_counts=True)
-        return dict(zip(steps.tolist(), counts.tolist(), strict=True))
-
 
 def join_chunks(parts: Sequence[ScoredChunks]) -> ScoredChunks:
     """Join several results."""

@@ -29,9 +29,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +75,8 @@ def rrf(
         )
     millionths: dict[str, float] = {}
     for ids, weight in zip(lists, weights, strict=True):
-        if not weight:
-            continue
-        unique = ids if len(set(ids)) == len(ids) else tuple(dict.fromkeys(ids))
-        for key, share in zip(unique, _rank_shares(len(unique), k, weight), strict=True):
-            millionths[key] = millionths.get(key, 0.0) + share
+        for rank, key in enumerate(dict.fromkeys(ids if weight else ()), 1):
+            millionths[key] = millionths.get(key, 0.0) + weight * 1e6 / (k + rank)
     return _best_ids(millionths, limit)
 
 
@@ -144,29 +139,13 @@ def _best_ids(
     millionths: Mapping[str, float], limit: int | None, base: float = 0.0
 ) -> list[tuple[str, float]]:
     """Scores in millionths plus ``base`` as (id, score): rounded, best first, ties by id."""
-    least = -math.inf
-    if limit is not None and 0 < limit < len(millionths):
-        # Only ids that may reach the limit after rounding are rounded and sorted: fusion takes most
-        # of a hybrid query's Python time.
-        least = sorted(millionths.values(), reverse=True)[limit - 1] - 1
     base += 0.5
-    best = sorted((-int(score + base), key) for key, score in millionths.items() if score >= least)
+    best = sorted((-int(score + base), key) for key, score in millionths.items())
     return [(key, -millionth / 1e6) for millionth, key in best[:limit]]
-
-
-@lru_cache(maxsize=256)
-def _rank_shares(length: int, k: int, weight: float) -> tuple[float, ...]:
-    """The score that each rank of a list adds, in millionths."""
-    return tuple(weight * 1e6 / (k + rank) for rank in range(1, length + 1))
 
 
 _WORD_LIMIT = 60
 """Longest word that is cut to pieces, which bounds the cost of a query."""
-
-_KNOWN: WeakKeyDictionary[Tokenizer, dict[str, float]] = WeakKeyDictionary()
-"""Shares computed before, kept as long as their tokenizer."""
-
-_KNOWN_WORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +200,6 @@ def unknown_share(
         cut = [(token, [token]) for token in idf]
     else:
         cut = [(word, analyzer.query_tokens(word)) for word in words(text)]
-    shares = {} if tokenizer is None else _KNOWN.setdefault(tokenizer, {})
     total = unknown = 0.0
     for word, tokens in cut:
         weight = max((idf.get(token, 0.0) for token in tokens), default=0.0)
@@ -231,12 +209,7 @@ def unknown_share(
         if any(map(is_code, tokens)):
             unknown += weight
         elif tokenizer is not None:
-            share = shares.get(word)
-            if share is None:
-                if len(shares) >= _KNOWN_WORDS:
-                    shares.clear()
-                share = shares[word] = measure_broken_share(tokenizer, word)
-            unknown += weight * share
+            unknown += weight * measure_broken_share(tokenizer, word)
     return unknown / total if total else 0.0
 
 

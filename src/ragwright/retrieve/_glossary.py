@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..core import ConfigError, Document, read_yaml
 from ..models import Analyzer, TokenSource, is_code, words
@@ -164,7 +164,12 @@ def load_glossary(path: str | Path) -> Glossary:
     if file.suffix == ".json":
         try:
             mined = json.loads(file.read_text("utf-8"))
-            return Glossary({t: tuple(map(_mined_meaning, ms)) for t, ms in mined.items()})
+            return Glossary(
+                {
+                    t: tuple(Meaning(**{**m, "also": tuple(m["also"])}) for m in ms)
+                    for t, ms in mined.items()
+                }
+            )
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             reason = f"this is not a glossary that was mined: {error}"
             raise ConfigError(reason, where=str(file), hint="write a YAML file") from error
@@ -187,10 +192,6 @@ def load_glossary(path: str | Path) -> Glossary:
             Meaning(_checked_text(str(term), meaning, place)) for meaning in values
         )
     return Glossary(entries)
-
-
-def _mined_meaning(stored: Mapping[str, Any]) -> Meaning:
-    return Meaning(**{**stored, "also": tuple(stored["also"])})
 
 
 def _checked_text(term: str, value: object, where: Callable[[], str]) -> str:

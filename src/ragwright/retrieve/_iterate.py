@@ -88,7 +88,10 @@ class _State:
         self.size = max(self.size, len(hits))
         for rank, hit in enumerate(hits, 1):
             if hit.chunk_id not in self.hits:
-                self.hits[hit.chunk_id] = hit if hits is self.first.hits else _renamed_channels(hit)
+                # a later round searched another query
+                prefix = "" if hits is self.first.hits else "hop "
+                channels = {f"{prefix}{name}": found for name, found in hit.channels.items()}
+                self.hits[hit.chunk_id] = replace(hit, channels=channels)
             gain = 1 / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
@@ -115,13 +118,6 @@ class _State:
             hits.append(replace(self.hits[key], rank=rank, score=round(score, 6)))
         notes = tuple(dict.fromkeys((*self.first.notes, *self.notes)))
         return replace(self.first, hits=tuple(hits), notes=notes)
-
-
-def _renamed_channels(hit: Hit) -> Hit:
-    """A hit of a later round: its channels are renamed, as they searched another query."""
-    return replace(
-        hit, channels={f"hop {name}": channel_score for name, channel_score in hit.channels.items()}
-    )
 
 
 @dataclass(frozen=True, slots=True)
