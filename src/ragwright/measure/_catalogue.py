@@ -50,7 +50,7 @@ def definitions() -> tuple[Definition, ...]:
     installed = []
     for name in find_additions("measures"):
         with suppress(RagwrightError):
-            installed.append(_installed(name))
+            installed.append(_load_installed(name))
     every = (*_DEFINITIONS, *(definition for definition in installed if definition))
     return tuple(sorted(every, key=lambda definition: definition.name.lower()))
 
@@ -64,7 +64,7 @@ def find(name: str) -> Definition | None:
     """
     if ":" in name:
         return _unread(name)
-    return _BY_NAME.get(name) or _installed(name)
+    return _BY_NAME.get(name) or _load_installed(name)
 
 
 def custom_measure(
@@ -105,7 +105,7 @@ def custom_measure(
         raise MeasureError(
             f"a row has no field {unknown[0]!r}", hint=suggest_name(unknown[0], known)
         )
-    scale = _checked_scale("the measure", low, high, higher_is_better)
+    scale = _check_scale("the measure", low, high, higher_is_better)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = Definition(
@@ -169,7 +169,7 @@ def custom_scale(name: str) -> MeasureScale | None:
     stated = {word: getattr(function, word) for word in attributes if hasattr(function, word)}
     if not stated:
         return None
-    return _checked_scale(
+    return _check_scale(
         name, stated.get("low"), stated.get("high"), stated.get("higher_is_better", True)
     )
 
@@ -205,7 +205,7 @@ def custom_score(row: Row, measure: str, setup: MeasureSetup) -> Flow[Score]:
 
 
 @cache
-def _installed(name: str) -> Definition | None:
+def _load_installed(name: str) -> Definition | None:
     """The measure of an installed package."""
     known = addition("measures", name)
     if known is None:
@@ -235,7 +235,7 @@ def _unread(address: str) -> Definition:
     )
 
 
-def _checked_scale(name: str, low: Any, high: Any, upward: Any) -> MeasureScale:
+def _check_scale(name: str, low: Any, high: Any, upward: Any) -> MeasureScale:
     ends = _is_number(low) and (high is None or (_is_number(high) and high > low))
     if not ends or not isinstance(upward, bool):
         raise MeasureError(

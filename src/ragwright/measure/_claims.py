@@ -206,7 +206,7 @@ def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tupl
         entry = require_keys(entry, ("claim", "reasoning", "supported"))
         if type(entry["claim"]) is not int or entry["claim"] != number:
             raise ValueError(f"entry {number} must be about claim {number}")
-        verdicts.append(_checked_entry(claim, entry, "supported"))
+        verdicts.append(_check_entry(claim, entry, "supported"))
     return tuple(verdicts)
 
 
@@ -217,11 +217,11 @@ def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, .
     verdicts = []
     for entry in entries:
         entry = require_keys(entry, ("piece", "reasoning", "held"))
-        verdicts.append(_checked_entry(text_of(entry["piece"], "a piece"), entry, "held"))
+        verdicts.append(_check_entry(text_of(entry["piece"], "a piece"), entry, "held"))
     return tuple(verdicts)
 
 
-def _checked_entry(text: str, entry: dict[str, Any], key: str) -> ClaimCheck:
+def _check_entry(text: str, entry: dict[str, Any], key: str) -> ClaimCheck:
     if not isinstance(require_answer(entry[key]), bool):
         raise ValueError(f'"{key}" must be true or false')
     return ClaimCheck(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
@@ -275,9 +275,9 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
         reason = "neither the response nor the reference claims anything"
         return Score(name, "not_applicable", reason=reason)
     right, wrong, lacking = (
-        _held_count(response_claims),
-        len(response_claims) - _held_count(response_claims),
-        len(reference_claims) - _held_count(reference_claims),
+        _count_held(response_claims),
+        len(response_claims) - _count_held(response_claims),
+        len(reference_claims) - _count_held(reference_claims),
     )
     shared = right / (right + (wrong + lacking) / 2) if right else 0.0
     alike = yield from _text_cosine(setup.embedder, response, gold)
@@ -288,7 +288,7 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     return Score(name, "scored", value, detail="\n".join(lines), parts=parts)
 
 
-def _held_count(claims: Sequence[ClaimCheck]) -> int:
+def _count_held(claims: Sequence[ClaimCheck]) -> int:
     return sum(claim.held for claim in claims)
 
 

@@ -355,18 +355,18 @@ def compare_rows(
     for name in shared:
         scale = (scales or {}).get(name) or find_scale(name)
         sides = tables[0][name], tables[1][name]
-        bare = Comparison(name, seed=seed, scale=scale, missed=_missed_count(*sides))
+        bare = Comparison(name, seed=seed, scale=scale, missed=_count_missed(*sides))
         bare = replace(bare, incomparable=(incomparable or {}).get(name, ""), questions=questions)
-        comparison = _compared_measure(bare, sides, ids, clusters)
+        comparison = _compare_measure(bare, sides, ids, clusters)
         answered.append(comparison)
         if bare.missed and scale is not None and scale.worst is not None:
-            worst = _at_worst(sides[0], scale), _at_worst(sides[1], scale)
+            worst = _count_worst(sides[0], scale), _count_worst(sides[1], scale)
             comparison = replace(
-                _compared_measure(bare, worst, ids, clusters), moved=comparison.moved
+                _compare_measure(bare, worst, ids, clusters), moved=comparison.moved
             )
         counted_all.append(comparison)
     return Comparisons(
-        measures=_with_verdicts(_corrected_for_tests(answered), _corrected_for_tests(counted_all)),
+        measures=_add_verdicts(_correct_for_tests(answered), _correct_for_tests(counted_all)),
         only_a=tuple(key for key in a if key not in b),
         only_b=tuple(key for key in b if key not in a),
         missing=tuple(name for name in (*tables[0], *tables[1]) if name not in shared),
@@ -417,14 +417,14 @@ def find_moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str,
     return moves
 
 
-def _with_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
+def _add_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
     """The comparison with the gold that was counted; no verdict where the two differ in it."""
     counts = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
     reason = bare.incomparable or explain_counted_apart(counts)
     return replace(bare, counted=all_counted(counts), incomparable=reason)
 
 
-def _compared_measure(
+def _compare_measure(
     template: Comparison,
     sides: tuple[Mapping[str, Score], Mapping[str, Score]],
     ids: Sequence[str],
@@ -438,7 +438,7 @@ def _compared_measure(
     lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in row_scores)
     excused = sum(map(_is_excused, row_scores))
     bare = replace(
-        _with_counted(template, *sides),
+        _add_counted(template, *sides),
         n=n,
         coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
@@ -457,7 +457,7 @@ def _compared_measure(
     width = None if template.scale is None else template.scale.width
     ends = difference_interval(differences, template.seed, reach=width, clusters=groups)
     low, high = ends or (None, None)
-    bare = _with_lost_rows(bare, sides, math.fsum(differences))
+    bare = _add_lost_rows(bare, sides, math.fsum(differences))
     steps: Values = differences
     if groups is not None:
         steps = np.bincount(groups, weights=differences).astype(np.float64)
@@ -500,7 +500,7 @@ def _is_excused(scores: Sequence[Score]) -> bool:
     return any(s.unanswerable for s in scores) and not any(s.lost for s in scores)
 
 
-def _with_lost_rows(
+def _add_lost_rows(
     comparison: Comparison, sides: tuple[Mapping[str, Score], Mapping[str, Score]], total: float
 ) -> Comparison:
     """Add the rows that lack a score, and the possible range of the difference with them.
@@ -525,16 +525,16 @@ def _with_lost_rows(
     return replace(comparison, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
 
 
-def _at_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
+def _count_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
     return {key: count_as_worst(score, scale) for key, score in side.items()}
 
 
-def _missed_count(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
+def _count_missed(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
     """Rows of both on which at least one of the two abstained although the row has gold."""
     return sum(key in b and (score.missed or b[key].missed) for key, score in a.items())
 
 
-def _with_verdicts(
+def _add_verdicts(
     answered: Sequence[Comparison], counted_all: Sequence[Comparison]
 ) -> tuple[Comparison, ...]:
     """Comparisons of the rows scored in both, with the verdicts of those that count abstentions."""
@@ -546,19 +546,19 @@ def _with_verdicts(
     )
 
 
-def _corrected_for_tests(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _correct_for_tests(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
     tested = [comparison for comparison in comparisons if comparison.p is not None]
     corrected = iter(holm([comparison.p_verdict or 0.0 for comparison in tested]))
     return [
         comparison
         if comparison.p is None
-        else _with_verdict(comparison, next(corrected), len(tested))
+        else _add_verdict(comparison, next(corrected), len(tested))
         for comparison in comparisons
     ]
 
 
-def _with_verdict(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
+def _add_verdict(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
     difference, low, high = comparison.difference or 0.0, comparison.low, comparison.high
     verdict: Verdict = "no change proven"
     is_shown = p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high

@@ -178,7 +178,7 @@ def _answer_distances(
         shuffled=_cosine_distances(questions, shuffled),
         echoed=(),
         chunk=(),
-        ranks=_own_ranks(questions, answers),
+        ranks=_rank_own_answers(questions, answers),
         questions=questions,
         answers=answers,
     )
@@ -188,7 +188,7 @@ def _cosine_distances(first: Matrix, second: Matrix) -> tuple[float, ...]:
     return tuple(np.round(1 - (first * second).sum(axis=1), 6).tolist())
 
 
-def _own_ranks(questions: Matrix, answers: Matrix) -> tuple[int, ...]:
+def _rank_own_answers(questions: Matrix, answers: Matrix) -> tuple[int, ...]:
     """Rank of each row's own response among all, one block of rows in memory at a time."""
     ranks: list[int] = []
     for at in range(0, len(questions), _BATCH):
@@ -367,9 +367,10 @@ class MoverScorer(Reranker):
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score per passage; -1, the end of the scale, if a text has no tokens."""
-        reference = _own_vectors(self.tokens.vectors(query))
+        reference = _load_own_vectors(self.tokens.vectors(query))
         return [
-            mover_score(_own_vectors(self.tokens.vectors(text)), reference) for text in passages
+            mover_score(_load_own_vectors(self.tokens.vectors(text)), reference)
+            for text in passages
         ]
 
 
@@ -435,7 +436,7 @@ def token_model(folder: str) -> TokenModel:
     return TokenModel(folder)
 
 
-def _own_vectors(tokens: Tokens) -> Matrix:
+def _load_own_vectors(tokens: Tokens) -> Matrix:
     vectors, mask = tokens
     own_rows: Any = vectors[mask]
     return np.asarray(own_rows, np.float64)

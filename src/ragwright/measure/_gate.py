@@ -347,7 +347,7 @@ def _check_too_few(
     mean = summary.mean
     if summary.coverage < options.floor:
         # The bound is missed even with every missing row at its best, so it certainly fails.
-        best = _at_best(summary)
+        best = _best_mean(summary)
         if certain and best is not None and not _meets_bound(best, rule):
             all_known = summary.accounted >= 1
             reason = (
@@ -366,7 +366,7 @@ def _check_too_few(
     return None
 
 
-def _at_best(summary: Summary) -> float | None:
+def _best_mean(summary: Summary) -> float | None:
     """The mean with rows without a score at the best value, abstentions at the worst."""
     mean, scale, share = summary.deciding[0], summary.scale, summary.accounted
     if mean is None or scale is None or not summary.missed:
@@ -477,13 +477,15 @@ def _within_margin(
         reason += f": the loss {position} {margin:g}"
         hint = _rows_hint(margin, comparison) if certain <= margin else ""
         return replace(_check_of(rule, "failed", reason, comparison.difference), hint=hint)
-    consequence = _reversed_loss(rule, margin, comparison, loss)
+    consequence = _explain_reversed_loss(rule, margin, comparison, loss)
     if consequence:
         reason += f"; {_lost_rows_text(comparison.lost)} in one of the two: {consequence}"
     return _check_of(rule, "untrusted" if consequence else "passed", reason, comparison.difference)
 
 
-def _reversed_loss(rule: GateRule, margin: float, comparison: Comparison, loss: float) -> str:
+def _explain_reversed_loss(
+    rule: GateRule, margin: float, comparison: Comparison, loss: float
+) -> str:
     """The way in which rows without a score could bring a loss beyond its margin; empty if they
     cannot.
     """

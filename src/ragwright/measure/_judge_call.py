@@ -182,7 +182,7 @@ def sources_of(row: Row) -> tuple[str, ...]:
 def blocks(texts: Texts, mark: str) -> str:
     """Texts between their lines, unable to close their block or to contain a cue."""
     return "\n".join(
-        f"<<{name} {mark}>>\n{_without_cues(text)}\n<<end {name} {mark}>>" for name, text in texts
+        f"<<{name} {mark}>>\n{_drop_cues(text)}\n<<end {name} {mark}>>" for name, text in texts
     )
 
 
@@ -248,7 +248,7 @@ def quote_reply(text: str) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def _without_cues(text: str) -> str:
+def _drop_cues(text: str) -> str:
     return _CUE.sub("\\1\u2060\\2", break_control(text.strip()))
 
 
@@ -279,9 +279,7 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeV
     answer = strip_fence(reply.text)
     json_value = _json_value(answer)
     # A judge that repeats its input was manipulated, or has not judged.
-    variants = [
-        form for _, text in call.texts for form in dict.fromkeys((text, _without_cues(text)))
-    ]
+    variants = [form for _, text in call.texts for form in dict.fromkeys((text, _drop_cues(text)))]
     if any(_contains_reply(text, answer, json_value) for text in variants):
         return JudgeVerdict(None, "the reply is a piece of the text to be judged")
     reply_texts = {" ".join(text.split()) for text in strings_in(json_value)}
@@ -505,7 +503,7 @@ def _text_reply(text: str, scale: tuple[int, int]) -> JudgeReply:
     reasoning = "\n".join(lines[:-1])
     if not _SAYS.search(reasoning):
         raise ValueError("a score without any reasoning")
-    return _scored_reply(int(final["score"]), scale, reasoning)
+    return _score_reply(int(final["score"]), scale, reasoning)
 
 
 def _json_reply(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
@@ -514,7 +512,7 @@ def _json_reply(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
     reasoning = text_of(value["reasoning"], "reasoning")
     if not isinstance(score, int) or isinstance(score, bool):
         raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
-    return _scored_reply(score, scale, reasoning)
+    return _score_reply(score, scale, reasoning)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -524,7 +522,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _scored_reply(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
+def _score_reply(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
     low, high = scale
     if not low <= score <= high:
         raise ValueError(f"the score {score} is not on the scale from {low} to {high}")

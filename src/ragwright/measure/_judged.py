@@ -232,7 +232,7 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
         if score := withheld(row, rubric.name):
             return score
         if not row.response_text:
-            return _of_nothing(rubric)
+            return _score_nothing(rubric)
     if setup.by:
         return (yield from ask_own_judge(row, rubric, setup.by, sample))
     calls = _rubric_calls(row, rubric, sample)
@@ -246,10 +246,10 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
             return _judgment_score(rubric, [[verdict] for verdict in verdicts])
     if not setup.per_passage or not rubric.over_passages:
         return Score(rubric.name, "not_applicable", reason=too_long)
-    return (yield from _by_passages(row, rubric, setup, sample))
+    return (yield from _judge_passages(row, rubric, setup, sample))
 
 
-def _of_nothing(rubric: Rubric) -> Score:
+def _score_nothing(rubric: Rubric) -> Score:
     """The score of an empty answer, for which no judge is called."""
     if rubric.empty_response is None:
         reason = f"{NOTHING}: there is nothing to judge"
@@ -258,7 +258,7 @@ def _of_nothing(rubric: Rubric) -> Score:
     return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not called")
 
 
-def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def _judge_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
     rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
     calls_by_passage = [_rubric_calls(part, rubric, sample) for part in rows]
     for number, calls in enumerate(calls_by_passage, 1):

@@ -179,7 +179,7 @@ def score_row(
         One score per measure; failures become states. Only stops (a budget, Ctrl-C) are raised.
     """
     chosen = setup or MeasureSetup()
-    unasked = partial(_unasked, row, measures, chosen)
+    unasked = partial(_score_without_model, row, measures, chosen)
     slow = any(measure.definition.kind in _SLOW for measure in measures)
     scores = (yield from run_in_pool(unasked)) if slow else unasked()
     open_ = [at for at, score in enumerate(scores) if score is None]
@@ -191,7 +191,7 @@ def score_row(
             if isinstance(outcome, StoppedError):
                 raise outcome
             scores[at] = (
-                _errored(measures[at], outcome)
+                _make_errored(measures[at], outcome)
                 if isinstance(outcome, Exception)
                 else _finite(outcome)
             )
@@ -212,7 +212,7 @@ def score_rows(
         raise MeasureError(
             f"{', '.join(asking)} needs a model", hint="run score_row as a flow for these"
         )
-    return (tuple(_computed(row, measure, chosen) for measure in measures) for row in rows)
+    return (tuple(_compute_score(row, measure, chosen) for measure in measures) for row in rows)
 
 
 def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable[Row] = ()) -> None:
@@ -232,10 +232,10 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
         if definition.kind == "custom":
             custom_function(measure.name)
         lacking = _no_model(definition, setup, measure)
-        if lacking and not any(_kept(row, measure) for row in rows):
+        if lacking and not any(_holds_value(row, measure) for row in rows):
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
         check_rubric(measure, setup)
-        if _by_own_judge(definition, setup, measure):
+        if _uses_own_judge(definition, setup, measure):
             open_judge(setup.by)
         if definition.extra:
             require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
@@ -255,31 +255,33 @@ def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
     return min(lacking, key=len)
 
 
-def _unasked(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> list[Score | None]:
+def _score_without_model(
+    row: Row, measures: Sequence[Measure], setup: MeasureSetup
+) -> list[Score | None]:
     """Scores of the measures that need no model for this row, None for the others."""
     return [
-        _computed(row, measure, setup)
+        _compute_score(row, measure, setup)
         if _definition(measure).model == "none"
-        else _unblocked(row, measure, setup)
+        else _blocked_or_error(row, measure, setup)
         for measure in measures
     ]
 
 
-def _unblocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
+def _blocked_or_error(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     try:
-        return _blocked(row, measure, setup)
+        return _find_block(row, measure, setup)
     except MeasureError as error:
-        return _errored(measure, error)
+        return _make_errored(measure, error)
 
 
-def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
+def _compute_score(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
     try:
-        blocked = _blocked(row, measure, setup)
+        blocked = _find_block(row, measure, setup)
         if blocked is not None:
             return blocked
         value = COMPUTED[measure.definition.kind](row, measure, setup)
     except Exception as error:
-        return _errored(measure, error)
+        return _make_errored(measure, error)
     if isinstance(value, str):
         no_gold = isinstance(value, NoGold)
         return Score(str(measure), "not_applicable", reason=str(value), no_gold=no_gold)
@@ -303,7 +305,7 @@ def choose_counted(row: Row, definition: Definition) -> Counted:
     )
 
 
-def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
+def _find_block(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     """Why a row cannot be scored by a measure, None if it can.
 
     Raises:
@@ -320,23 +322,23 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
         if score is not None:
             return score
     no_model = _no_model(definition, setup, measure)
-    if no_model and not _kept(row, measure):
+    if no_model and not _holds_value(row, measure):
         return Score(str(measure), "not_applicable", reason=no_model)
     return score_empty_answer(row, measure)
 
 
-def _kept(row: Row, measure: Measure) -> bool:
+def _holds_value(row: Row, measure: Measure) -> bool:
     """True if a row contains the value of a measure that otherwise needs a model."""
     return measure.name == "ChunkScore" and read_chunk_score(row) is not None
 
 
-def _by_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure) -> bool:
+def _uses_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure) -> bool:
     """True if a plug-in's judge scores the measure."""
     return bool(setup.by and definition.kind == "judged" and rubric_names(measure))
 
 
 def _no_model(definition: Definition, setup: MeasureSetup, measure: Measure) -> str:
-    if _by_own_judge(definition, setup, measure):
+    if _uses_own_judge(definition, setup, measure):
         return ""
     for key in _MODEL_FIELDS.get(definition.model, ()):
         if not getattr(setup, key):
@@ -373,7 +375,7 @@ def _asking(measure: Measure) -> JudgedScorer:
     return ASKED.get(measure.name) or ASKED[measure.definition.kind]
 
 
-def _errored(measure: Measure, error: Exception) -> Score:
+def _make_errored(measure: Measure, error: Exception) -> Score:
     reason = error.what if isinstance(error, RagwrightError) else str(error)
     return Score(str(measure), "errored", reason=f"{type(error).__name__}: {reason}")
 

@@ -105,14 +105,14 @@ def choose_best(
     means = sums.sum(axis=1) / counts.sum(axis=1)
     best = selectable[int(np.argmax(np.round(means[selectable], 6)))]
     chosen = comparable[names[best]]
-    lost = sum(_lost_row(incumbent[at]) or _lost_row(chosen.get(at)) for at in rows)
+    lost = sum(_lacks_value(incumbent[at]) or _lacks_value(chosen.get(at)) for at in rows)
     return Selection(
         best=names[best],
         candidates=len(names),
         n=int(counts[best].sum()),
         difference=float(means[best]),
         optimism=_selection_optimism(sums, counts, best, seed),
-        p=_corrected_p(sums, best, seed),
+        p=_correct_p(sums, best, seed),
         seed=seed,
         lost=0 if worst is None else lost,
         left_out=lost if worst is None else 0,
@@ -133,7 +133,7 @@ def _has_value(score: Score | None) -> bool:
     return score is not None and score.value is not None
 
 
-def _lost_row(score: Score | None) -> bool:
+def _lacks_value(score: Score | None) -> bool:
     """True if a system lacks a value for a row with gold."""
     return score is not None and score.lost
 
@@ -159,7 +159,7 @@ def _row_differences(
             score.value
             if score is not None and _has_value(score)
             else worst
-            if _lost_row(score)
+            if _lacks_value(score)
             else None
             for score in (a[row], b.get(row))
         )
@@ -182,7 +182,7 @@ def _cluster_sums(
     return filled @ member, is_known.astype(float) @ member
 
 
-def _corrected_p(sums: Values, best: int, seed: int) -> float:
+def _correct_p(sums: Values, best: int, seed: int) -> float:
     """Share of sign flips whose largest studentised mean reaches the best one's, doubled.
 
     Each candidate is studentised on its own rows, so that one with few rows gets no more weight

@@ -67,13 +67,13 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
 
 def exact_match(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 if both normalise to the same words, else 0."""
-    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    response_words, reference_words = _normalise_words(response, reference, parameter, language)
     return float(response_words == reference_words)
 
 
 def token_f1(response: str, reference: str, parameter: str, language: str) -> Found:
     """F1 of normalised words, each counted at most as often as in the other text."""
-    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    response_words, reference_words = _normalise_words(response, reference, parameter, language)
     if not response_words or not reference_words:
         return float(response_words == reference_words)
     return f1(
@@ -85,11 +85,11 @@ def token_f1(response: str, reference: str, parameter: str, language: str) -> Fo
 
 def contains(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 if the reference's normalised words occur in sequence in the response, else 0."""
-    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    response_words, reference_words = _normalise_words(response, reference, parameter, language)
     return float(stands_in(reference_words, response_words))
 
 
-def _normalised_words(
+def _normalise_words(
     response: str, reference: str, parameter: str, language: str
 ) -> tuple[list[str], list[str]]:
     """Words of both texts; if normalising leaves nothing of the reference, a weaker one is used."""
@@ -222,11 +222,11 @@ def _plain_cut(text: str, language: str) -> list[str]:
 def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
     """The words of a passage; those of short ones are cached, since they come up in every trial."""
     short = len(passage) <= _KEPT_CHARACTERS
-    return _kept_words(passage, language, cut) if short else cut(passage, language)
+    return _keep_words(passage, language, cut) if short else cut(passage, language)
 
 
 @lru_cache(maxsize=1024)
-def _kept_words(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
+def _keep_words(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
     return tuple(map(intern, cut(passage, language)))
 
 
@@ -246,13 +246,13 @@ def answer_recall(row: Row, measure: Measure, references: Sequence[str], languag
     """
     passages = row.retrieved_contexts[: measure.cutoff]
     if measure.parameter == "dpr":
-        return max(_in_sequence(text, passages, (dpr_words,)) for text in references)
+        return max(_occurs_in_sequence(text, passages, (dpr_words,)) for text in references)
     cuts = tuple(
         partial(cut, language=language)
         for cut in (answer_words, words_with_articles, split_raw_words)
     )
     return max(
-        _in_sequence(text, passages, cuts)
+        _occurs_in_sequence(text, passages, cuts)
         if len(answer_words(text, language)) <= SHORT_WORDS
         else _largest_share(text, passages, language)
         for text in references
@@ -282,7 +282,7 @@ def _sign_kind(sign: str) -> str:
     return "word" if first in "LNM" else "" if first in "ZC" else "sign"
 
 
-def _in_sequence(
+def _occurs_in_sequence(
     reference: str, passages: Sequence[str], cuts: Sequence[Callable[[str], list[str]]]
 ) -> float:
     """1 if a passage contains the words of a reference in sequence, else 0.

@@ -285,11 +285,11 @@ def _people_figures(frame: _Frame) -> PeopleFigures:
         len({frame.tasks[key] for key in labels}),
         _mean_by_task(frame.means, frame),
         agreement.n,
-        **_shared(agreement),
+        **_shared_json(agreement),
     )
 
 
-def _shared(agreement: Agreement) -> dict[str, Any]:
+def _shared_json(agreement: Agreement) -> dict[str, Any]:
     names = ("spearman", "kendall", "kappa", "weighted_kappa", "auc")
     return {name: getattr(agreement, name) for name in names}
 
@@ -311,7 +311,7 @@ def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str,
             continue
         figures[judge.name] = _judge_figures(frame, values, scale)
         if judge.kind == "free" and figures[judge.name].spearman.value is not None:
-            free[judge.name] = _turned(values, scale)
+            free[judge.name] = _turn_upward(values, scale)
     best = max(free, key=lambda name: figures[name].spearman.value or 0.0, default="")
     for judge in verdicts:
         if judge.name not in figures:
@@ -319,14 +319,16 @@ def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str,
         values, scale = frame.values(judge)
         others = [name for name in free if name != judge.name]
         others = [name for name in others if judge.kind != "free" or name == best]
-        versus = _differences(frame, _turned(values, scale), {name: free[name] for name in others})
+        versus = _differences(
+            frame, _turn_upward(values, scale), {name: free[name] for name in others}
+        )
         figures[judge.name] = add_advice(
             replace(figures[judge.name], versus=versus), judge.name, frame.dimension.name, best
         )
     return figures
 
 
-def _turned(values: Mapping[str, float], scale: MeasureScale | None) -> dict[str, float]:
+def _turn_upward(values: Mapping[str, float], scale: MeasureScale | None) -> dict[str, float]:
     sign = 1.0 if scale is None or scale.higher_is_better else -1.0
     return {key: sign * value for key, value in values.items()}
 
@@ -360,12 +362,12 @@ def _judge_figures(
     return JudgeFigures(
         agreement.n,
         agreement.clusters or agreement.n,
-        **_shared(agreement),
+        **_shared_json(agreement),
         one_person=one_person,
         bias=agreement.bias,
         mapped=agreement.mapped,
         groups=_group_biases(frame, values, scale),
-        plan=_label_plan(frame, _mapped_values(frame, values, scale)),
+        plan=_label_plan(frame, _map_values(frame, values, scale)),
     )
 
 
@@ -384,7 +386,7 @@ def _differences(
     return tuple(differences)
 
 
-def _mapped_values(
+def _map_values(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
 ) -> dict[str, float]:
     """Verdicts on the people's scale; none if their own scale is unknown or open."""
@@ -414,7 +416,7 @@ def _group_biases(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
 ) -> dict[str, tuple[GroupBias, ...]]:
     """Bias by system, by topic, and by the length of the response."""
-    mapped = _mapped_values(frame, values, scale)
+    mapped = _map_values(frame, values, scale)
     off = {key: value - frame.means[key] for key, value in mapped.items()}
     if not off:
         return {}

@@ -96,10 +96,10 @@ def free_passport(
         TestsetError: The set or the verdicts cannot be read, or nothing can judge its rows.
     """
     options = options or PassportOptions()
-    people, verdicts, notes = _recorded_part(text, options, root)
+    people, verdicts, notes = _read_recorded_part(text, options, root)
     named = parse_measures(options.measures) if options.measures else ()
     verdicts += free_verdicts(people, named, setup)
-    return _checked_passport(people, verdicts, options, notes)
+    return _check_passport(people, verdicts, options, notes)
 
 
 @refuse_forget("passport")
@@ -125,13 +125,13 @@ def make_judged_passport(
         StoppedError: The budget or a key stopped it; finished rows are stored.
     """
     options = options or PassportOptions()
-    people, verdicts, notes = _recorded_part(text, options, project.folder.root)
+    people, verdicts, notes = _read_recorded_part(text, options, project.folder.root)
     setup = judging(project, options.measures)
     free, judged = _measures_for(people, options, setup)
     models = [_model_verdicts(project, people, measure, options, on_forecast) for measure in judged]
     if free or not options.measures:
         verdicts += free_verdicts(people, free, setup)
-    return _checked_passport(people, [*models, *verdicts], options, notes)
+    return _check_passport(people, [*models, *verdicts], options, notes)
 
 
 def forecast_passport(
@@ -146,12 +146,12 @@ def forecast_passport(
     _, judged = _measures_for(people, options, judging(project, options.measures))
     total: Forecast | None = None
     for measure in judged:
-        part = forecast_stored(project, _judged_rows(people), str(measure))
+        part = forecast_stored(project, _rows_to_judge(people), str(measure))
         total = part if total is None else total + part
     return forecast_passport(None, text, options) if total is None else total
 
 
-def _recorded_part(
+def _read_recorded_part(
     text: str, options: PassportOptions, root: Path
 ) -> tuple[PeopleSet, list[Verdicts], list[str]]:
     """The set, the recorded verdicts on it, and notes."""
@@ -172,7 +172,7 @@ def _recorded_part(
     return people, verdicts, notes
 
 
-def _checked_passport(
+def _check_passport(
     people: PeopleSet, verdicts: Sequence[Verdicts], options: PassportOptions, notes: Sequence[str]
 ) -> Passport:
     """Compute the passport, unless nothing can judge the rows."""
@@ -240,7 +240,7 @@ def _rows_of_set(people: PeopleSet) -> tuple[Row, ...]:
     return tuple(row for item in people.rated for row in (item.row, item.second) if row is not None)
 
 
-def _judged_rows(people: PeopleSet) -> Testset:
+def _rows_to_judge(people: PeopleSet) -> Testset:
     return Testset(people.source, _rows_of_set(people))
 
 
@@ -263,7 +263,7 @@ def _model_verdicts(
     spent, calls, reused = progress.cost, progress.calls, progress.reused
     evaluating = EvaluationOptions(resume=options.resume, seed=options.seed)
     evaluation, summary = score_stored(
-        project, _judged_rows(people), [measure], evaluating, on_forecast=priced
+        project, _rows_to_judge(people), [measure], evaluating, on_forecast=priced
     )
     if summary.reason is not None:  # figures of half a set would mislead
         raise summary.reason

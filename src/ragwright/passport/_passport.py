@@ -321,7 +321,7 @@ def passport_of(body: Mapping[str, Any]) -> Passport:
         KeyError: The document is not one; likewise TypeError and ValueError.
     """
     people = tuple(
-        PeopleFigures(name, **_with_estimates(figures, ("mean", *_FIGURES)))
+        PeopleFigures(name, **_read_estimates(figures, ("mean", *_FIGURES)))
         for name, figures in body["people"].items()
     )
     judges = tuple(
@@ -379,7 +379,7 @@ def _judge_figures_of(body: Mapping[str, Any]) -> JudgeFigures:
     )
 
 
-def _with_estimates(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _read_estimates(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {key: _read_estimate(value) if key in names else value for key, value in body.items()}
 
 
@@ -500,7 +500,7 @@ def _judge_check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck
     match = passport_of_judge(root, identity)
     if match is None:
         return JudgeCheck(
-            why_not=_unchecked_reason(root, identity),
+            why_not=_explain_unchecked(root, identity),
             hint=f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet "
             f"filled in, then ragwright passport review:sheet.csv --verdicts {run}; or on a "
             "published set: ragwright passport SET --judge MODEL",
@@ -528,7 +528,7 @@ def _bias_of(
     return judge.dimensions[judge.dimension].bias if same else Estimate()
 
 
-def _unchecked_reason(root: Path, identity: Mapping[str, Any]) -> str:
+def _explain_unchecked(root: Path, identity: Mapping[str, Any]) -> str:
     """Explain that this judge was not checked, and name similar judges that were."""
     others = dict.fromkeys(
         ", ".join(differing(identity, judge.identity))

@@ -144,7 +144,7 @@ def read_recorded_verdicts(people: PeopleSet) -> list[Verdicts]:
     """The verdicts of other judges that the set itself holds, in the order of their names."""
     names = dict.fromkeys(name for item in people.rated for name in item.verdicts)
     return [
-        _recorded(
+        _read_recorded(
             name,
             {item.row.id: item.verdicts[name] for item in people.rated if name in item.verdicts},
             people.scales.get(name),
@@ -153,7 +153,9 @@ def read_recorded_verdicts(people: PeopleSet) -> list[Verdicts]:
     ]
 
 
-def _recorded(name: str, values: Mapping[str, float], ends: tuple[float, float] | None) -> Verdicts:
+def _read_recorded(
+    name: str, values: Mapping[str, float], ends: tuple[float, float] | None
+) -> Verdicts:
     scores = {key: Score(name, "scored", value) for key, value in values.items()}
     identity = {"verdicts": name, "hash": value_hash(sorted(values.items()))}
     scale = None if ends is None else MeasureScale(*ends)
@@ -179,12 +181,12 @@ def verdicts_in(
     path = Path(text)
     if people.name == "qrels":
         values = {key: float(grade) for key, (_, grade) in read_graded_rows(text).items()}
-        verdicts = [_recorded(path.stem, values, None)]
+        verdicts = [_read_recorded(path.stem, values, None)]
     elif is_run(text):
         (evaluation,) = open_results(root, (text,))
-        verdicts = _of_evaluation(evaluation, people)
+        verdicts = _verdicts_of_evaluation(evaluation, people)
     else:
-        verdicts = _of_records(path, columns)
+        verdicts = _verdicts_of_records(path, columns)
     known = {item.row.id for item in people.rated}
     used = {key for judge in verdicts for key in judge.scores} & known
     foreign = {key for judge in verdicts for key in judge.scores} - known
@@ -220,7 +222,7 @@ def is_run(text: str) -> bool:
     return isinstance(body, dict) and "ragwright_results" in body
 
 
-def _of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
+def _verdicts_of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
     """The scores of an evaluation, one judge per measure.
 
     Raises:
@@ -267,7 +269,7 @@ def _of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
     return verdicts
 
 
-def _of_records(path: Path, columns: Sequence[MappedColumn]) -> list[Verdicts]:
+def _verdicts_of_records(path: Path, columns: Sequence[MappedColumn]) -> list[Verdicts]:
     """Columns of numbers in a file of rows."""
     mapped = [column for column in columns if column.role == "verdict"]
     id_column = next((column.column for column in columns if column.role == "id"), "")
@@ -298,7 +300,7 @@ def _of_records(path: Path, columns: Sequence[MappedColumn]) -> list[Verdicts]:
     ends = {column.name: column.ends for column in mapped}
     alone = len(values) == 1 and next(iter(values)).casefold() in _VALUES
     return [
-        _recorded(path.stem if alone else name, of_name, ends.get(name))
+        _read_recorded(path.stem if alone else name, of_name, ends.get(name))
         for name, of_name in values.items()
     ]
 

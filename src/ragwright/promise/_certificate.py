@@ -152,7 +152,7 @@ def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
         if certificate.threshold != threshold:
             raise ValueError(f"threshold {threshold!r}")
     except (KeyError, ValueError) as error:
-        raise _damaged(folder.promise, error) from error
+        raise _damage_error(folder.promise, error) from error
     return certificate
 
 
@@ -240,7 +240,7 @@ def _certificate_of(path: Path) -> Certificate:
         if certificate.number != path.stem:
             raise ValueError(f"number {certificate.number}")
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return certificate
 
 
@@ -248,13 +248,13 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     if not isinstance(value, dict):
-        raise _damaged(path, TypeError(type(value).__name__))
+        raise _damage_error(path, TypeError(type(value).__name__))
     return value
 
 
-def _damaged(path: Path, error: Exception) -> StoreError:
+def _damage_error(path: Path, error: Exception) -> StoreError:
     detail = f"{type(error).__name__}: {error}"
     return StoreError(
         f"this file of the promise is damaged ({detail})", where=str(path), hint=_HINT

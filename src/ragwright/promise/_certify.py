@@ -493,7 +493,7 @@ def answer_score(name: str, answer: Answer, setup: MeasureSetup) -> Flow[float |
     [measure] = score_measures([name])
     row = add_answer(Row("answer", answer.question), answer)
     [score] = yield from score_row(row, [measure], setup)
-    return _signed(measure, score)
+    return _sign_score(measure, score)
 
 
 def row_score(name: str, result: RowResult) -> float | None:
@@ -505,10 +505,10 @@ def row_score(name: str, result: RowResult) -> float | None:
         score = None if result.row is None else result.row.metadata.get("snippet_score")
         return float(score) if isinstance(score, float | int) else None
     [measure] = score_measures([name])
-    return _signed(measure, next(s for s in result.scores if s.measure == str(measure)))
+    return _sign_score(measure, next(s for s in result.scores if s.measure == str(measure)))
 
 
-def _signed(measure: Measure, score: Score) -> float | None:
+def _sign_score(measure: Measure, score: Score) -> float | None:
     """A score of which higher is better."""
     if score.value is None:
         return None

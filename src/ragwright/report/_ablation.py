@@ -40,7 +40,7 @@ def ablation_table(ablation: Ablation, *, run: str = "", width: int = 0) -> str:
             parts = [part for part in ablation.parts if part.design == design]
             blocks.append(_table(measure, design, parts, wide))
     if ablation.openings:
-        blocks.append(_confirmed(ablation, wide))
+        blocks.append(_confirm_table(ablation, wide))
     tail = [fill(_LEGEND, text)]
     if ablation.never:
         tail.append(fill(f"not in the prompt of any row: {', '.join(ablation.never)}", text))
@@ -97,7 +97,7 @@ def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -
     for part in parts:
         effects = [effect for effect in part.effects if effect.measure == measure]
         rows += [_cells(part, effect, first=at == 0) for at, effect in enumerate(effects)]
-    rows = _filled(rows)
+    rows = _keep_filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
     return f"{head}\n{text_table(rows, right=right, width=width)}"
@@ -109,7 +109,7 @@ _WIDE = 140
 _NUMBERS = {"with", "without", "effect", "p", "n", "loss up to", "tokens", "per 1,000"}
 
 
-def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+def _keep_filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The columns that have values."""
     head, *cells = rows
     kept = [at for at in range(len(head)) if any(row[at] not in ("", "-") for row in cells)]
@@ -139,7 +139,7 @@ def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     ]
 
 
-def _confirmed(ablation: Ablation, width: int) -> str:
+def _confirm_table(ablation: Ablation, width: int) -> str:
     """Results of the confirm split for each deletion, and for all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]

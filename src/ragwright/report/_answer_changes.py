@@ -61,13 +61,13 @@ def answer_changes(a: Evaluation, b: Evaluation) -> tuple[tuple[AnswerChange, ..
     pairs = [
         (result, other)
         for result in a.results
-        if (other := others.get(result.row_id)) is not None and _answered(result, other)
+        if (other := others.get(result.row_id)) is not None and _has_answer(result, other)
     ]
     changes = [_change(*pair) for pair in pairs]
     return tuple(change for change in changes if change.kinds), len(pairs)
 
 
-def _answered(*results: RowResult) -> bool:
+def _has_answer(*results: RowResult) -> bool:
     """True if both rows are stored, and one of them with an answer."""
     rows = [result.row for result in results]
     return all(rows) and any(row.response is not None for row in rows if row is not None)
@@ -90,13 +90,13 @@ def _change(a: RowResult, b: RowResult) -> AnswerChange:
         if a.row.response_text.strip() != b.row.response_text.strip():
             kinds.append("text")
         cited = [result.made.citations if result.made else () for result in (a, b)]
-        lost, gained = _uncited(cited[0], cited[1]), _uncited(cited[1], cited[0])
+        lost, gained = _find_uncited(cited[0], cited[1]), _find_uncited(cited[1], cited[0])
         changed: Mapping[ChangeKind, object] = {"lost citations": lost, "new citations": gained}
         kinds += [kind for kind, spans in changed.items() if spans]
     return AnswerChange(a.row_id, a.row.user_input, tuple(kinds), *texts, lost, gained)
 
 
-def _uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tuple[GoldSpan, ...]:
+def _find_uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tuple[GoldSpan, ...]:
     """The spans that share no character with the others."""
     return tuple(
         span
@@ -252,14 +252,14 @@ def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
         ),
     ]
     hints = dict.fromkeys(check.hint for check in outcome.checks if check.hint)
-    parts += [f"To do: {_escaped(hint)}" for hint in hints]
-    parts += [f"Warning: {_escaped(warning)}" for warning in outcome.warnings]
+    parts += [f"To do: {_escape(hint)}" for hint in hints]
+    parts += [f"Warning: {_escape(warning)}" for warning in outcome.warnings]
     slices, rows = failing(evaluation.results, outcome)
     if slices:
-        parts.append(_folded("Weak slices", _table(SLICE_HEAD, map(slice_line, slices))))
+        parts.append(_fold("Weak slices", _table(SLICE_HEAD, map(slice_line, slices))))
     if rows:
         parts.append(
-            _folded(count_noun(len(rows), "failing row"), _table(ROW_HEAD, map(row_line, rows)))
+            _fold(count_noun(len(rows), "failing row"), _table(ROW_HEAD, map(row_line, rows)))
         )
     parts.append(_footer(evaluation))
     text = "\n\n".join(parts)
@@ -273,19 +273,19 @@ def _footer(evaluation: Evaluation) -> str:
     paid = sum(cost for cost in costs if cost is not None)
     cost = f", answers cost {paid:.4f}" if paid else ""
     rows = count_noun(len(evaluation.results), "row")
-    return f"Run {_escaped(evaluation.name)}: {rows}{cost}."
+    return f"Run {_escape(evaluation.name)}: {rows}{cost}."
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *([_escaped(cell) for cell in line] for line in lines)]
+    rows = [head, ["---"] * len(head), *([_escape(cell) for cell in line] for line in lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _folded(title: str, table: str) -> str:
+def _fold(title: str, table: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text on one line that Markdown shows as it is."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     plain = _SPECIAL.sub(r"\\\1", plain)

@@ -190,7 +190,7 @@ def _finding_view(finding: Finding) -> dict[str, object]:
     places = [cut_place(place) for place in finding.places[:6]]
     texts: list[_Pieces] = [((place.text, False),) for place in places]
     if len(places) == 2 and finding.kind in ("contradictions", "copies"):
-        texts = list(_compared(places[0].text, places[1].text))
+        texts = list(_compare_texts(places[0].text, places[1].text))
     return {
         "finding": finding,
         "places": list(zip(map(place_text, places), texts, strict=True)),
@@ -198,7 +198,7 @@ def _finding_view(finding: Finding) -> dict[str, object]:
     }
 
 
-def _compared(first: str, second: str) -> tuple[_Pieces, _Pieces]:
+def _compare_texts(first: str, second: str) -> tuple[_Pieces, _Pieces]:
     """Two texts in pieces; those that only one of them has are marked."""
     words: list[list[str]] = [_WORD.findall(text) for text in (first, second)]
     matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)

@@ -192,7 +192,10 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
         tuple(entries),
         measures=("QADistance",),
         facts=_facts(about),
-        notes=(*dict.fromkeys(note for result in about for note in result.notes), *_left_out(runs)),
+        notes=(
+            *dict.fromkeys(note for result in about for note in result.notes),
+            *_note_left_out(runs),
+        ),
         baselines=(*about, *others),
         about=len(about),
     )
@@ -202,7 +205,7 @@ def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
     return [result for result in load_baselines(runs, _MOST) if result.run not in shown]
 
 
-def _left_out(runs: Runs) -> Iterable[str]:
+def _note_left_out(runs: Runs) -> Iterable[str]:
     count = len(baseline_runs(runs)) - _MOST
     if count > 0:
         older = count_noun(count, "older one")

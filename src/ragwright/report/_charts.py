@@ -261,7 +261,7 @@ def intervals(
 ) -> Spec:
     """Draw dots with whiskers, one per line: see :func:`whisker`."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
-    colour: Spec = _by_group(groups) if groups else {"value": "@accent"}
+    colour: Spec = _colour_by_group(groups) if groups else {"value": "@accent"}
     axis = {"labelLimit": 170, "grid": True, "ticks": False}
     up = {"y": kind("y", sort=down, title=None, axis=axis)}
     if groups:
@@ -299,7 +299,7 @@ def bars(
     }
     if groups:
         encoding["xOffset"] = kind("group", sort=list(groups))
-    encoding["color"] = _by_group(groups) if groups else {"value": "@accent"}
+    encoding["color"] = _colour_by_group(groups) if groups else {"value": "@accent"}
     mark = {"type": "bar", "cornerRadiusEnd": 2}
     return frame(170, **layer(mark, encoding, counts))
 
@@ -361,7 +361,7 @@ def order_values(values: Iterable[Any]) -> list[Any]:
     return sorted(distinct) if is_numeric(distinct) else distinct
 
 
-def _by_group(groups: Sequence[str]) -> Spec:
+def _colour_by_group(groups: Sequence[str]) -> Spec:
     """Return the colour of each group; of two, the first is the baseline."""
     repeated = [_COLOURS[at % len(_COLOURS)] for at in range(len(groups))]
     colours = ["@quiet", "@accent"] if len(groups) == 2 else repeated

@@ -247,7 +247,7 @@ def _row_text(row: DiagnosedRow) -> str:
     for place in row.gold:
         where = "" if place.start is None else f" {place.start}-{place.end}"
         lines.append(f"  {place.document_id}{where}: {_came(place)}")
-    lines += [f"  {_scored(score)}" for score in row.plain.scores]
+    lines += [f"  {_scores_text(score)}" for score in row.plain.scores]
     return "\n".join(lines)
 
 
@@ -263,7 +263,7 @@ def _came(place: GoldPlace) -> str:
     return ", ".join([*([] if place.reachable else ["barred by a filter"]), *texts])
 
 
-def _scored(score: Score) -> str:
+def _scores_text(score: Score) -> str:
     if score.value is None:
         return f"{score.measure}: {score.state}, {score.reason}"
     detail = f" ({_cut(score.detail)})" if score.detail else ""

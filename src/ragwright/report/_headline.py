@@ -166,7 +166,7 @@ def _sentence(verdict: StudyVerdict) -> str:
     held = first.confirmed and first.confirmed.deciding
     if held is None or held.difference is None:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
-    effect = f"{_by(held)} {first.objective} on {held.n} held-out questions"
+    effect = f"{_chance_text(held)} {first.objective} on {held.n} held-out questions"
     if first.outcome in ("better", "worse"):
         where = f" on {held.questions}" if held.questions else ""
         return f"{first.trial} is {first.outcome}{where} than the current settings: {effect}."
@@ -197,8 +197,8 @@ def _lead(verdict: StudyVerdict | None, comparisons: Comparisons | None, name: s
         return f" on {FACT_NAMES.get(name, name)}"
     lead = f"{verdict.selection.difference:+.4f}"
     for comparison in () if comparisons is None else comparisons.measures:
-        if comparison.measure == name and _by(comparison).startswith(lead):
-            lead = _by(comparison)
+        if comparison.measure == name and _chance_text(comparison).startswith(lead):
+            lead = _chance_text(comparison)
     return f" by {lead} of {FACT_NAMES.get(name, name)}"
 
 
@@ -217,7 +217,7 @@ def _runs(subject: Subject) -> Headline:
         lead = next((s for s in scored if _sees_references(s.measure)), scored[0])
         name = name_with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
-            f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
+            f"{name} is {_mean(entry, lead.measure)}.{_unanswered_text(entry, lead)}",
             sentences=(
                 "One run cannot show an improvement: compare two with `ragwright report A B`.",
             ),
@@ -235,7 +235,8 @@ def _runs(subject: Subject) -> Headline:
     verdicts = {comparison.verdict for comparison in proven}
     state = verdicts.pop() if len(verdicts) == 1 else "open"
     changes = "; ".join(
-        f"{comparison.worded} by {_by(comparison)} of {comparison.measure}" for comparison in proven
+        f"{comparison.worded} by {_chance_text(comparison)} of {comparison.measure}"
+        for comparison in proven
     )
     text = (
         f"{names[1]} compared with {names[0]}: {changes}."
@@ -245,7 +246,7 @@ def _runs(subject: Subject) -> Headline:
     silent = [
         f"{name}:{rows}"
         for name, entry in zip(names, pair, strict=True)
-        if (rows := _unanswered(entry))
+        if (rows := _unanswered_text(entry))
     ]
     evidence = (*silent, *(comparison.text for comparison in comparisons.measures))
     return Headline(text, state, evidence, comparisons, names)
@@ -279,7 +280,7 @@ def _states(entry: ScoredRun) -> Iterable[str]:
         yield f"{summary.measure}: {counts or 'no row'}."
 
 
-def _by(comparison: Comparison) -> str:
+def _chance_text(comparison: Comparison) -> str:
     side = comparison.deciding
     ends = f" (95 % interval {side.low:+.4f} to {side.high:+.4f})" if side.low is not None else ""
     return f"{side.difference:+.4f}{ends}"
@@ -308,7 +309,7 @@ def _mean(entry: ScoredRun, name: str) -> str:
     )
 
 
-def _unanswered(entry: ScoredRun, lead: Summary | None = None) -> str:
+def _unanswered_text(entry: ScoredRun, lead: Summary | None = None) -> str:
     """Rows without an answer, as a sentence; empty if there are none or ``lead`` counts them."""
     counts = {name: getattr(entry.counts, name) for name in ("abstained", "failed")}
     lost = {name: count for name, count in counts.items() if count}

@@ -57,16 +57,16 @@ def html_document(
         subject=subject,
         verdict=verdict,
         sections=_sections(subject, charts, weak),
-        confirmed=_confirmed(subject),
+        confirmed=_confirm_rows(subject),
         boards=[_board(subject, board) for board in subject.boards],
-        unranked=_unranked(subject),
+        unranked=_list_unranked(subject),
         places=_places(subject),
         measures=_measures(subject),
         counts=_counts(subject),
         usage=_usage(subject.entries),
         weak=weak,
         charts=[figure_of(chart) for chart in charts],
-        left_out=_left_out(subject, packed.left_out),
+        left_out=_left_out_text(subject, packed.left_out),
         data=_page_data(subject, charts, packed),
         **page_parts(),
         blocks=packed.blocks,
@@ -84,7 +84,7 @@ def page_parts() -> dict[str, str]:
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
         "style": stylesheet(),
         "script": script,
-        "library": _packed_library(),
+        "library": _pack_library(),
         "licences": report_asset("VEGA-LICENSES.txt"),
     }
 
@@ -158,7 +158,7 @@ def _sections(subject: Subject, charts: Sequence[Chart], weak: WeakSpots) -> lis
     ]
 
 
-def _confirmed(subject: Subject) -> list[tuple[str, ...]]:
+def _confirm_rows(subject: Subject) -> list[tuple[str, ...]]:
     """Effects on the tune split and on the confirm split, one below the other."""
     rows: list[tuple[str, ...]] = []
     for confirmation in subject.verdict.confirmations if subject.verdict else ():
@@ -214,7 +214,7 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
     }
 
 
-def _unranked(subject: Subject) -> list[tuple[str, ...]]:
+def _list_unranked(subject: Subject) -> list[tuple[str, ...]]:
     """Entries that are on no leaderboard."""
     ranked = {name for board in subject.boards for name in board.entries}
     rest = (entry for entry in subject.entries if entry.id not in ranked)
@@ -307,7 +307,7 @@ def _numeric(cell: str) -> bool:
     return cell in ("", "-") or cell.lstrip("+-").replace(".", "", 1).replace("%", "").isdigit()
 
 
-def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
+def _left_out_text(subject: Subject, left_out: Mapping[str, int]) -> str:
     """A sentence on rows left out of the file, and the command that includes them."""
     if not left_out:
         return ""
@@ -329,7 +329,7 @@ def _library() -> str:
 
 
 @cache
-def _packed_library() -> str:
+def _pack_library() -> str:
     packed = gzip.compress(_library().encode(), 9, mtime=0)
     return base64.b64encode(packed).decode("ascii")
 

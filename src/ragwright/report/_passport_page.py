@@ -99,7 +99,7 @@ def _sentence_for(
     free = passport.best_free(about)
     against = next((f.spearman for f in figures.versus if free and f.name == free.name), None)
     if free is None or judge is free or against is None or against.value is None:
-        extent = _beside_people(figures, people)
+        extent = _compare_with_people(figures, people)
         state = "open" if extent == _CHANCE and judge is not free else "better"
         start = (
             f"Use {name} for {about}: of the free measures here it agrees best with people"
@@ -116,7 +116,7 @@ def _sentence_for(
             "worse",
         )
     if against.low is not None and against.low > 0:
-        extent = f"{_beside_people(figures, people)}, and better than any free measure here"
+        extent = f"{_compare_with_people(figures, people)}, and better than any free measure here"
         return (
             f"Trust {name} for {about}: it agrees with people {extent} "
             f"({_difference_text(against, 1)}).",
@@ -139,7 +139,7 @@ def _difference_text(estimate: Estimate, sign: int) -> str:
     return f"difference {value:.2f}, 95 % {low:.2f} to {high:.2f}"
 
 
-def _beside_people(figures: JudgeFigures, people: PeopleFigures) -> str:
+def _compare_with_people(figures: JudgeFigures, people: PeopleFigures) -> str:
     mine, theirs = figures.one_person, people.spearman
     if mine.value is None or theirs.low is None or theirs.high is None:
         return _CHANCE
@@ -175,7 +175,7 @@ def _agreement_charts(passport: Passport) -> Iterator[Chart]:
             f"agreement-{people.name}",
             f"Agreement on {people.name}",
             f"Further right is better; 0 is chance, 1 perfect.{ceiling}",
-            _coloured_kinds(intervals(points, x="rank correlation")),
+            _colour_kinds(intervals(points, x="rank correlation")),
             _AGREEMENT_HEAD,
             tuple(_agreement_rows(people, judges)),
             "agreement",
@@ -258,7 +258,7 @@ def _bias_charts(passport: Passport) -> Iterator[Chart]:
 _KINDS = {"people": "@second", "judge": "@accent", "free": "@good"}
 
 
-def _coloured_kinds(spec: Spec) -> Spec:
+def _colour_kinds(spec: Spec) -> Spec:
     """Colour the lines of a chart by people, judges and free measures."""
     scale = {"domain": [*_KINDS], "range": [*_KINDS.values()]}
     for drawn in spec["layer"]:

@@ -118,7 +118,7 @@ class Report:
             *row_charts(subject, self.headline.comparisons),
             *relation_charts(subject),
         )
-        return tuple(_with_names(charts))
+        return tuple(_name_charts(charts))
 
     @cached_property
     def weak(self) -> WeakSpots:
@@ -189,8 +189,8 @@ class Report:
         rows: list[Sequence[Any]] = [
             ["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"]
         ]
-        for place, judge, entry in _placed(subject):
-            values = [_joined(entry.shown.get(key, "")) for key in keys]
+        for place, judge, entry in _place_entries(subject):
+            values = [_join_values(entry.shown.get(key, "")) for key in keys]
             usage = [entry.facts.get(name) for name in facts]
             for summary in entry.summaries:
                 means = [getattr(summary, name) for name in numbers]
@@ -232,7 +232,7 @@ class Report:
             yield path
 
 
-def _with_names(charts: Sequence[Chart]) -> Iterator[Chart]:
+def _name_charts(charts: Sequence[Chart]) -> Iterator[Chart]:
     """Charts under unique names that are valid in links and file names."""
     counts: Counter[str] = Counter()
     for chart in charts:
@@ -241,7 +241,7 @@ def _with_names(charts: Sequence[Chart]) -> Iterator[Chart]:
         yield replace(chart, name=name if counts[name] == 1 else f"{name}-{counts[name]}")
 
 
-def _placed(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
+def _place_entries(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
     """Place, judge and entry: the leaderboards, then the entries without a place."""
     for board in subject.boards:
         for place, entry in enumerate(subject.ranked(board), 1):
@@ -250,7 +250,7 @@ def _placed(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
     yield from (("", "", entry) for entry in subject.entries if entry.id not in ranked)
 
 
-def _joined(value: Any) -> Any:
+def _join_values(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
@@ -304,7 +304,7 @@ def leaderboard_table(
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     missed = {s.measure for trial in board for s in trial.summaries if s.missed}
-    lost = {s.measure for t in board for s in t.summaries if _lost(s, view.objectives)}
+    lost = {s.measure for t in board for s in t.summaries if _counts_lost_rows(s, view.objectives)}
     heads = []
     for summary in measures:
         heads += _heads(summary, summary.measure in missed, lost=summary.measure in lost)
@@ -312,7 +312,7 @@ def leaderboard_table(
     shown = [(n, t) for n, t in enumerate(board, 1) if n <= view.most or not t.values]
     hidden = len(board) - len(shown)
     for place, trial in shown:
-        values = [_shown(trial.shown[key]) if key in trial.shown else "" for key in keys]
+        values = [_shown_text(trial.shown[key]) if key in trial.shown else "" for key in keys]
         usage = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
         cells = []
         for summary in trial.summaries:
@@ -327,11 +327,11 @@ def leaderboard_table(
     if view.front:
         lines.append("* on the Pareto front: no other trial is better on every objective")
     lines += _order_notes(board, view.objectives)
-    lines += _without_result(rest)
+    lines += _list_without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
-def _lost(summary: Summary, objectives: Sequence[str]) -> bool:
+def _counts_lost_rows(summary: Summary, objectives: Sequence[str]) -> bool:
     """True if rows of an objective that lack a score count as the worst value in the order."""
     ordering = summary.measure in objectives and summary.worst is not None
     return ordering and bool(summary.n) and summary.accounted < 1
@@ -350,7 +350,9 @@ def _heads(summary: Summary, missed: bool, lost: bool = False) -> list[str]:
 def _summary_cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[str]:
     """Mean, for an objective with its interval, and the coverage if rows are missing."""
     mean, low, high = summary.deciding
-    if _lost(summary, objectives):  # the value that orders, so that leads are differences of it
+    if _counts_lost_rows(
+        summary, objectives
+    ):  # the value that orders, so that leads are differences of it
         mean, low, high = summary.worst, None, None
     shown = "-" if mean is None else f"{mean:.3f}"
     if summary.measure in objectives and low is not None and high is not None:
@@ -368,7 +370,7 @@ def _swept(board: Sequence[TrialLike]) -> list[str]:
     return [
         key
         for key in keys
-        if len(swept) < 2 or len({_shown(values.get(key)) for values in swept}) > 1
+        if len(swept) < 2 or len({_shown_text(values.get(key)) for values in swept}) > 1
     ]
 
 
@@ -402,7 +404,7 @@ def _short(keys: Sequence[str]) -> list[str]:
     return [distinct(key) for key in keys]
 
 
-def _without_result(rest: Iterable[TrialLike]) -> list[str]:
+def _list_without_result(rest: Iterable[TrialLike]) -> list[str]:
     """Trials without a result, grouped by reason."""
     groups: dict[str, list[TrialLike]] = {}
     for trial in rest:
@@ -427,11 +429,12 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
 
 def _values(values: Mapping[str, Any]) -> str:
     return (
-        ", ".join(f"{key}={_shown(value)}" for key, value in values.items()) or "current settings"
+        ", ".join(f"{key}={_shown_text(value)}" for key, value in values.items())
+        or "current settings"
     )
 
 
-def _shown(value: Any) -> str:
+def _shown_text(value: Any) -> str:
     if value is None or value == "":
         return "none"
     if isinstance(value, list):

@@ -163,7 +163,7 @@ class _Reader:
             if any(map(_system, chosen)):
                 facts["system"] = " and ".join(_system(run) or "the project" for run in chosen)
             title = f"{entries[0].label} and {entries[1].label}, side by side"
-            facts |= _changed(chosen)
+            facts |= _find_changed_settings(chosen)
         notes = [f"run {run.id} is {run.state}" for run in chosen if run.state != "complete"]
         notes += dict.fromkeys(line for run in chosen for line in promise_note(run.manifest))
         rows = list(self._rows(entries[0].run, True))
@@ -175,7 +175,7 @@ class _Reader:
             measures=tuple(dict.fromkeys(s.measure for e in entries for s in e.summaries)),
             facts=facts,
             openings=self._openings(first),
-            stopped=_stopped(first),
+            stopped=_stopped_text(first),
             curves=() if pair else self._curves(first),
             notes=(*notes, *self._passport_notes(chosen)),
             clusters=clusters_of_results(rows) if pair else {},
@@ -257,7 +257,7 @@ class _Reader:
             "" if incumbent is None else incumbent.id,
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
-            stopped or _stopped(run),
+            stopped or _stopped_text(run),
             notes=grounds(rows, () if incumbent is None else incumbent.summaries),
             clusters=clusters_of_results(rows),
             questions=questions_of(rows),
@@ -360,7 +360,7 @@ class _Reader:
             measures=tuple(map(str, measures)),
             facts=facts,
             openings=self._openings(run),
-            stopped=_stopped(run),
+            stopped=_stopped_text(run),
             diagnosis=diagnosis,
             notes=(*diagnosis.notes, *grounds(plain)),
         )
@@ -382,7 +382,7 @@ class _Reader:
             facts=facts | {"variants": str(len(study.entries))},
             verdict=None,
             openings=ablation.openings or study.openings,
-            stopped=_stopped(run),
+            stopped=_stopped_text(run),
             ablation=ablation,
             notes=notes,
         )
@@ -402,14 +402,16 @@ class _Reader:
             return self._scores(run)
         names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
         rows = self.runs.rows(run)
-        return (result_of(row.body) if has_result(row) else _failed(row, names) for row in rows)
+        return (
+            result_of(row.body) if has_result(row) else _make_failed(row, names) for row in rows
+        )
 
     def _scores(self, run: str) -> list[RowResult]:
         """Return rows without texts, read once."""
         if run not in self.light:
             names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
             self.light[run] = [
-                _light(row.body) if has_result(row) else _failed(row, names)
+                _light(row.body) if has_result(row) else _make_failed(row, names)
                 for row in self.runs.rows(run)
             ]
         return self.light[run]
@@ -472,14 +474,14 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
     return {label: text for label, text in facts.items() if text}
 
 
-def _changed(pair: Sequence[Run]) -> dict[str, str]:
+def _find_changed_settings(pair: Sequence[Run]) -> dict[str, str]:
     """The settings on which two runs differ, in words; empty if none does."""
     sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in pair[:2]]
     texts = [change.text for change in list_changed_settings(*sides)]
     return {"settings that differ": ", ".join(texts)} if texts else {}
 
 
-def _stopped(run: Run) -> str:
+def _stopped_text(run: Run) -> str:
     """Why a run is incomplete; empty if it is complete."""
     if run.state == "stopped":
         return "the run was stopped (a budget, or by hand)"
@@ -511,7 +513,7 @@ def _light(body: Mapping[str, Any]) -> RowResult:
     return RowResult(body["row_id"], (), scores, None, answer)
 
 
-def _failed(row: RunRow, measures: Sequence[str]) -> RowResult:
+def _make_failed(row: RunRow, measures: Sequence[str]) -> RowResult:
     """A row without a result: errored with the reason, or skipped."""
     state: ScoreState = "errored" if row.state == "errored" else "skipped"
     error = f"{row.body.get('error')}: {row.body.get('what')}"

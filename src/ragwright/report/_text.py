@@ -114,7 +114,7 @@ def summary_table(
         means = (*mean_cells(s, missed), number(s.median), number(s.sd))
         name = name_with_scale(s.measure, s.scale, s.counted)
         rows.append([name, *means, str(s.n), f"{s.coverage:.1%}"])
-        for sentence in _beside_the_mean(s):
+        for sentence in _describe_mean(s):
             below.setdefault(sentence, []).append(s.measure)
     right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
     lines = [text_table(rows, right=tuple(right), width=width)]
@@ -141,7 +141,7 @@ def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
     return number(mean), interval(low, high), *((number(s.mean),) if missed else ())
 
 
-def _beside_the_mean(s: Summary) -> Iterator[str]:
+def _describe_mean(s: Summary) -> Iterator[str]:
     """Details of a mean: rows without a score, histogram, clusters."""
     lost = s.lost
     failed = lost.pop("judge_invalid", 0)
@@ -194,12 +194,12 @@ def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
     for result in results:
         known = {score.measure: score for score in result.scores}
         question = "" if result.row is None else " ".join(result.row.user_input.split())
-        cells = [_scored(known.get(name)) for name in measures]
+        cells = [_score_cell(known.get(name)) for name in measures]
         rows.append([result.row_id, textwrap.shorten(question, 40, placeholder=" …"), *cells])
     return text_table(rows, right=range(2, len(rows[0])), width=width)
 
 
-def _scored(score: Score | None) -> str:
+def _score_cell(score: Score | None) -> str:
     if score is None:
         return "-"
     return number(score.value) if score.value is not None else score.state
@@ -250,7 +250,7 @@ def comparison_table(
     rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
     rows[0] += ["both answered", "coverage"] if missed else []
     for c in comparisons.measures:
-        rows.append([*comparison_cells(c), *(_answered(c) if missed else ())])
+        rows.append([*comparison_cells(c), *(_answered_cells(c) if missed else ())])
     lines = [
         *(_line(c.text, width) for c in comparisons.measures),
         "",
@@ -259,7 +259,7 @@ def comparison_table(
     if missed:
         lines.append(_line(ABSTAINED_AT_WORST, width))
     for c in comparisons.measures:
-        lines += [f"{c.measure}: {sentence}" for sentence in _beside_the_difference(c, a, b)]
+        lines += [f"{c.measure}: {sentence}" for sentence in _describe_difference(c, a, b)]
     only = ((a, comparisons.only_a), (b, comparisons.only_b))
     lines += [f"rows only in {name}, left out: {_some(ids)}" for name, ids in only if ids]
     if comparisons.missing:
@@ -268,7 +268,7 @@ def comparison_table(
     return "\n".join(lines)
 
 
-def _beside_the_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
+def _describe_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
     """Details of a comparison: rows left out, and rows whose state changed."""
     if c.only_a or c.only_b:
         only_a = count_noun(c.only_a, "row has", "rows have")
@@ -312,7 +312,7 @@ def comparison_cells(
     ]
 
 
-def _answered(c: Comparison) -> tuple[str, str]:
+def _answered_cells(c: Comparison) -> tuple[str, str]:
     return format_signed(c.difference), f"{c.coverage:.1%}"
 
 
@@ -368,13 +368,13 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 def make_json(value: Any) -> Any:
     """Return a record as JSON values: its fields by name, lists in place of tuples."""
-    return _listed(make_plain(value))
+    return _as_lists(make_plain(value))
 
 
-def _listed(value: Any) -> Any:
+def _as_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _listed(inner) for key, inner in value.items()}
-    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: _as_lists(inner) for key, inner in value.items()}
+    return [_as_lists(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def fields_of(record: Any, *names: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ _FEW_VALUES = 6
 
 def setting_charts(subject: Subject) -> Iterator[Chart]:
     """Yield the Pareto front, the heat map of two keys, and the score against every swept key."""
-    trials = _ranked(subject)
+    trials = _rank_entries(subject)
     if subject.kind != "study" or not subject.goals:
         return
     yield from _front_chart(subject, trials)
@@ -115,7 +115,7 @@ def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Ch
         yield from _histograms(subject, entries)
 
 
-def _ranked(subject: Subject) -> list[ScoredRun]:
+def _rank_entries(subject: Subject) -> list[ScoredRun]:
     """Entries of the first board, best first."""
     return subject.ranked(subject.boards[0]) if subject.boards else []
 
@@ -152,7 +152,7 @@ def _key_chart(
         f"key-{key.replace('.', '-')}",
         f"{goal} against {key}",
         "A dot is a trial; the orange marks are means over the trials with the same value.",
-        dots(points, x=key, y=_named(subject, goal), line=means, numeric=numeric),
+        dots(points, x=key, y=_entry_name(subject, goal), line=means, numeric=numeric),
         (key, f"mean {goal}", "lowest", "highest", "trials", *(f"mean {m}" for m in others)),
         tuple(rows),
     )
@@ -228,7 +228,7 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Char
         "pareto",
         f"{y} against {FACT_NAMES.get(x, x)}",
         "No trial is better on both axes than one on the line: choose among these.",
-        front_spec(points, x=_named(subject, x), y=_named(subject, y)),
+        front_spec(points, x=_entry_name(subject, x), y=_entry_name(subject, y)),
         ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
         tuple(rows),
     )
@@ -259,7 +259,7 @@ def _context_chart(subject: Subject, trials: Sequence[ScoredRun], goal: str) -> 
         f"{goal} against the length of the context",
         "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
         "may only help by a longer context; fix retrieve.context_tokens to test this.",
-        dots(points, x="context tokens", y=_named(subject, goal)),
+        dots(points, x="context tokens", y=_entry_name(subject, goal)),
         ("trial", "settings", "context tokens", goal),
         tuple((name, settings, f"{x:g}", number(y)) for x, y, name, settings in placed),
     )
@@ -314,7 +314,7 @@ def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Ch
 
 
 def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Chart]:
-    parts = _by_persona(entry.read(True), subject.measures)
+    parts = _group_by_persona(entry.read(True), subject.measures)
     if not parts.keys() - {""}:
         return
     cells, rows = [], []
@@ -342,7 +342,7 @@ def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Chart]:
 def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Chart]:
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
-        counted = _counted(entries, measure)
+        counted = _count_values(entries, measure)
         values = list(dict.fromkeys(value for counts in counted for value in counts))
         if len(values) < 2 or set(values) <= {"0", "1"}:  # the mean says all of a 0/1 measure
             continue
@@ -353,7 +353,7 @@ def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Char
             for name, counts in zip(names, counted, strict=True)
         ]
         table = [(value, *(str(counts.get(value, 0)) for counts in counted)) for value in values]
-        named = _named(subject, measure)
+        named = _entry_name(subject, measure)
         yield Chart(
             f"histogram-{measure}",
             f"Distribution of {measure}",
@@ -365,7 +365,7 @@ def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Char
         )
 
 
-def _counted(entries: Sequence[ScoredRun], measure: str) -> list[Mapping[str, int]]:
+def _count_values(entries: Sequence[ScoredRun], measure: str) -> list[Mapping[str, int]]:
     """Rows by value for each entry: points of a judge's scale, else ten equal parts."""
     summaries = [entry.summary(measure) for entry in entries]
     if all(summary is not None and summary.histogram for summary in summaries):
@@ -390,7 +390,9 @@ def _counted(entries: Sequence[ScoredRun], measure: str) -> list[Mapping[str, in
     return [{edge: counts[at] for at, edge in enumerate(edges)} for counts in binned]
 
 
-def _by_persona(results: Iterable[RowResult], measures: Sequence[str]) -> dict[str, list[Summary]]:
+def _group_by_persona(
+    results: Iterable[RowResult], measures: Sequence[str]
+) -> dict[str, list[Summary]]:
     scores: dict[str, dict[str, list[Score]]] = {}
     for result in results:
         persona = result.row.persona_name if result.row is not None else ""
@@ -412,7 +414,7 @@ def _shade(summary: Summary) -> float:
     return share if scale.higher_is_better else 1 - share
 
 
-def _named(subject: Subject, name: str) -> str:
+def _entry_name(subject: Subject, name: str) -> str:
     return FACT_NAMES.get(name) or name_with_scale(name, subject.scale(name))
 
 

@@ -62,7 +62,9 @@ def review_status(row: Row) -> str:
     return str(status)
 
 
-def _reviewed(row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = "") -> Row:
+def _add_review(
+    row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = ""
+) -> Row:
     """Return a row with a decision: reviewer, time, and what was edited.
 
     ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
@@ -156,7 +158,7 @@ class TestsetReview:
         """
         with self._newest_locked():
             now = self._current_row(row)
-            decided = _reviewed(now, status, self.by, question, answer)
+            decided = _add_review(now, status, self.by, question, answer)
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
@@ -213,7 +215,7 @@ class TestsetReview:
     def _current_row(self, row_as_shown: Row) -> Row:
         """Return the current row if its texts are those that were shown."""
         now = self._rows.get(row_as_shown.id)
-        if now is None or _without_review(now) != _without_review(row_as_shown):
+        if now is None or _drop_review(now) != _drop_review(row_as_shown):
             raise _changed_error(row_as_shown.id, self.path)
         return now
 
@@ -234,7 +236,7 @@ def _changed_error(row: str, path: Path) -> TestsetError:
     )
 
 
-def _without_review(row: Row) -> Row:
+def _drop_review(row: Row) -> Row:
     """Return a row without its review."""
     return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _MARKS})
 
@@ -339,7 +341,7 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
             conflicts.append(f"{where}: row {name!r} {problem}")
             continue
         seen.add(name)
-        applied, outcome = _with_line_applied(row, status, cells, by)
+        applied, outcome = _apply_line(row, status, cells, by)
         if applied is None:
             conflicts.append(f"{where}: row {name!r} {outcome}")
             continue
@@ -349,12 +351,12 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
     return SheetOutcome(tuple(known.values()), ordered, tuple(conflicts))
 
 
-def _with_line_applied(
+def _apply_line(
     row: Row, status: ReviewStatus | None, cells: Mapping[str, str], by: str
 ) -> tuple[Row | None, str]:
     """Apply a line to its row; return the row and the kind of change, or None and the reason."""
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
-    edited = question != _normalised_lines(row.user_input) or answer != _normalised_lines(
+    edited = question != _normalise_lines(row.user_input) or answer != _normalise_lines(
         row.reference
     )
     own = review_status(row)
@@ -364,30 +366,30 @@ def _with_line_applied(
         if (status == own == "rejected") or (not edited and status in known):
             return row, "unchanged"
         return None, "was changed in the testset since the sheet was written"
-    if _normalised_lines(cells.get("evidence", "")) != _normalised_lines(_evidence_text(row)):
+    if _normalise_lines(cells.get("evidence", "")) != _normalise_lines(_evidence_text(row)):
         return None, "has changed evidence: spans cannot be edited on a sheet"
     if status == "rejected":
         if own == "rejected":
             return row, "unchanged"
-        return _reviewed(row, "rejected", by), "rejected"
+        return _add_review(row, "rejected", by), "rejected"
     if edited and (not question or (row.reference and not answer)):
         return None, "has lost its question or its answer: reject it instead"
     if edited:
-        return _with_gold_or_reason(row, "edited", by, question, answer)
+        return _require_gold(row, "edited", by, question, answer)
     if status is None:
         return row, "open"
     if own == status:
         return row, "unchanged"
     if status == "edited":
         return None, "is marked as edited, but nothing was changed"
-    return _with_gold_or_reason(row, status, by)
+    return _require_gold(row, status, by)
 
 
-def _with_gold_or_reason(
+def _require_gold(
     row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = ""
 ) -> tuple[Row | None, str]:
     try:
-        return _reviewed(row, status, by, question, answer), status
+        return _add_review(row, status, by, question, answer), status
     except TestsetError as error:
         return None, error.what.removeprefix(f"row {row.id!r} ")
 
@@ -417,7 +419,7 @@ def _row_hash(row: Row) -> str:
     return value_hash({**record, "metadata": metadata})[:12]
 
 
-def _normalised_lines(text: str) -> str:
+def _normalise_lines(text: str) -> str:
     """Normalise a text as spreadsheets do: line ends and outer space may differ."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 

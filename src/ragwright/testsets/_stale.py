@@ -183,7 +183,7 @@ def project_testset(
     Raises:
         TestsetError: The testset cannot be read, or the split is empty.
     """
-    address = _resolved_address(folder, address)
+    address = _resolve_address(folder, address)
     declared = declares_splits(address)
     chosen_split = split or ("tune" if declared else "all")
     # Reading all rows of a testset without splits is an opening only if requested.
@@ -208,10 +208,10 @@ def open_review(folder: ProjectFolder, address: str, by: str = "") -> TestsetRev
     Raises:
         TestsetError: The file cannot be read, or is not JSONL.
     """
-    return TestsetReview(_resolved_address(folder, address), by or current_user())
+    return TestsetReview(_resolve_address(folder, address), by or current_user())
 
 
-def _resolved_address(folder: ProjectFolder, address: str) -> str:
+def _resolve_address(folder: ProjectFolder, address: str) -> str:
     """Return the address, in the project folder if it exists only there."""
     if address.startswith(("beir:", "rgb:")) or Path(address).exists():
         return address
@@ -255,7 +255,7 @@ def make_suite(
     if isinstance(testset, str) and testset.startswith("rgb:"):
         suite = rgb_rows(testset, suite_options)
         return Testset(testset, suite.rows, suite.notes)
-    gathered = _gathered(project, testset, suite_options)
+    gathered = _gather_questions(project, testset, suite_options)
     source = gathered.source
     suite = suite_rows(gathered.evidence, suite_options, where=source.name)
     notes = (*source.notes, *gathered.notes, *suite.notes)
@@ -272,7 +272,9 @@ class _SuiteQuestions:
     notes: tuple[str, ...]
 
 
-def _gathered(project: Project, testset: str | Testset, options: SuiteOptions) -> _SuiteQuestions:
+def _gather_questions(
+    project: Project, testset: str | Testset, options: SuiteOptions
+) -> _SuiteQuestions:
     """Read the passages of every question, with a note for each reason to leave one out.
 
     Raises:

@@ -242,7 +242,7 @@ def load_testset(
         testset = Testset(address, suite.rows, suite.notes)
     else:
         testset = _file_testset(address)
-    testset = _without_rejected(testset)
+    testset = _drop_rejected(testset)
     names_split = names_splits(testset.rows)
     holds_confirm = chosen_split == "confirm" or (chosen_split == "all" and names_split)
     if holds_confirm and openings is None:
@@ -289,7 +289,7 @@ def _file_testset(path: str) -> Testset:
     )
 
 
-def _without_rejected(testset: Testset) -> Testset:
+def _drop_rejected(testset: Testset) -> Testset:
     """Remove rejected rows, and rows from feedback that nobody has accepted."""
     total = len(testset.rows)
     waiting = sum(is_candidate(row) for row in testset.rows)

@@ -378,13 +378,13 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
         if gained and kind.mergeable and (others := _other_kinds(kind, questions)):
-            tuned = _with_merged_weights(tuned, merge(model, start, (unseen, others), kind.mrr))
+            tuned = _add_merged_weights(tuned, merge(model, start, (unseen, others), kind.mrr))
         if gained or options.keep:
             tuned = kind.settle(model, tuned, unseen)
             trial = workplace.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
-            tuned = _compared_with_present(kind, questions, trial, (tuned, trained))
+            tuned = _compare_with_present(kind, questions, trial, (tuned, trained))
         shutil.rmtree(workplace.folder, ignore_errors=True)
         return tuned
 
@@ -448,7 +448,7 @@ def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
         return None
 
 
-def _with_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
+def _add_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
     """Add the merged weights to the result."""
     (_, _, trained), (_, _, before) = merged.rows[0], merged.rows[-1]
     settings = {**tuned.training.settings, "trained_share": merged.share}
@@ -466,7 +466,7 @@ def _with_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
     return replace(tuned, training=figures, tables=tables, notes=notes)
 
 
-def _compared_with_present(
+def _compare_with_present(
     kind: Kind,
     questions: Questions,
     trial: Path,
@@ -508,10 +508,10 @@ def _compared_with_present(
     target = kind.target(digest, proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _moved_to_target(project, tuned, trial, kind.provider, target)
+    return _move_to_target(project, tuned, trial, kind.provider, target)
 
 
-def _moved_to_target(
+def _move_to_target(
     project: Project, tuned: TuneResult, trial: Path, provider: str, target: Path
 ) -> TuneResult:
     """Move the model's folder to its target, and note the path in the result."""

@@ -161,7 +161,7 @@ def _questions_with_testset(
     )
     if not generated:
         return Questions(tuple(rows), options.testset, notes)
-    allowed = _without_held_out(project, options.testset, split, generated)
+    allowed = _drop_held_out(project, options.testset, split, generated)
     note = (
         f"{len(generated) - len(allowed)} of {len(generated)} questions made from documents were "
         "left out: "
@@ -180,10 +180,10 @@ def make_other_questions(project: Project, questions: Questions, most: int, seed
     generated = generate_rows(project, kinds, most, seed)
     if not generated:
         return []
-    return _without_held_out(project, questions.held_out, questions.split, generated)
+    return _drop_held_out(project, questions.held_out, questions.split, generated)
 
 
-def _without_held_out(
+def _drop_held_out(
     project: Project, testset: str, split: Split, generated: Sequence[Row]
 ) -> list[Row]:
     """Return rows of documents that answer no held-out question."""
@@ -237,7 +237,7 @@ def generate_rows(project: Project, sources: Sequence[str], most: int, seed: int
         rows = (
             _code_questions(project, most)
             if source == "glossary"
-            else _synthesized_rows(project, source, most, seed)
+            else _synthesize_rows(project, source, most, seed)
         )
         all_rows += [
             replace(
@@ -250,7 +250,7 @@ def generate_rows(project: Project, sources: Sequence[str], most: int, seed: int
     return all_rows
 
 
-def _synthesized_rows(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
+def _synthesize_rows(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
     options = SynthesisOptions(questions=most, kinds=(KINDS[source],), seed=seed)
     try:
         return synthesize(project, options)[0].rows

@@ -123,7 +123,7 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
     label = f"rerank ({options.candidates} -> {options.keep})"
     testset, notes = _tutorial_questions(project.variant(_settings_with(project, untuned)), options)
     answer_setting = f"retrieve.top_k={options.keep}"
-    base = _measured_row(project, "base", testset, (untuned, ()), options)
+    base = _measure_row(project, "base", testset, (untuned, ()), options)
     rows = [_tutorial_row(base)]
     missing = "no tuned model is named: train one, then add --tuned embed.model=st:models/NAME"
     for name, settings, answers in (
@@ -134,7 +134,7 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
         if name.startswith("tuned") and not tuned:
             rows.append(TutorialRow(name, skipped=missing))
             continue
-        measured = _measured_row(project, name, testset, ((*untuned, *settings), answers), options)
+        measured = _measure_row(project, name, testset, ((*untuned, *settings), answers), options)
         rows.append(
             _tutorial_row(replace(measured, settings=(*settings, *answers)), base, options.seed)
         )
@@ -159,7 +159,7 @@ def _settings_with(project: Project, settings: Sequence[str]) -> Settings:
     return load_settings(project.folder.file, (*project.session.overrides, *settings))
 
 
-def _measured_row(
+def _measure_row(
     project: Project,
     name: str,
     testset: Testset,

@@ -305,7 +305,7 @@ class _Ablation:
         for trial in finished:
             rows_of_trial = load_evaluation(self.project.runs, trial.run).results
             sizes[trial.number] = prompt_sizes(rows_of_trial, count)
-            results[trial.number] = _without_texts(rows_of_trial)
+            results[trial.number] = _drop_texts(rows_of_trial)
             failed |= {
                 f"{result.row_id} of {trial.id}": score.reason
                 for result in rows_of_trial
@@ -373,7 +373,7 @@ class _Ablation:
         measures = parse_measures(self.swept.measures)
         fresh = run_trials(project, study, trials, testset, measures)
         results = {
-            trial.number: _without_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
+            trial.number: _drop_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
         }
         contrasts = chosen if together is None else [*chosen, together]
         effects_of = {
@@ -494,7 +494,7 @@ class _Ablation:
         return tuple(dict.fromkeys(notes))
 
 
-def _without_texts(results: Sequence[RowResult]) -> list[RowResult]:
+def _drop_texts(results: Sequence[RowResult]) -> list[RowResult]:
     """Drop the texts of results."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
 

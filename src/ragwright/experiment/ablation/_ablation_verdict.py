@@ -53,7 +53,7 @@ class Ablation:
             return (
                 "No result: no row has a score both with a part and without it; the notes say why.",
             )
-        return (*_proven_effects(self), *_safe_deletions(self), *_confirmed_deletions(self))
+        return (*_proven_effects(self), *_safe_deletions(self), *_describe_confirmed(self))
 
     @property
     def scored(self) -> bool:
@@ -138,7 +138,7 @@ def _parts_with_costs(parts: Sequence[PartResult]) -> str:
     return ", ".join(texts)
 
 
-def _confirmed_deletions(ablation: Ablation) -> Iterator[str]:
+def _describe_confirmed(ablation: Ablation) -> Iterator[str]:
     safe = [part for part in ablation.parts if part.safe]
     if not safe:
         return

@@ -292,12 +292,12 @@ def _holm_corrected(effects: Sequence[PartEffect]) -> list[PartEffect]:
     """Correct the p-values for their number, and set the verdicts."""
     corrected = iter(holm([e.p for e in effects if e.p is not None]))
     return [
-        effect if effect.p is None else _with_verdict(replace(effect, p_holm=next(corrected)))
+        effect if effect.p is None else _add_effect_verdict(replace(effect, p_holm=next(corrected)))
         for effect in effects
     ]
 
 
-def _with_verdict(effect: PartEffect) -> PartEffect:
+def _add_effect_verdict(effect: PartEffect) -> PartEffect:
     low, high, p = effect.low, effect.high, effect.p_holm
     if p is None or p > LEVEL or low is None or high is None or low <= 0 <= high:
         return effect

@@ -80,7 +80,7 @@ def run_baseline(
         )
         if summary.reason is not None:  # sets that are cut off cannot be compared
             raise summary.reason
-        answered = _answered_set(variant, name, evaluation, embedder, options)
+        answered = _answer_set(variant, name, evaluation, embedder, options)
         sets.append(replace(answered, run=summary.run))
     complete, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
     sets[0] = baseline
@@ -163,7 +163,7 @@ def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple
             hint="make pairs with `ragwright synth`, or write them: user_input, reference, "
             "reference_contexts",
         )
-    rows = _with_sources(project, rows)
+    rows = _add_sources(project, rows)
     left_out = len(testset.rows) - len(rows)
     notes = (
         (f"left out: {count_noun(left_out, 'row')} without a reference answer",) if left_out else ()
@@ -171,7 +171,7 @@ def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple
     return replace(testset, rows=rows), (*testset.notes, *notes)
 
 
-def _with_sources(project: Project, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def _add_sources(project: Project, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Add the documents that hold each row's chunk, so that these can be forgotten."""
     without_sources = [row for row in rows if not (row.reference_spans or row.reference_ids)]
     holders: dict[str, dict[str, int]] = {
@@ -204,12 +204,12 @@ def _question_sets(rows: Testset, options: BaselineOptions) -> list[tuple[str, T
                 hint="add reference_contexts to the rows, or leave --context out",
             )
         for name, suite in (("with_chunk", "chunk"), ("without_chunk", CLOSED_BOOK)):
-            with_passages = tuple(_with_suite_passages(row, suite) for row in known)
+            with_passages = tuple(_add_suite_passages(row, suite) for row in known)
             sets.append((name, replace(rows, rows=with_passages, notes=())))
     return sets
 
 
-def _with_suite_passages(row: Row, suite: str) -> Row:
+def _add_suite_passages(row: Row, suite: str) -> Row:
     passages = () if suite == CLOSED_BOOK else gold_texts(row)
     return replace(row, retrieved_contexts=passages, metadata={**row.metadata, "suite": suite})
 
@@ -219,7 +219,7 @@ def _evaluating_options(options: BaselineOptions, name: str) -> EvaluationOption
     return EvaluationOptions(resume=options.resume, seed=options.seed, name=run_name)
 
 
-def _answered_set(
+def _answer_set(
     project: Project, name: str, evaluation: Evaluation, embedder: str, options: BaselineOptions
 ) -> DistanceSet:
     rows = [result.row for result in evaluation.results if result.row is not None]

@@ -130,7 +130,7 @@ def confirm(
     """
     swept = load_sweep(project, name)
     own, project = project, set_swept_values(project, swept.run.id)
-    confirmed = _confirmed_once(project, swept, options or ConfirmOptions(), told)
+    confirmed = _confirm_once(project, swept, options or ConfirmOptions(), told)
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
@@ -195,7 +195,7 @@ def _chosen_on_tune(
     return _tune_selection(project, swept, incumbent, clusters), incumbent
 
 
-def _confirmed_once(
+def _confirm_once(
     project: Project,
     swept: _StoredSweep,
     options: ConfirmOptions,
@@ -317,7 +317,7 @@ class _Opening:
         run = project.runs.unfinished(CONFIRM, self.manifest)
         testset = self._load_confirm_rows(dry_run=run is not None)
         run = run or project.runs.start(CONFIRM, self.manifest)
-        testset = _with_earlier_openings(project, _held_out_rows(testset, tune))
+        testset = _note_earlier_openings(project, _held_out_rows(testset, tune))
         trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self.chosen)]
         fresh = run_trials(project, swept.study, trials, testset, swept.measures)
         clusters = clusters_of_results(fresh[0], str(self.manifest["clusters"]))
@@ -366,7 +366,7 @@ def _held_out_rows(testset: Testset, tune: Testset) -> Testset:
     return replace(testset, rows=fresh, notes=(*testset.notes, note))
 
 
-def _with_earlier_openings(project: Project, testset: Testset) -> Testset:
+def _note_earlier_openings(project: Project, testset: Testset) -> Testset:
     """Add a note on evaluations that read rows of the testset as part of the whole."""
     ids = {row.id for row in testset.rows}
     read = [

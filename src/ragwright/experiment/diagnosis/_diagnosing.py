@@ -99,7 +99,7 @@ def run_diagnosis(
         sources=lambda row: row.documents,
     )
     summary = run_named(project.runner, project.runs, job, options)
-    rows, errors = _diagnosed_rows(project.runs, summary.run)
+    rows, errors = _read_diagnosed_rows(project.runs, summary.run)
     parts: dict[str, Any] = {"seed": options.seed, "cluster": options.cluster}
     diagnosis = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
     for name_of_slice in options.by:
@@ -120,7 +120,7 @@ def forecast_diagnosis(
 def _diagnosis_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> _DiagnosisWork:
-    stages = _checked_stages(options.stages, testset)
+    stages = _check_stages(options.stages, testset)
     if options.closed_book and project.settings.answer.model == NO_MODEL:
         raise ConfigError(
             "without a chat model there is no answer without passages",
@@ -156,7 +156,7 @@ def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
     return bool(rewriting or model_decides or remote)
 
 
-def _checked_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
+def _check_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
     """Return the requested stages, from the front; refuse those whose gold is missing."""
     unknown = [stage for stage in requested if stage not in stage_names()]
     if unknown:
@@ -183,7 +183,7 @@ def _checked_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Sta
     return stages
 
 
-def _diagnosed_rows(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
+def _read_diagnosed_rows(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
     """Read the rows of a run, and the reasons of those without a result."""
     rows, errors = [], []
     for row in runs.rows(run):

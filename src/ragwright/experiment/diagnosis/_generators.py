@@ -170,7 +170,7 @@ def read_row(
         else Score(FACTS, "scored", round(share, 6))
     ]
     if setup.model and any(measure.name == "Claims" for measure in measures):
-        facts.append((yield from _judged_facts(reading, row, response, setup)))
+        facts.append((yield from _judge_facts(reading, row, response, setup)))
     result = RowResult(
         reading.key,
         row.retrieved_context_ids,
@@ -182,7 +182,7 @@ def read_row(
     return GridRow(reading.question, name, reading.generator, result, tuple(facts))
 
 
-def _judged_facts(
+def _judge_facts(
     reading: GridQuestion, row: Row, response: str, setup: MeasureSetup
 ) -> Flow[Score]:
     """Check the claims of the gold answer against the answer in place of passages."""
@@ -222,7 +222,7 @@ def grid_of(
                 shares = [row.facts[index] for row in own]
                 means[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
     first = measures[0]
-    pairs = _paired_comparisons(
+    pairs = _compare_pairs(
         [
             (persona, a, b, _side_of(grid, persona, a, first), _side_of(grid, persona, b, first))
             for persona in personas
@@ -231,7 +231,7 @@ def grid_of(
         turn_scale_upward(first),
         (seed, clusters),
     )
-    facts = _paired_comparisons(
+    facts = _compare_pairs(
         [
             (generator, a, b, _facts_of(grid, a, generator), _facts_of(grid, b, generator))
             for generator in generators
@@ -308,7 +308,7 @@ def _facts_of(
     }
 
 
-def _paired_comparisons(
+def _compare_pairs(
     sides: Sequence[tuple[str, str, str, _ScoresByQuestion, _ScoresByQuestion]],
     scale: MeasureScale | None,
     seed_and_clusters: tuple[int, Mapping[str, Hashable] | None],

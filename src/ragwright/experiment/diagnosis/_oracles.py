@@ -190,7 +190,7 @@ class _PerfectSearch(StageHooks):
         ids = {hit.chunk_id for hit in hits}
         new = [chunk for chunk in self._chunks if chunk.chunk_id not in ids]
         score, rung = (hits[0].score, hits[0].rung) if hits else (1.0, None)
-        return _with_ranks((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
+        return _rank_hits((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
 
 
 class _PerfectReranker(StageHooks):
@@ -204,7 +204,7 @@ class _PerfectReranker(StageHooks):
         """Return the first passage of each piece of gold, then all others."""
         gold = _gold_of(hits, self._pieces)
         ids = {hit.chunk_id for hit in gold}
-        return _with_ranks((*gold, *(hit for hit in hits if hit.chunk_id not in ids)))
+        return _rank_hits((*gold, *(hit for hit in hits if hit.chunk_id not in ids)))
 
 
 class _PerfectCut(StageHooks):
@@ -218,7 +218,7 @@ class _PerfectCut(StageHooks):
         """Return the kept hits, then the gold that was cut."""
         ids = {hit.chunk_id for hit in hits}
         missing = [hit for hit in self._hits if hit.chunk_id not in ids]
-        return _with_ranks((*hits, *missing)) if missing else hits
+        return _rank_hits((*hits, *missing)) if missing else hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ def _generate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     reference = plain.row.reference
     if not reference.strip():
         return (yield from _not_applicable(plain, "the row has no gold answer"))
-    gold_row = _with_response(plain.answered, reference)
+    gold_row = _replace_response(plain.answered, reference)
     scores = yield from score_row(gold_row, plain.case.measures, plain.case.setup)
     return _OracleScores(
         tuple(
@@ -369,16 +369,18 @@ def _judge_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     if not judged or not row.reference.strip():
         reason = "the row has no gold answer" if judged else "nothing is judged"
         return (yield from _not_applicable(plain, reason))
-    gold_row = replace(_with_response(plain.answered, row.reference), retrieved_contexts=contexts)
+    gold_row = replace(
+        _replace_response(plain.answered, row.reference), retrieved_contexts=contexts
+    )
     control = yield from score_row(gold_row, judged, case.setup)
     by_measure = dict(zip(map(str, judged), control, strict=True))
     scores = zip(case.measures, plain.scores, strict=True)
     return _OracleScores(
-        tuple(_with_deduction_returned(m, score, by_measure.get(str(m))) for m, score in scores)
+        tuple(_return_deduction(m, score, by_measure.get(str(m))) for m, score in scores)
     )
 
 
-def _with_deduction_returned(measure: Measure, plain: Score, control: Score | None) -> Score:
+def _return_deduction(measure: Measure, plain: Score, control: Score | None) -> Score:
     """Add the deduction from the gold answer to a judged score, up to the top of the scale."""
     if control is None:
         return Score(str(measure), "not_applicable", reason="this score is not given by a judge")
@@ -429,7 +431,7 @@ def is_judged(measure: Measure) -> bool:
     return judged and definition.high is not None
 
 
-def _with_response(row: Row, response: str) -> Row:
+def _replace_response(row: Row, response: str) -> Row:
     """Return the row with another answer that does not abstain."""
     return replace(row, response=response, metadata={**row.metadata, "abstained": False})
 
@@ -490,7 +492,7 @@ def _unique_hits(hits: Sequence[Hit]) -> list[Hit]:
     return list({hit.chunk_id: hit for hit in hits}.values())
 
 
-def _with_ranks(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+def _rank_hits(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
     """Give hits ranks in this order, and decreasing scores, which later stages read."""
     scores = sorted((hit.score for hit in hits), reverse=True)
     return tuple(

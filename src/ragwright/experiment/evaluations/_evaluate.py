@@ -372,7 +372,7 @@ def add_answer(row: Row, answer: Answer) -> Row:
         metadata["cited"] = tuple(dict.fromkeys(str(c.marker) for c in answer.citations))
         return replace(
             row,
-            response=_without_marks(answer.text, {c.marker for c in answer.citations}),
+            response=_drop_marks(answer.text, {c.marker for c in answer.citations}),
             metadata=metadata,
         )
     best = answer.snippets[0]
@@ -395,7 +395,7 @@ def convert_reply(reply: ChatReply) -> SystemReply:
     )
     quotes = {(citation["document_id"], citation["quote"]): None for citation in cited}
     return SystemReply(
-        _without_marks(reply.text, {citation["number"] for citation in cited}),
+        _drop_marks(reply.text, {citation["number"] for citation in cited}),
         tuple(quote for _, quote in quotes),
         tuple(document for document, _ in quotes) if quotes else None,
         abstained=extra.get("abstained") is True,
@@ -412,7 +412,7 @@ def _is_citation(value: Any) -> bool:
     )
 
 
-def _without_marks(text: str, cited: Collection[int]) -> str:
+def _drop_marks(text: str, cited: Collection[int]) -> str:
     """Remove fully resolved marks and the blanks before them from a text."""
     parts, position = [], 0
     for mark in citation_marks(text):

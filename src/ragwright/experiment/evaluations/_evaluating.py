@@ -246,7 +246,9 @@ class _ScoringItems:
     setup: MeasureSetup
 
     def __iter__(self) -> Iterator[tuple[str, Callable[[], Flow[RowResult]]]]:
-        return ((row.id, partial(_scored_row, row, self.measures, self.setup)) for row in self.rows)
+        return (
+            (row.id, partial(_score_given_row, row, self.measures, self.setup)) for row in self.rows
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -283,7 +285,7 @@ def rebuild_lost_row(result: RowResult) -> Row:
     return Row(result.row_id, "", metadata={_LOST: (state, reason)})
 
 
-def _scored_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
+def _score_given_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
     lost = row.metadata.get(_LOST)
     if isinstance(lost, tuple):
         state: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
@@ -359,7 +361,7 @@ def run_evaluation(
     runs: Runs, run: str, testset: Testset, measures: Sequence[Measure], seed: int = 0
 ) -> Evaluation:
     """Summarise a run's rows on their testset."""
-    results, errors = _stored_rows(runs, run)
+    results, errors = _read_stored_rows(runs, run)
     evaluation = summarise(testset, results, measures, seed=seed, errors=errors)
     return replace(evaluation, manifest=runs.get(run).manifest)
 
@@ -493,7 +495,7 @@ def _result_without_scores(
     return RowResult(row_id, (), tuple(Score(str(m), score_state, reason=reason) for m in measures))
 
 
-def _stored_rows(runs: Runs, run: str) -> tuple[list[RowResult], dict[str, str]]:
+def _read_stored_rows(runs: Runs, run: str) -> tuple[list[RowResult], dict[str, str]]:
     """Return the results of a run's rows, and the errors of those that failed."""
     results = []
     errors = {}

@@ -97,7 +97,7 @@ def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
         text: _span_of_text(text, documents, text_of)
         for text, documents in zip(passages, names, strict=True)
     }
-    rows_by_id = {row.id: _with_spans(row, spans) for row in candidates}
+    rows_by_id = {row.id: _add_spans(row, spans) for row in candidates}
     rows = tuple(rows_by_id.get(row.id, row) for row in testset.rows)
     with_spans = sum(bool(row.reference_spans) for row in rows_by_id.values())
     missing = sum(span is None for span in spans.values())
@@ -140,7 +140,7 @@ def _matches_in(
             yield GoldSpan(name, match.start(), match.end(), match[0])
 
 
-def _with_spans(row: Row, spans: dict[str, GoldSpan | None]) -> Row:
+def _add_spans(row: Row, spans: dict[str, GoldSpan | None]) -> Row:
     row_spans = [spans.get(text) for text in row.reference_contexts]
     return replace(
         row, reference_spans=tuple(dict.fromkeys(span for span in row_spans if span is not None))
@@ -158,10 +158,10 @@ def evaluate_project(
     evaluation, summary = run_work(
         project.runner, project.runs, work, rows, wanted_measures, options
     )
-    return _with_notes_and_baselines(project, evaluation, options), summary
+    return _add_notes_and_baselines(project, evaluation, options), summary
 
 
-def _with_notes_and_baselines(
+def _add_notes_and_baselines(
     project: Project, evaluation: Evaluation, options: EvaluationOptions
 ) -> Evaluation:
     """Add notes and baselines to an evaluation."""
@@ -203,9 +203,9 @@ def plan_evaluation(
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     # Read once: an ingest or an edit of a file during the run has no effect.
     target, searching, plan = project.target(), project.settings.retrieve, project.plan()
-    condensing = partial(_condensed, plan)
+    condensing = partial(_condense_question, plan)
     searched = _searching_settings(project, target)
-    rows = refresh_gold(project.store, _with_known_gold(project, rows))
+    rows = refresh_gold(project.store, _note_unknown_gold(project, rows))
     rows = add_gold_from_texts(project, rows)
     if not options.answers:
         wanted_measures = ranking_measures(measures)
@@ -225,7 +225,7 @@ def plan_evaluation(
     settings = {**searched, **answering_settings(project, personas, plan)}
     system = EvaluatedProject(target, project.pair.key, searching, settings)
     noted = replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
-    rows = _with_shallow_ranks(noted, wanted_measures, searching.top_k)
+    rows = _note_shallow_ranks(noted, wanted_measures, searching.top_k)
     asking = partial(_answer_question, project.persona, target, plan)
     work = answering_work(system, asking, rows, wanted_measures, setup, condensing)
     return rows, wanted_measures, replace(work, count=project.count)
@@ -256,7 +256,7 @@ def _answer_question(
     return (yield from ask(row.user_input, [persona], target, plan_after(plan, row)))[0]
 
 
-def _condensed(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:
+def _condense_question(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:
     """A question as it is searched for after these turns: rewritten to stand alone."""
     model = plan.options.model
     return (yield from condense(question, history, model, plan.window(model)))
@@ -379,7 +379,7 @@ def choose_measures(
     return defaults
 
 
-def _with_known_gold(project: Project, testset: Testset) -> Testset:
+def _note_unknown_gold(project: Project, testset: Testset) -> Testset:
     """Add a note if gold is not in the index.
 
     Raises:
@@ -400,7 +400,7 @@ def _with_known_gold(project: Project, testset: Testset) -> Testset:
     return replace(testset, notes=(*testset.notes, note))
 
 
-def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
+def _note_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
     """Add a note if a cutoff on gold spans exceeds the passages of an answer."""
     ranking = [m for m in measures if m.definition.kind in RANKING]
     deeper = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]

@@ -67,7 +67,7 @@ def check_run_name(name: str) -> str:
 
 def list_evaluations(runs: Runs) -> tuple[KnownRun, ...]:
     """Return the stored evaluations, newest first: the ones that ``latest~N`` counts."""
-    return tuple(map(find_known_run, reversed(_with_rows(runs, _evaluation_runs(runs)))))
+    return tuple(map(find_known_run, reversed(_keep_with_rows(runs, _evaluation_runs(runs)))))
 
 
 def find_run(runs: Runs, name: str) -> str:
@@ -88,7 +88,9 @@ def find_run(runs: Runs, name: str) -> str:
     step = _STEPS.fullmatch(name)
     run_name, back = (step["name"], int(step["back"])) if step else (name, 0)
     named = [run for run in known if run.name == run_name]
-    ids_with_name = [run.id for run in (_with_rows(runs, known) if run_name == "latest" else named)]
+    ids_with_name = [
+        run.id for run in (_keep_with_rows(runs, known) if run_name == "latest" else named)
+    ]
     if len(ids_with_name) > back:
         return ids_with_name[-1 - back]
     candidates = () if step else (*known, *runs.list(BASELINE))
@@ -147,7 +149,7 @@ def _evaluation_runs(runs: Runs) -> Sequence[Run]:
     return [run for run in runs.list() if run.kind in _KINDS]
 
 
-def _with_rows(runs: Runs, known: Sequence[Run]) -> Sequence[Run]:
+def _keep_with_rows(runs: Runs, known: Sequence[Run]) -> Sequence[Run]:
     """Return the runs with a finished row, oldest first; all runs if none has one."""
     return [
         run for run in known if run.state == "complete" or "done" in runs.states(run.id).values()

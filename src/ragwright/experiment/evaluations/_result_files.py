@@ -63,17 +63,17 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     """
     source = Path(path)
     if _is_ours(source):
-        return _own_results(source, seed)
+        return _read_own_results(source, seed)
     records = records_of(source)
     first = next(records, None)
     if first is None:
         raise TestsetError("the file is empty", where=str(source))
-    all_records = _prepended(first, records)
+    all_records = _prepend(first, records)
     rows = _wide_scores(all_records, source)
     results = [RowResult(key, (), tuple(scores.values())) for key, scores in rows.items()]
     measures = list(dict.fromkeys(score.measure for r in results for score in r.scores))
-    complete = [_with_all_measures(result, measures) for result in results]
-    parsed = [_parsed_measure(text, str(source)) for text in measures]
+    complete = [_add_missing_measures(result, measures) for result in results]
+    parsed = [_parse_known_measure(text, str(source)) for text in measures]
     _check_scales(complete, parsed, str(source))
     return evaluation_of(complete, parsed, name=str(source), seed=seed)
 
@@ -110,7 +110,7 @@ def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]
                 head = record
                 yield head, None
             else:
-                yield head, _checked_result(record)
+                yield head, _check_result(record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise TestsetError(
             f"the file was changed since it was written: {type(error).__name__}: {error}",
@@ -119,7 +119,7 @@ def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]
         ) from error
 
 
-def _own_results(source: Path, seed: int) -> Evaluation:
+def _read_own_results(source: Path, seed: int) -> Evaluation:
     lines = _lines_of(source)
     head, _ = next(lines)
     results = [result for _, result in lines if result is not None]
@@ -133,7 +133,7 @@ def _own_results(source: Path, seed: int) -> Evaluation:
         ) from error
 
 
-def _checked_result(record: Mapping[str, Any]) -> RowResult:
+def _check_result(record: Mapping[str, Any]) -> RowResult:
     result = result_of(record)
     if any(score.state not in get_args(ScoreState) for score in result.scores):
         raise ValueError("a score has an unknown state")
@@ -153,7 +153,8 @@ def _evaluation_of_file(
 ) -> Evaluation:
     measures = [
         set_scale(
-            _parsed_measure(text, str(source)), None if scale is None else MeasureScale(**scale)
+            _parse_known_measure(text, str(source)),
+            None if scale is None else MeasureScale(**scale),
         )
         for text, scale in head["measures"].items()
     ]
@@ -221,7 +222,7 @@ def _measure_of_column(column: str) -> str:
         return ""
 
 
-def _with_all_measures(result: RowResult, measures: Sequence[str]) -> RowResult:
+def _add_missing_measures(result: RowResult, measures: Sequence[str]) -> RowResult:
     by_measure = {score.measure: score for score in result.scores}
     return replace(
         result, scores=tuple(by_measure.get(text) or _missing_value(text) for text in measures)
@@ -260,14 +261,14 @@ def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], whe
                 )
 
 
-def _parsed_measure(text: str, where: str) -> Measure:
+def _parse_known_measure(text: str, where: str) -> Measure:
     try:
         return parse_measure(text)
     except MeasureError as error:
         raise TestsetError(error.what, where=where, hint=error.hint) from error
 
 
-def _prepended(
+def _prepend(
     first: tuple[str, dict[str, Any]], rest: Iterator[tuple[str, dict[str, Any]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield first
@@ -342,7 +343,7 @@ def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
         if without_answer
         else ()
     )
-    rows = ReadRows(lambda: map(_stored_row, load_results(runs, run)))
+    rows = ReadRows(lambda: map(_read_stored_row, load_results(runs, run)))
     return GivenRows(f"run {run}", rows, notes)
 
 
@@ -353,7 +354,7 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are. Of
     every response the thought of a reasoning model is left out, with a note.
     """
-    given_set = _without_thoughts(given_set)
+    given_set = _drop_thoughts(given_set)
     if {str(measure) for measure in measures} != {"QADistance"}:
         return given_set
     pairs = False
@@ -368,7 +369,7 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
-def _without_thoughts(given_set: GivenRows) -> GivenRows:
+def _drop_thoughts(given_set: GivenRows) -> GivenRows:
     thinking = sum(_spoken(row) is not row for row in given_set.rows)
     if not thinking:
         return given_set
@@ -403,12 +404,12 @@ def _rows_of_file(path: Path) -> Iterator[Row]:
     """Read the rows of a file; a file of ``-o rows.jsonl`` yields the rows that were scored."""
     empty = True
     results = results_in(path)
-    for row in iter_rows(path) if results is None else map(_stored_row, results):
+    for row in iter_rows(path) if results is None else map(_read_stored_row, results):
         empty = False
         yield row
     if empty:
         raise TestsetError("the file holds no rows", where=str(path))
 
 
-def _stored_row(result: RowResult) -> Row:
+def _read_stored_row(result: RowResult) -> Row:
     return result.row or rebuild_lost_row(result)

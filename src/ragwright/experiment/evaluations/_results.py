@@ -313,7 +313,7 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
             span["text"] = _AS_CONTEXT
     if answer_record is not None:
         answer_record["prompt"] = [
-            (role, _shortened_prompt(text, contexts)) for role, text in answer_record["prompt"]
+            (role, _shorten_prompt(text, contexts)) for role, text in answer_record["prompt"]
         ]
         if count is not None:
             answer_record["context_tokens"] = sum(map(count, contexts))
@@ -339,7 +339,7 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
     if stored_made is not None:
         contexts = row.retrieved_contexts if row is not None else ()
         prompt = tuple(
-            (role, _restored_prompt(text, contexts)) for role, text in stored_made["prompt"]
+            (role, _restore_prompt(text, contexts)) for role, text in stored_made["prompt"]
         )
         answer_record = AnswerRecord(
             prompt,
@@ -347,7 +347,7 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
             stored_made["context_tokens"],
             tuple(stored_made["notes"]),
             tuple((source, page, score) for source, page, score in stored_made.get("hits", ())),
-            _restored_spans(stored_made.get("citations", ())),
+            _restore_spans(stored_made.get("citations", ())),
         )
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
     return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
@@ -360,7 +360,7 @@ _REFERENCE = re.compile("\ue001([0-9]+)\ue002")
 """Mark in a stored prompt for the text of a passage."""
 
 
-def _shortened_prompt(text: str, contexts: Sequence[str]) -> str:
+def _shorten_prompt(text: str, contexts: Sequence[str]) -> str:
     """Replace the passages in a prompt by numbers, unless it contains such marks itself."""
     if "\ue001" in text:
         return text
@@ -368,10 +368,10 @@ def _shortened_prompt(text: str, contexts: Sequence[str]) -> str:
     for at, context in enumerate(contexts):
         if context and "\ue001" not in context:
             short = short.replace(context.strip(), f"\ue001{at}\ue002")
-    return short if _restored_prompt(short, contexts) == text else text
+    return short if _restore_prompt(short, contexts) == text else text
 
 
-def _restored_prompt(text: str, contexts: Sequence[str]) -> str:
+def _restore_prompt(text: str, contexts: Sequence[str]) -> str:
     def passage(mark: re.Match[str]) -> str:
         at = int(mark[1])
         return contexts[at].strip() if at < len(contexts) else mark[0]
@@ -386,7 +386,7 @@ def row_values(row: Row, by: str) -> tuple[str, ...]:
     return values or ("",)
 
 
-def _restored_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
+def _restore_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
     return tuple(GoldSpan(**span) for span in value)
 
 
@@ -396,8 +396,8 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TUPLES, tuple),
     "response": lambda text: text,
     "reference_ids": dict,
-    "reference_spans": _restored_spans,
-    "retrieved_spans": _restored_spans,
+    "reference_spans": _restore_spans,
+    "retrieved_spans": _restore_spans,
     "metadata": lambda value: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()},
     "history": lambda turns: tuple(Turn(**turn) for turn in turns),
 }

@@ -141,7 +141,7 @@ def write_sheet(sheet: ReviewSheet, path: str | Path) -> None:
         return
     names = ["item", *_SHOWN, _LEVELS, *sheet.columns, "comment"]
     names = [name for name in names if any(name in item for item in sheet.items)]
-    rows = ([_numbered_passages(item.get(name, "")) for name in names] for item in sheet.items)
+    rows = ([_number_passages(item.get(name, "")) for name in names] for item in sheet.items)
     table = csv_lines([names, *rows], delimiter=_TABLES[target.suffix.lower()], end="\r\n")
     _write_new(target, "".join(table), "utf-8-sig")
 
@@ -316,7 +316,7 @@ def _whole_number(cell: Any) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
-def _numbered_passages(value: Any) -> str:
+def _number_passages(value: Any) -> str:
     """Return passages as numbered paragraphs; anything else as text."""
     if isinstance(value, tuple | list):
         return "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))

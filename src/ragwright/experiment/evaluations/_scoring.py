@@ -90,7 +90,7 @@ def evaluate(
         return _evaluate_answered(
             rows, measures, (setup or MeasureSetup(), all_models), system, seed, each
         )
-    given_set, checked_setup, choice = _checked_rows(rows, measures, setup)
+    given_set, checked_setup, choice = _check_rows(rows, measures, setup)
     check_models(all_models, choice.measures, checked_setup)
     with Runner(model_handlers(all_models), RunnerOptions(seed=seed)) as runner:
         results: Iterable[RowResult]
@@ -98,7 +98,7 @@ def evaluate(
             results = runner.map(answer_flows(given_set.rows, choice.measures, checked_setup))
         else:
             results = compute_results(given_set.rows, choice.measures, checked_setup)
-        return _summarised(
+        return _summarise_results(
             results,
             given_set,
             choice,
@@ -127,7 +127,7 @@ def _evaluate_answered(
         add_baselines = partial(add_null_baselines, runner=runner, setup=setup, seed=seed)
         # The notes of the test set hold that of the measures.
         without_note = replace(choice, left_out={})
-        evaluation = _summarised(results, given_set, without_note, seed, each, add_baselines)
+        evaluation = _summarise_results(results, given_set, without_note, seed, each, add_baselines)
     return evaluation if each else add_gold_note(evaluation)
 
 
@@ -144,7 +144,7 @@ def forecast_rows(
         TestsetError: As :func:`evaluate`.
         MeasureError: As :func:`evaluate`.
     """
-    given_set, checked_setup, choice = _checked_rows(rows, measures, setup)
+    given_set, checked_setup, choice = _check_rows(rows, measures, setup)
     all_models = models or Models({}, EmbedOptions(), Path())
     with Runner(model_handlers(all_models)) as runner:
         flows = (partial(answer_row, row, choice.measures, checked_setup) for row in given_set.rows)
@@ -175,7 +175,7 @@ def score_stored(
     add_baselines = partial(
         add_null_baselines, runner=project.runner, setup=judge, seed=options.seed
     )
-    evaluation = _summarised(results, given_set, choice, options.seed, each, add_baselines)
+    evaluation = _summarise_results(results, given_set, choice, options.seed, each, add_baselines)
     return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
 
 
@@ -220,7 +220,7 @@ def _scoring_plan(
     return given_set, choice, scoring_work(given_set, choice.measures, setup)
 
 
-def _checked_rows(
+def _check_rows(
     rows: Questions,
     measures: str | Sequence[Measure],
     setup: MeasureSetup | None,
@@ -239,7 +239,7 @@ def _uses_model(measures: Sequence[Measure]) -> bool:
     return any(measure.definition.model != "none" for measure in measures)
 
 
-def _summarised(
+def _summarise_results(
     results: Iterable[RowResult],
     given_set: GivenRows,
     choice: ChosenMeasures,

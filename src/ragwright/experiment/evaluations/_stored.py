@@ -193,7 +193,7 @@ def list_changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, 
         if section in _APART or not all(_has_section(side.manifest, section) for side in (a, b)):
             continue
         values = [side.get(key, defaults.get(key)) for side in (first, second)]
-        if _without_tuples(values[0]) != _without_tuples(values[1]) and not all(
+        if _replace_tuples(values[0]) != _replace_tuples(values[1]) and not all(
             v is None or v == {} for v in values
         ):
             changes.append(SettingChange(key, *values))
@@ -237,7 +237,7 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def _without_tuples(value: Any) -> Any:
+def _replace_tuples(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -279,7 +279,7 @@ def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> ReviewedAnsw
     """
     sheets = _sheets_in(text)
     key = read_key(_key_beside(sheets))
-    system, evaluation, chosen = _reviewed_system(key, root, runs, text)
+    system, evaluation, chosen = _find_reviewed_system(key, root, runs, text)
     rows = [result.row for result in evaluation.results if result.row is not None]
     marks = [mark for path in sheets for mark in read_labels(path, key, path.stem)]
     check_labelled(marks, system, rows)
@@ -318,7 +318,7 @@ def _key_beside(sheets: Sequence[Path]) -> Path:
     )
 
 
-def _reviewed_system(
+def _find_reviewed_system(
     key: ReviewKey, root: Path, runs: Iterable[str], text: str
 ) -> tuple[str, Evaluation, bool]:
     """The reviewed system, the run with its answers, and True if a given run has them.

@@ -168,10 +168,10 @@ def evaluate_system(
         SystemCallError: The first rows failed.
         ConfigError: The system cannot be found or asked.
     """
-    rows, opened = _opened_system(project, testset, measures, system)
+    rows, opened = _open_system(project, testset, measures, system)
     if measures:
         check_gold(rows, parse_measures(measures))
-    opened = _with_round(project, rows, opened, resume=options.resume)
+    opened = _set_round(project, rows, opened, resume=options.resume)
     _systems_of(project)[opened.name] = opened
     first = _first_reply(project.runner, rows.rows, opened)
     rows, wanted_measures, work = _system_plan(project, (rows, measures), opened, first)
@@ -239,7 +239,7 @@ def forecast_system(
     project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> Forecast:
     """Forecast the calls and cost of :func:`evaluate_system`; the system is not asked."""
-    rows, opened = _opened_system(project, testset, measures, system)
+    rows, opened = _open_system(project, testset, measures, system)
     _, _, work = _system_plan(project, (rows, measures), opened, _LIKELY)
     return project.runner.forecast(make for _, make in work.items)
 
@@ -272,7 +272,7 @@ def ask_under_test(system: UnderTest, row: Row) -> Flow[SystemReply]:
     return convert_reply(reply)
 
 
-def _opened_system(
+def _open_system(
     project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> tuple[Testset, UnderTest]:
     """Open the rows and the system; faults of either are raised here."""
@@ -330,7 +330,7 @@ def _choose_measures(
     return replace(rows, notes=(*rows.notes, *notes)), choice
 
 
-def _with_round(project: Project, rows: Testset, system: UnderTest, *, resume: bool) -> UnderTest:
+def _set_round(project: Project, rows: Testset, system: UnderTest, *, resume: bool) -> UnderTest:
     """Separate the system's replies from those of earlier runs; a resumed run uses its own.
 
     A system with a version shares its replies between runs.

@@ -410,8 +410,8 @@ def drift(
     """
     number = max(1, len(windows))
     newest = windows[-1] if windows else ()
-    baseline = _watched_mean(reference, scale, period_alpha(0, alpha))
-    current = _watched_mean(newest, scale, period_alpha(number, alpha))
+    baseline = _watch_mean(reference, scale, period_alpha(0, alpha))
+    current = _watch_mean(newest, scale, period_alpha(number, alpha))
     verdict: DriftVerdict = "unproven"
     if baseline.low is not None and baseline.high is not None and len(newest):
         lows, highs = confidence_sequence(newest, *scale, period_alpha(number, alpha))
@@ -430,7 +430,7 @@ def period_alpha(number: int, alpha: float = 0.05) -> float:
     return alpha / 2 if not number else alpha / 2 / (number * (number + 1))
 
 
-def _watched_mean(values: Sequence[float], scale: tuple[float, float], alpha: float) -> AnytimeMean:
+def _watch_mean(values: Sequence[float], scale: tuple[float, float], alpha: float) -> AnytimeMean:
     if not len(values):
         return AnytimeMean(0, None, None, None)
     lows, highs = confidence_sequence(values, *scale, alpha, running=False)

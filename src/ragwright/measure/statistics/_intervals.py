@@ -55,11 +55,11 @@ def mean_interval(
         scale: Range of the values: needed for ``exact`` and ``no spread``.
         clusters: Number of each row's cluster, from 0; None where rows are independent.
     """
-    sums, sizes = _by_cluster(values, clusters)
+    sums, sizes = _sum_by_cluster(values, clusters)
     if len(sums) < 2:
         return None, ""
     if float(values.min()) == float(values.max()):
-        return _without_spread(float(values[0]), len(sums), scale)
+        return _bound_without_spread(float(values[0]), len(sums), scale)
     alone = len(sums) == len(values)
     method: Method = "bootstrap" if alone else "clusters"
     if alone and scale == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
@@ -99,7 +99,7 @@ def difference_interval(
     ends, _ = mean_interval(differences, seed, scale=scale, clusters=clusters)
     if ends is None or scale is None:
         return ends
-    sums, sizes = _by_cluster(differences, clusters)
+    sums, sizes = _sum_by_cluster(differences, clusters)
     low, high = unseen_interval(math.fsum(sums) / math.fsum(sizes), len(sums), scale)
     if np.count_nonzero(sums < 0) < FEW_SEEN:
         ends = min(ends[0], low), ends[1]
@@ -139,7 +139,7 @@ def number_clusters(keys: Sequence[Hashable]) -> NDArray[np.int64]:
 
 def standard_error(values: Values, clusters: NDArray[np.int64] | None = None) -> float | None:
     """Standard error of a mean; over clusters as in Miller 2024; None below two of them."""
-    sums, sizes = _by_cluster(values, clusters)
+    sums, sizes = _sum_by_cluster(values, clusters)
     m, n = len(sums), len(values)
     if m < 2:
         return None
@@ -257,7 +257,7 @@ def _cut_to_scale(low: float, high: float, scale: Scale | None) -> Interval:
     return max(low, scale[0]), high if scale[1] is None else min(high, scale[1])
 
 
-def _by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Values, Values]:
+def _sum_by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Values, Values]:
     """Sum and number of the values of each cluster that has any."""
     if clusters is None:
         return values, np.ones(len(values))
@@ -277,7 +277,7 @@ def _jackknife_acceleration(sums: Values, sizes: Values) -> float:
     return cube / (6 * math.pow(square, 1.5))
 
 
-def _without_spread(
+def _bound_without_spread(
     value: float, count: int, scale: Scale | None
 ) -> tuple[Interval | None, Method]:
     """Range of the mean if all observed values are equal."""

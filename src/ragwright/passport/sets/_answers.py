@@ -35,7 +35,7 @@ def qags(files: SetFiles) -> PeopleSet:
             article = member(entry, "article", where)
             for place, sentence in enumerate(member(entry, "summary_sentences", where)):
                 text = member(sentence, "sentence", where)
-                row = _grounded(f"{collection}-{number}-{place}", _SUMMARISE, text, article)
+                row = _ground_response(f"{collection}-{number}-{place}", _SUMMARISE, text, article)
                 votes = {
                     str(vote["worker_id"]): float(vote["response"] == "yes")
                     for vote in member(sentence, "responses", where)
@@ -59,7 +59,7 @@ def q2(files: SetFiles) -> PeopleSet:
                         f"{system}_label is {mark!r}, neither 0 (consistent) nor 1 (inconsistent)",
                         where=where,
                     )
-                row = _grounded(
+                row = _ground_response(
                     f"{number}-{system}",
                     member(entry, "message", where),
                     member(entry, f"{system}_response", where),
@@ -89,7 +89,7 @@ def climate_fever(files: SetFiles) -> PeopleSet:
                 if vote is not None
             }
             claim = member(entry, "claim_id", where)
-            row = _grounded(
+            row = _ground_response(
                 f"{claim}-{place}",
                 _CLAIM,
                 member(entry, "claim", where),
@@ -107,7 +107,9 @@ def trulens(files: SetFiles) -> PeopleSet:
     for number, (where, entry) in enumerate(files.table(name)):
         question = member(entry, "query", where)
         label = _number(member(entry, "expected_score", where), "expected_score", where)
-        row = _grounded(str(number), question, question, member(entry, "expected_response", where))
+        row = _ground_response(
+            str(number), question, question, member(entry, "expected_response", where)
+        )
         rated.append(RatedAnswer(row, {"relevance": {"people": label}}, question))
     note = (
         "the question stands in for the response, so that KPrecision is the share of its words in "
@@ -231,7 +233,7 @@ def _number(text: str, column: str, where: str) -> float:
         raise TestsetError(f"{column} is {text[:40]!r}, not a number", where=where) from error
 
 
-def _grounded(name: str, question: str, response: str, knowledge: str) -> Row:
+def _ground_response(name: str, question: str, response: str, knowledge: str) -> Row:
     """A response to be held against knowledge, which is the reference of text measures too."""
     return Row(name, question, response, knowledge, retrieved_contexts=(knowledge,))
 
@@ -264,14 +266,16 @@ def ragchecker(files: SetFiles) -> PeopleSet:
             where=str(files.path),
             hint="human_labeled_data.json holds them; the other file holds RAGChecker's scores",
         )
-    rated = tuple(_rated_pair(pair, of, published.get(pair, {})) for pair, of in entries.items())
+    rated = tuple(
+        _read_rated_pair(pair, of, published.get(pair, {})) for pair, of in entries.items()
+    )
     mapping = "-2 the first answer is much better, 2 the second"
     dimensions = tuple(Dimension(aspect, -2, 2, mapping) for aspect in _ASPECTS)
     note = "each row is a pair; a judge's verdict is its score of the second answer minus the first"
     return PeopleSet("ragchecker", rated, dimensions, (note,))
 
 
-def _rated_pair(
+def _read_rated_pair(
     pair: str, entries: list[tuple[str, Mapping[str, Any]]], published: Mapping[str, float]
 ) -> RatedAnswer:
     where, entry = entries[0]
@@ -440,7 +444,7 @@ class SetFiles:
         Raises:
             TestsetError: It is not JSON.
         """
-        return _parsed_json(self.text(name), self.where(name))
+        return _parse_json(self.text(name), self.where(name))
 
     def objects(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """(Place, object) of every line of a JSONL file, or of every entry of a JSON array.
@@ -452,12 +456,12 @@ class SetFiles:
         if text.lstrip()[:1] == "[":
             entries = [
                 (f"{self.where(name)} entry {number}", entry)
-                for number, entry in enumerate(_parsed_json(text, self.where(name)), 1)
+                for number, entry in enumerate(_parse_json(text, self.where(name)), 1)
             ]
         else:
             lines = enumerate(text.splitlines(), 1)
             entries = [
-                (self.where(name, number), _parsed_json(line, self.where(name, number)))
+                (self.where(name, number), _parse_json(line, self.where(name, number)))
                 for number, line in lines
                 if line.strip()
             ]
@@ -497,7 +501,7 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
-def _parsed_json(text: str, where: str) -> Any:
+def _parse_json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

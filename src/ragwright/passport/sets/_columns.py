@@ -168,7 +168,7 @@ def _labels_in(
     value: Any, column: MappedColumn, person: str, where: str
 ) -> Iterable[tuple[str, float]]:
     """(Person, label) of a cell: one label, a list, or an object from person to label."""
-    parsed = _parsed_cell(value)
+    parsed = _parse_cell(value)
     if isinstance(parsed, Mapping):
         several = {
             str(who): mark.get("value") if isinstance(mark, Mapping) else mark
@@ -184,7 +184,7 @@ def _labels_in(
             yield who, label
 
 
-def _parsed_cell(value: Any) -> Any:
+def _parse_cell(value: Any) -> Any:
     """A list or object that is written in a cell of a table; other values as they are."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(ValueError, RecursionError):
@@ -230,7 +230,7 @@ def _is_plain(value: Any) -> bool:
 def _field_value(name: str, value: Any) -> Any:
     if name != "retrieved_contexts":
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    parsed = _parsed_cell(value)
+    parsed = _parse_cell(value)
     entries = parsed if isinstance(parsed, list) else [value]
     return [
         str(entry.get("text", "")) if isinstance(entry, Mapping) else str(entry)
@@ -354,7 +354,7 @@ def read_column_map(texts: Iterable[str]) -> tuple[MappedColumn, ...]:
     Raises:
         ConfigError: A text has another form, a role is unknown, or two columns have one role.
     """
-    columns = tuple(_mapped_column(text) for text in texts)
+    columns = tuple(_map_column(text) for text in texts)
     for role in _SINGLE:
         several = [column.column for column in columns if column.role == role]
         if len(several) > 1 and role != "ignore":
@@ -366,7 +366,7 @@ def read_column_map(texts: Iterable[str]) -> tuple[MappedColumn, ...]:
     return columns
 
 
-def _mapped_column(text: str) -> MappedColumn:
+def _map_column(text: str) -> MappedColumn:
     column, sign, role_text = text.rpartition("=")
     match = _ROLE.fullmatch(role_text.strip())
     if not sign or not column.strip() or match is None:
@@ -467,10 +467,10 @@ def open_people(
         TestsetError: The files are not those of the set, or hold no usable label.
     """
     if text.startswith(f"{REVIEW}:"):
-        return _named_source(review(text.removeprefix(f"{REVIEW}:"), root, runs), text)
+        return _open_named_source(review(text.removeprefix(f"{REVIEW}:"), root, runs), text)
     adapter, path = _adapter_of(text)
     if adapter is None:
-        return _named_source(read_mapped_rows(SetFiles(path), read_column_map(columns)), text)
+        return _open_named_source(read_mapped_rows(SetFiles(path), read_column_map(columns)), text)
     if columns:
         raise ConfigError(
             "--map is only for files of rows; a named set knows its columns",
@@ -488,7 +488,7 @@ def open_people(
             where=text,
             hint="return PeopleSet(name, rated, dimensions) of ragwright.passport",
         )
-    return _named_source(people, text)
+    return _open_named_source(people, text)
 
 
 def list_sets() -> tuple[str, ...]:
@@ -496,7 +496,7 @@ def list_sets() -> tuple[str, ...]:
     return tuple(sorted((*find_additions("people"), ROWS, REVIEW)))
 
 
-def _named_source(people: PeopleSet, text: str) -> PeopleSet:
+def _open_named_source(people: PeopleSet, text: str) -> PeopleSet:
     return check_people(replace(people, source=text))
 
 

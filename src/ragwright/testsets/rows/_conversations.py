@@ -68,7 +68,7 @@ def one_question_each(
     if column is None:
         if "history" not in record or record["history"] is None:
             return [(where, record)]
-        return [(where, {**record, **_with_turn(_history_of(record["history"], where), record)})]
+        return [(where, {**record, **_add_turn(_history_of(record["history"], where), record)})]
     content = record[column]
     listed = content["messages"] if isinstance(content, Mapping) else content
     columns = {name: value for name, value in record.items() if name != column}
@@ -188,10 +188,10 @@ def _text_of(content: Any, place: str, where: str) -> str:
 def _question_columns(turns: Sequence[Turn], columns: Mapping[str, Any]) -> dict[str, Any]:
     history = tuple(turns[:-1])
     question = {"user_input": turns[-1].content}
-    return {**question, **_with_turn(history, {**columns, **question})}
+    return {**question, **_add_turn(history, {**columns, **question})}
 
 
-def _with_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _add_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the history of a question, and the columns that describe its place and kind."""
     question = columns.get("user_input")
     number = 1 + sum(turn.role == "user" for turn in history)

@@ -223,8 +223,8 @@ def rename_record(
     if isinstance(columns.get("references"), str):
         columns["references"] = [columns["references"]]
     if foreign or "reference_context_ids" in columns:
-        columns = _in_own_names(columns, where, keep_deep=bool(foreign))
-    return _with_reference(columns)
+        columns = _rename_columns(columns, where, keep_deep=bool(foreign))
+    return _add_reference(columns)
 
 
 def _answer_as_gold(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,12 +237,12 @@ def _answer_as_gold(columns: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def _in_own_names(columns: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
+def _rename_columns(columns: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
     """Rename every column; nested values of other tools (traces, claims) become text."""
     renamed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for column, content in columns.items():
-        for name, value in _renamed_column(column, content, columns, where).items():
+        for name, value in _rename_column(column, content, columns, where).items():
             if name in sources:
                 raise TestsetError(
                     f"columns {sources[name]!r} and {column!r} mean the same, {name}",
@@ -255,7 +255,7 @@ def _in_own_names(columns: Mapping[str, Any], where: str, *, keep_deep: bool) ->
     return renamed
 
 
-def _with_reference(columns: dict[str, Any]) -> dict[str, Any]:
+def _add_reference(columns: dict[str, Any]) -> dict[str, Any]:
     """Use the first accepted answer as the reference if there is none."""
     accepted = columns.get("references")
     if columns.get("reference") is not None or not isinstance(accepted, list):
@@ -264,7 +264,7 @@ def _with_reference(columns: dict[str, Any]) -> dict[str, Any]:
     return {**columns, "reference": texts[0]} if texts else columns
 
 
-def _renamed_column(
+def _rename_column(
     column: str, content: Any, columns: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     if column == "answer":

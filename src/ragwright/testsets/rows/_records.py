@@ -178,7 +178,7 @@ def _line_records(path: Path) -> Iterator[Record]:
         if rows is None:
             yield where, value
         else:
-            yield from _numbered_objects(rows, where)
+            yield from _number_objects(rows, where)
 
 
 def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
@@ -241,15 +241,15 @@ def _document_records(path: Path) -> Iterator[Record]:
             hint="write a JSON array of rows, or one JSON object per line (JSONL)",
         ) from error
     rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
-    yield from _numbered_objects([value] if rows is None else rows, f"{path}:1")
+    yield from _number_objects([value] if rows is None else rows, f"{path}:1")
 
 
-def _numbered_objects(values: list[Any], where: str) -> Iterator[Record]:
+def _number_objects(values: list[Any], where: str) -> Iterator[Record]:
     for number, value in enumerate(values, 1):
-        yield f"{where}#{number}", _checked_object(value, f"{where}#{number}")
+        yield f"{where}#{number}", _check_object(value, f"{where}#{number}")
 
 
-def _checked_object(value: Any, where: str) -> dict[str, Any]:
+def _check_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TestsetError(
             f"a row is {type(value).__name__}, not an object", where=where, hint="write objects"
@@ -284,7 +284,7 @@ def _array_records(path: Path) -> Iterator[Record]:
                         raise _json_error(error, path, line) from error
                     window, at = window[at:] + piece, 0
                     continue
-                yield f"{path}:{line}", _checked_object(value, f"{path}:{line}")
+                yield f"{path}:{line}", _check_object(value, f"{path}:{line}")
                 line += window.count("\n", at, end)
                 at = end
         except UnicodeDecodeError as error:
@@ -382,7 +382,7 @@ def _table_records(path: Path, separator: str) -> Iterator[Record]:
                         where=where,
                         hint="put cells that hold the separator into quotes",
                     )
-                cells_by_name = _filled_cells(names, [csv_text(cell) for cell in cells])
+                cells_by_name = _keep_filled_cells(names, [csv_text(cell) for cell in cells])
                 if cells_by_name:
                     yield where, cells_by_name
         except csv.Error as error:
@@ -416,10 +416,10 @@ def _column_names(names: Sequence[str], path: Path) -> list[str]:
     return stripped
 
 
-def _filled_cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+def _keep_filled_cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     """Return the nonempty cells of a line under their names; an empty answer is included."""
     cells_by_name = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
-    return _with_answer(cells_by_name, names) if cells_by_name else cells_by_name
+    return _mark_empty_answer(cells_by_name, names) if cells_by_name else cells_by_name
 
 
 def _sheet_records(path: Path) -> Iterator[Record]:
@@ -438,7 +438,7 @@ def _sheet_records(path: Path) -> Iterator[Record]:
         ) from error
     names = _column_names([_cell_text(name) for name in lines[0]] if lines else [], path)
     for number, cells in enumerate(lines[1:], 2):
-        cells_by_name = _filled_cells(names, [_cell_text(cell) for cell in cells])
+        cells_by_name = _keep_filled_cells(names, [_cell_text(cell) for cell in cells])
         if cells_by_name:
             yield f"{path}:{number}", cells_by_name
 
@@ -460,21 +460,21 @@ def _parquet_records(path: Path) -> Iterator[Record]:
             for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
                 for record in batch.to_pylist():
                     number += 1
-                    yield f"{path}:{number}", {n: _without_nulls(v) for n, v in record.items()}
+                    yield f"{path}:{number}", {n: _drop_nulls(v) for n, v in record.items()}
         except arrow.ArrowException as error:
             raise TestsetError(
                 f"not a Parquet file that can be read: {error}", where=str(path)
             ) from error
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     """Drop the keys of an object that only other rows have: a column has the keys of all rows."""
     if isinstance(value, dict):
         return {name: member for name, member in value.items() if member is not None}
     return value
 
 
-def _with_answer(cells: dict[str, str], names: Sequence[str]) -> dict[str, str]:
+def _mark_empty_answer(cells: dict[str, str], names: Sequence[str]) -> dict[str, str]:
     """Mark an empty answer cell: the system was asked and answered nothing."""
     columns = [name for name in names if name in _ANSWERS]
     if not columns or any(name in cells for name in columns):

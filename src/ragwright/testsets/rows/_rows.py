@@ -97,7 +97,7 @@ def replace_surrogates(row: Row) -> Row:
     changed = {
         field.name: mended
         for field in fields(Row)
-        if (mended := _mended_value(value := getattr(row, field.name))) != value
+        if (mended := _mend_value(value := getattr(row, field.name))) != value
     }
     if not changed:
         return row
@@ -119,15 +119,15 @@ def half_note(count: int, total: int) -> tuple[str, ...]:
     return (f"{count} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)
 
 
-def _mended_value(value: Any) -> Any:
+def _mend_value(value: Any) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, tuple):
-        return tuple(_mended_value(item) for item in value)
+        return tuple(_mend_value(item) for item in value)
     if isinstance(value, Mapping):
-        return {well_formed(key): _mended_value(item) for key, item in value.items()}
+        return {well_formed(key): _mend_value(item) for key, item in value.items()}
     if isinstance(value, GoldSpan | Turn):
-        return type(value)(**{key: _mended_value(item) for key, item in asdict(value).items()})
+        return type(value)(**{key: _mend_value(item) for key, item in asdict(value).items()})
     return value
 
 
@@ -179,7 +179,7 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
         for columns in (spell_columns(record, place),)
     )
     each = _questions_in(records, questions=questions)
-    yield from _with_row_numbers(each, f"{source}:", questions=questions)
+    yield from _number_rows(each, f"{source}:", questions=questions)
 
 
 def rows_of(
@@ -205,7 +205,7 @@ def rows_of(
         )
     )
     each = _questions_in(numbered, questions=questions)
-    yield from _with_row_numbers(each, "row ", questions=questions)
+    yield from _number_rows(each, "row ", questions=questions)
 
 
 def _questions_in(
@@ -219,7 +219,7 @@ def _questions_in(
             yield from one_question_each(record, where, number, questions=questions)
 
 
-def _with_row_numbers(
+def _number_rows(
     records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str, *, questions: bool = False
 ) -> Iterator[Row]:
     """Number rows without an id, and refuse duplicate ids.
@@ -308,7 +308,7 @@ def _type_error(name: str, content: Any, expected: str, where: str) -> TestsetEr
     return TestsetError(f"{name} is {type(content).__name__}, not {expected}", where=where)
 
 
-def _checked_text(name: str, content: Any, where: str) -> str:
+def _check_text(name: str, content: Any, where: str) -> str:
     """Return a text; a number is its text."""
     if isinstance(content, int | float) and not isinstance(content, bool):
         return str(content)
@@ -317,17 +317,17 @@ def _checked_text(name: str, content: Any, where: str) -> str:
     return content
 
 
-def _checked_texts(name: str, content: Any, where: str) -> tuple[str, ...]:
+def _check_texts(name: str, content: Any, where: str) -> tuple[str, ...]:
     if isinstance(content, str | int) and not isinstance(content, bool) and name in _LISTS_OF_ONE:
         content = [content]
     if not isinstance(content, list):
         raise _type_error(name, content, "a list of strings", where)
-    return tuple(_checked_text(f"an entry of {name}", entry, where) for entry in content)
+    return tuple(_check_text(f"an entry of {name}", entry, where) for entry in content)
 
 
-def _checked_grades(name: str, content: Any, where: str) -> dict[str, int]:
+def _check_grades(name: str, content: Any, where: str) -> dict[str, int]:
     if isinstance(content, list | str | int) and not isinstance(content, bool):
-        return dict.fromkeys(_checked_texts(name, content, where), 1)
+        return dict.fromkeys(_check_texts(name, content, where), 1)
     if not isinstance(content, dict):
         raise _type_error(name, content, "an object of grades or a list of ids", where)
     for grade in content.values():
@@ -336,7 +336,7 @@ def _checked_grades(name: str, content: Any, where: str) -> dict[str, int]:
     return dict(content)
 
 
-def _checked_spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
+def _check_spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
     if not isinstance(content, list):
         raise _type_error(name, content, "a list of spans", where)
     spans = []
@@ -364,24 +364,24 @@ def _metadata_value(name: str, content: Any, where: str) -> MetaValue:
     raise _type_error(f"column {name!r}", content, "a scalar or a list of strings", where)
 
 
-def _checked_metadata(name: str, content: Any, where: str) -> dict[str, MetaValue]:
+def _check_metadata(name: str, content: Any, where: str) -> dict[str, MetaValue]:
     if not isinstance(content, dict):
         raise _type_error(name, content, "an object", where)
     return {key: _metadata_value(key, entry, where) for key, entry in content.items()}
 
 
 _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
-    "id": _checked_text,
-    "user_input": _checked_text,
-    "response": _checked_text,
-    "reference": _checked_text,
-    "retrieved_contexts": _checked_texts,
-    "reference_contexts": _checked_texts,
-    "retrieved_context_ids": _checked_texts,
-    "reference_ids": _checked_grades,
-    "reference_spans": _checked_spans,
-    "retrieved_spans": _checked_spans,
-    "persona_name": _checked_text,
-    "metadata": _checked_metadata,
+    "id": _check_text,
+    "user_input": _check_text,
+    "response": _check_text,
+    "reference": _check_text,
+    "retrieved_contexts": _check_texts,
+    "reference_contexts": _check_texts,
+    "retrieved_context_ids": _check_texts,
+    "reference_ids": _check_grades,
+    "reference_spans": _check_spans,
+    "retrieved_spans": _check_spans,
+    "persona_name": _check_text,
+    "metadata": _check_metadata,
     "history": lambda _, content, __: tuple(content),  # read by one_question_each
 }

@@ -138,7 +138,7 @@ def corpus_evidence(row: Row, corpus: PassageSource) -> Flow[CorpusEvidence]:
             len(distractors) == 2 * corpus.options.passages
         ):  # joined questions need more than one each
             break
-    falsified = _falsified_passages(row, answer, relevant[: len(gold)], corpus)
+    falsified = _falsify_passages(row, answer, relevant[: len(gold)], corpus)
     evidence = Evidence(
         row,
         answer,
@@ -234,7 +234,7 @@ def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:
     return [ids[at] for at in chosen]
 
 
-def _falsified_passages(
+def _falsify_passages(
     row: Row, answer: GoldAnswer, gold: Sequence[GoldSpan], corpus: PassageSource
 ) -> list[tuple[GoldSpan, GoldSpan, str]]:
     """Return gold passages, their falsified texts, and the false answer."""
@@ -291,7 +291,7 @@ def answer_from_given(row: Row, persona: Persona, plan: AskPlan) -> Flow[Answer]
     if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in plan.prompt.replace:
         parts = {**plan.prompt.replace, _ASKS: REPORT_ERRORS}
         configured = replace(configured, prompt=replace(plan.prompt, replace=parts))
-    hits = () if closed_book else _numbered_hits(row)
+    hits = () if closed_book else _number_hits(row)
     reply = yield from answer(row.user_input, persona, hits, configured)
     if sorted(hit.text for hit in reply.hits) != sorted(hit.text for hit in hits):
         raise TestsetError(
@@ -304,7 +304,7 @@ def answer_from_given(row: Row, persona: Persona, plan: AskPlan) -> Flow[Answer]
     return replace(reply, route=CLOSED_BOOK if closed_book else "given", route_reason=route_reason)
 
 
-def _numbered_hits(row: Row) -> tuple[Hit, ...]:
+def _number_hits(row: Row) -> tuple[Hit, ...]:
     """Return the row's passages as hits, named by number: other names could reveal their role."""
     spans = row.retrieved_spans
     if len(spans) != len(row.retrieved_contexts):

@@ -136,7 +136,7 @@ def falsify(
         return None
     kind, piece = replaceable
     order = sorted(known.get(kind, ()), key=lambda other: text_hash(f"{seed}\x00{other}"))
-    for other in (*_of_same_form(piece, order), *order):
+    for other in (*_keep_same_form(piece, order), *order):
         fake = wordings[0].replace(piece, other)
         false_answer = GoldAnswer(((fake,),), gold.language)
         if fake.casefold() == wordings[0].casefold() or any(false_answer.held(passage)):
@@ -162,7 +162,7 @@ _LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
 """Letters of scripts that separate words: only there words have borders."""
 
 
-def _of_same_form(piece: str, order: Sequence[str]) -> list[str]:
+def _keep_same_form(piece: str, order: Sequence[str]) -> list[str]:
     """Return candidates of the same form: equally many words and digits, the same marks."""
     shape = _form_of(piece)
     return [other for other in order if _form_of(other) == shape]

@@ -207,7 +207,7 @@ def suite_rows(
     return SuiteRows(tuple(rows), tuple(notes))
 
 
-def _mixed(
+def _mix_passages(
     question: Evidence, passages: int, dose: float
 ) -> tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]] | None:
     """Return the largest mixture of relevant and irrelevant passages with exactly a dose.
@@ -244,7 +244,7 @@ def _integration_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _R
     groups, notes = _joinable_groups(
         [question for question in evidence if len(question.answer.parts) == 1], 2, options
     )
-    joined = [_joined_question(group) for group in groups]
+    joined = [_join_questions(group) for group in groups]
     usable = [*with_parts, *joined]
     doses = tuple(dose for dose in _possible_doses(usable, options) if dose < 1)
     if usable and not doses:
@@ -259,10 +259,10 @@ def _sources_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsA
     rows = []
     short = 0
     for group in groups:
-        joined = _joined_question(group)
+        joined = _join_questions(group)
         contexts = []
         for count in range(1, len(group) + 1):
-            part = replace(_joined_question(group[:count]), distractors=joined.distractors)
+            part = replace(_join_questions(group[:count]), distractors=joined.distractors)
             room = max(options.passages, len(joined.gold)) - len(part.gold)
             if room > len(part.distractors):
                 break
@@ -297,17 +297,17 @@ def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) ->
     if not swapped:
         return rows, notes
     for dose, questions in _common_questions(
-        swapped, options.falsified, _falsified_mix, options, notes
+        swapped, options.falsified, _mix_falsified, options, notes
     ):
         for question in questions:
-            true, false = _falsified_mix(question, options.passages, dose) or ((), ())
+            true, false = _mix_falsified(question, options.passages, dose) or ((), ())
             rows.append(
                 _suite_row("counterfactual", question.row.id, question, dose, true, false, options)
             )
     return rows, notes
 
 
-def _falsified_mix(question: Evidence, passages: int, dose: float) -> _Mixture | None:
+def _mix_falsified(question: Evidence, passages: int, dose: float) -> _Mixture | None:
     """Return the first passages of a question, with exactly the share of false ones."""
     for total in range(min(passages, len(question.more)), 0, -1):
         count = round(dose * total)
@@ -324,7 +324,9 @@ def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tupl
 
     def is_possible(dose: float) -> bool:
         return (
-            sum(_mixed(question, options.passages, dose) is not None for question in evidence)
+            sum(
+                _mix_passages(question, options.passages, dose) is not None for question in evidence
+            )
             >= needed
         )
 
@@ -341,9 +343,9 @@ def _rows_by_dose(
     """Make a row per question and dose, for the doses and questions that are possible."""
     notes: list[str] = []
     rows = []
-    for dose, questions in _common_questions(evidence, doses, _mixed, options, notes):
+    for dose, questions in _common_questions(evidence, doses, _mix_passages, options, notes):
         for question in questions:
-            relevant, noise = _mixed(question, options.passages, dose) or ((), ())
+            relevant, noise = _mix_passages(question, options.passages, dose) or ((), ())
             rows.append(
                 _suite_row(suite, question.row.id, question, dose, relevant, noise, options)
             )
@@ -431,7 +433,7 @@ def _can_be_joined(question: Evidence, other: Evidence, checks: dict[str, LeakCh
     return not any(check.leaks(span.text) for source, check in pairs for span in source.gold)
 
 
-def _joined_question(group: Sequence[Evidence]) -> Evidence:
+def _join_questions(group: Sequence[Evidence]) -> Evidence:
     """Join questions: all their gold, and distractors that reveal none of the answers."""
     first, *others = group
     if not others:

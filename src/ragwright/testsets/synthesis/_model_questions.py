@@ -154,7 +154,7 @@ def write_questions(
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
         return (Candidate("model", "", "", nothing).rejected(UNUSABLE),)
-    checked = [_checked_draft(draft, passage, source) for draft in drafts]
+    checked = [_check_draft(draft, passage, source) for draft in drafts]
     expected = min(writing.count, max(1, len(drafts)))
     estimate = yield from branch(0, expected, writing.count)
     if estimate is not None:
@@ -200,7 +200,7 @@ def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
     )
 
 
-def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
+def _check_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
     """Check a draft against its passage, without a model."""
     span, reason = locate_quote(draft.quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)

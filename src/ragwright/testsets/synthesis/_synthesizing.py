@@ -106,7 +106,7 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
         ConfigError: A kind, level or persona is unknown, or a model is needed and none is set.
         RetrieveError: Nothing has been ingested.
     """
-    kinds = _requested_kinds(project, options)
+    kinds = _request_kinds(project, options)
     writing = _writing_options(project, options) if "model" in kinds else None
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
@@ -127,7 +127,7 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
     names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
     documents = map(project.store.document, sorted(names))
     texts = {document.id: document.text for document in documents if document is not None}
-    summary = _summed_rounds(summaries) if summaries else None
+    summary = _sum_rounds(summaries) if summaries else None
     stopped = any(not of_round.complete for of_round in summaries)
     notes = ["the run was stopped before its end: continue it with --resume"] if stopped else []
     synthesis = synthesis_of(candidates, options.questions, survey, texts, notes)
@@ -148,7 +148,7 @@ def forecast_synthesis(project: Project, options: SynthesisOptions) -> Forecast:
     Raises:
         ConfigError: As :func:`synthesize`.
     """
-    kinds = _requested_kinds(project, options)
+    kinds = _request_kinds(project, options)
     if "model" not in kinds:
         return project.runner.forecast([])
     writing = _writing_options(project, options)
@@ -200,7 +200,7 @@ def _passages_of(document: Document, survey: Survey, seed: int) -> Iterator[Pass
             yield Passage(document.id, span, text, document.language)
 
 
-def _requested_kinds(project: Project, options: SynthesisOptions) -> tuple[str, ...]:
+def _request_kinds(project: Project, options: SynthesisOptions) -> tuple[str, ...]:
     for kind in options.kinds:
         if kind not in KINDS:
             raise ConfigError(
@@ -336,7 +336,7 @@ def _run_round(
     return written, summary
 
 
-def _summed_rounds(rounds: Sequence[RunSummary]) -> RunSummary:
+def _sum_rounds(rounds: Sequence[RunSummary]) -> RunSummary:
     last = rounds[-1]
     return replace(
         last,
@@ -445,7 +445,7 @@ def import_rows(
     if len(set(splits.values())) < 2:
         # The rows are on one or few documents: split by passage, else nothing could be confirmed.
         splits = assign_splits(located_rows, clusters=fold_clusters(located_rows, FEW_DOCUMENTS))
-    labelled = (_with_labels(row, splits[row.id], survey, texts) for row in located_rows)
+    labelled = (_add_labels(row, splits[row.id], survey, texts) for row in located_rows)
     return tuple(labelled), {name: count for name, count in counts.items() if count}
 
 
@@ -484,7 +484,7 @@ def _gold_spans_of(
     return tuple(dict.fromkeys(spans)), faults
 
 
-def _with_labels(row: Row, split: str, survey: Survey, texts: Mapping[str, str]) -> Row:
+def _add_labels(row: Row, split: str, survey: Survey, texts: Mapping[str, str]) -> Row:
     metadata: dict[str, MetaValue] = {"kind": "imported", "split": split}
     if row.reference_spans:
         span = row.reference_spans[0]
