@@ -77,10 +77,9 @@ class TestWritten:
 
     def test_the_request_carries_parameters_stream_and_sources(self) -> None:
         driver = Driver("x")
-        driver.run(answer("Why?", PERSONA, HITS, chat_setup(temperature=0.7, seed=3, stream=True)))
+        driver.run(answer("Why?", PERSONA, HITS, chat_setup(temperature=0.7, stream=True)))
         (request,) = driver.chats
         assert dict(request.params)["temperature"] == 0.7
-        assert dict(request.params)["seed"] == 3
         assert request.stream
         assert request.sources == ("doc1", "doc2")
 
