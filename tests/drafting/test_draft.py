@@ -131,7 +131,7 @@ def test_long_texts_have_calls_and_unlike_examples_of_their_own(
         folder = tmp_path / str(vectors)
         folder.mkdir()
         with Desk(folder, long, vectors=vectors) as desk:
-            batch = desk.draft(LONG, plan_of(name(server, str(vectors)), search="keyword"))
+            batch = desk.draft(LONG, plan_of(name(server, str(vectors))))
         sets = [frozenset(prompt.examples) for prompt in batch.prompts]
         assert len(sets) == len(set(sets)) == 3
         assert all(prompt.wanted == 1 for prompt in batch.prompts)
@@ -159,7 +159,7 @@ def test_messages_of_one_template_are_one_example_of_a_long_draft(
     ]
     with Desk(tmp_path, [*alike, *unlike]) as desk:
         server.play(lambda request: f"{len(server.requests)}: {WHOLE}")
-        batch = desk.draft(LONG, plan_of(name(server), examples=5, pool=24, search="keyword"))
+        batch = desk.draft(LONG, plan_of(name(server), examples=5, pool=24))
     for prompt in batch.prompts:
         numbers = sorted(int(re.findall(r"\d+", name)[0]) for name in prompt.examples)
         assert numbers[1:] == [20, 21, 22, 23]  # and one of the twenty

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ragwright import Workbench
 from ragwright.core import Chunk, Document, Span
 from ragwright.index import IndexedDocument
+from ragwright.ingest import FetchBytes, Reader
 
 GROUPS = ("hr", "board", "sales")
 
@@ -74,14 +75,6 @@ prompt_structure: "A %s %s message from %s about %s:\\n\\n%s"
 """
 
 
-class Item:
-    """A document as a loader returns it."""
-
-    def __init__(self, text: str, **metadata: object) -> None:
-        self.page_content = text
-        self.metadata = metadata
-
-
 class Secrets(defaultdict[str, str]):
     """The secrets of a group, by the place that each is planted in; made when first named."""
 
@@ -97,25 +90,31 @@ class Secrets(defaultdict[str, str]):
 PLANTED: dict[str, Secrets] = {}
 
 
-def load() -> list[Item]:
-    """Documents of a loader, with groups in their metadata."""
-    return [
-        Item(
-            f"The door code is {known['loaded_text']}.",
-            source=f"wiki/{known['loaded_source']}",
-            title=f"Doors {known['loaded_title']}",
-            space=known["loaded_metadata"],
-            groups=[group],
-        )
-        for group, known in PLANTED.items()
-    ]
+class Wiki(Reader):
+    """A reader of another service, with groups in the metadata of its documents."""
+
+    def accepts(self, source: str) -> bool:
+        """Every address."""
+        return True
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document]:
+        """One document of each group."""
+        for group, known in PLANTED.items():
+            place = f"wiki/{known['loaded_source']}"
+            yield Document(
+                place,
+                place,
+                f"The door code is {known['loaded_text']}.",
+                title=f"Doors {known['loaded_title']}",
+                metadata={"space": known["loaded_metadata"], "groups": [group]},
+            )
 
 
 def planted(folder: Path, settings: str) -> dict[str, Secrets]:
     """Write the project, ingest it, and return its secrets by group."""
     PLANTED.clear()
     PLANTED.update({group: Secrets(group) for group in GROUPS})
-    sources = ["docs", {"source": "wiki", "loader": "planted:load"}]
+    sources = ["docs", {"source": "wiki", "reader": "planted:Wiki"}]
     rules = []
     for group, known in PLANTED.items():
         table = folder / "docs" / f"{group}-{known['folder_of_rule']}"

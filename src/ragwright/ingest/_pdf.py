@@ -26,9 +26,9 @@ from ._ocr import ScannedPage, about_scans, faults_of
 from ._options import SourceOptions
 from ._pdf_layout import (
     WIDE,
-    Block,
     Box,
     Line,
+    PageBlock,
     PageBlocks,
     Word,
     body_size,
@@ -61,7 +61,7 @@ def read_outline(pdfium: Any, document: Any) -> list[OutlineEntry]:
 
 
 def heading_levels(
-    pages: Sequence[Sequence[Block]], outline: Sequence[OutlineEntry], body: float
+    pages: Sequence[Sequence[PageBlock]], outline: Sequence[OutlineEntry], body: float
 ) -> Mapping[int, int]:
     """Return the levels of headings, from 1, by the ``id`` of their blocks.
 
@@ -89,13 +89,13 @@ def heading_levels(
 
 
 def _match_outline(
-    pages: Sequence[Sequence[Block]], outline: Sequence[OutlineEntry]
-) -> list[tuple[Block, int]]:
+    pages: Sequence[Sequence[PageBlock]], outline: Sequence[OutlineEntry]
+) -> list[tuple[PageBlock, int]]:
     """Return the blocks whose text is that of an entry for their page, with its level."""
     wanted: dict[tuple[int, str], int] = {}
     for title, level, page in outline:
         wanted.setdefault((page, _letters(title)), level)
-    listed: list[tuple[Block, int]] = []
+    listed: list[tuple[PageBlock, int]] = []
     for number, blocks in enumerate(pages):
         for block in blocks:
             if block.kind == "text" and block.lines <= 4 and len(block.text) < 300:
@@ -286,21 +286,21 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables) -> PageBlo
         return PageBlocks(blocks, bottom, top, content.slanted, added, drawn)
 
 
-def _running(lines: Sequence[Line], tables_too: bool) -> list[Block]:
+def _running(lines: Sequence[Line], tables_too: bool) -> list[PageBlock]:
     """Return paragraphs and tables without rules, in the order in which they were drawn."""
-    blocks: list[Block] = []
+    blocks: list[PageBlock] = []
     for _, run in groupby(split_tables(lines) if tables_too else lines, type):
         items = [*run]
         blocks += paragraphs([item for item in items if isinstance(item, Line)])
-        blocks += [item for item in items if isinstance(item, Block)]
+        blocks += [item for item in items if isinstance(item, PageBlock)]
     return blocks
 
 
 def _blocks(
-    content: PageText, tables: Sequence[Block], owners: Sequence[int], *, tables_too: bool
-) -> list[Block]:
+    content: PageText, tables: Sequence[PageBlock], owners: Sequence[int], *, tables_too: bool
+) -> list[PageBlock]:
     """Return the blocks of a page; ``owners`` is the number of each character's table, or -1."""
-    blocks: list[Block] = []
+    blocks: list[PageBlock] = []
     placed: dict[int, int] = {}
     for number, run in groupby(range(len(owners)), owners.__getitem__):
         if number >= 0:

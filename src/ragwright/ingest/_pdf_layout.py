@@ -79,7 +79,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Block:
+class PageBlock:
     """A paragraph, heading or table of a page, with its box (left, bottom, right, top)."""
 
     text: str
@@ -137,7 +137,7 @@ def group_runs(items: Iterable[T], goes_on: Callable[[list[T], T], bool]) -> lis
     return groups
 
 
-def paragraphs(lines: Sequence[Line]) -> list[Block]:
+def paragraphs(lines: Sequence[Line]) -> list[PageBlock]:
     """Join lines to paragraphs; a gap, new column, other size or bullet separates them."""
     steps = Counter(
         round(a.bottom - b.bottom) for a, b in pairwise(lines)
@@ -169,7 +169,7 @@ def _goes_on(group: Sequence[Line], line: Line, pitch: float) -> bool:
     )
 
 
-def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
+def _join(group: Sequence[Line], page: Sequence[Line]) -> PageBlock:
     """Join lines to a block; a line runs on if the next one's first word had no room on it."""
     right = max(line.right for line in group)
     left = min(line.left for line in group)
@@ -193,7 +193,7 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
             parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
         parts.append(line.text)
     formula = all(line.formula for line in group)
-    return Block(
+    return PageBlock(
         "".join(parts),
         kind="formula" if formula else "text",
         size=max(line.size for line in group),
@@ -213,7 +213,7 @@ def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
     return before.right + word > right - letter
 
 
-def place(blocks: Sequence[Block], at: int, table: Block) -> int:
+def place(blocks: Sequence[PageBlock], at: int, table: PageBlock) -> int:
     """Find the index of a table among blocks that may have been drawn before or after it."""
     while at > 0 and is_over(table, blocks[at - 1]):
         at -= 1
@@ -222,14 +222,14 @@ def place(blocks: Sequence[Block], at: int, table: Block) -> int:
     return at
 
 
-def is_over(upper: Block, lower: Block) -> bool:
+def is_over(upper: PageBlock, lower: PageBlock) -> bool:
     """Return True if a block stands above another in its column."""
     left, bottom, right, _ = upper.box
     other_left, _, other_right, other_top = lower.box
     return min(right, other_right) > max(left, other_left) and bottom >= other_top - 2
 
 
-def body_size(pages: Sequence[Sequence[Block]]) -> float:
+def body_size(pages: Sequence[Sequence[PageBlock]]) -> float:
     """Return the letter height that most characters have."""
     sizes: Counter[float] = Counter()
     for block in chain.from_iterable(pages):
@@ -238,7 +238,7 @@ def body_size(pages: Sequence[Sequence[Block]]) -> float:
     return max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
 
 
-def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
+def resolve_hyphens(pages: Sequence[Sequence[PageBlock]]) -> None:
     """Join words that a line end split, or a page end: with the hyphen if the document writes one.
 
     ``exam-|ple`` is joined; ``self-|locking`` keeps its hyphen if ``self-locking`` occurs
@@ -286,7 +286,7 @@ def _close(left: str, right: str, words: set[str]) -> str:
     return left + right
 
 
-def join_formulas(blocks: Sequence[Block]) -> list[Block]:
+def join_formulas(blocks: Sequence[PageBlock]) -> list[PageBlock]:
     """Return blocks with the parts of a formula in one, which says what it is: ``[formula] E = m``.
 
     Its parts stand at several heights: bounds of a sum, numerator and denominator, exponents.
@@ -300,7 +300,7 @@ def join_formulas(blocks: Sequence[Block]) -> list[Block]:
     return [group[0] for group in groups]
 
 
-def _is_formula_part(group: Sequence[Block], block: Block) -> bool:
+def _is_formula_part(group: Sequence[PageBlock], block: PageBlock) -> bool:
     part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
     left, bottom, right, top = box_around(item.box for item in group)
     size = max(group[0].size, block.size)
@@ -340,7 +340,7 @@ class PageBlocks:
     no text but pictures or drawings.
     """
 
-    blocks: list[Block]
+    blocks: list[PageBlock]
     bottom: float = 0.0
     top: float = 0.0
     slanted: list[tuple[str, float]] = field(default_factory=list)
@@ -371,7 +371,7 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
             if size > 1.5 * body or slanted[text] > 1:
                 removed.append(text)
             else:
-                page.blocks.append(Block(text, kind="slanted"))
+                page.blocks.append(PageBlock(text, kind="slanted"))
         notes = _notes(page, body)
         others = [block for block in page.blocks if block.kind != "note"]
         page.blocks = _join_tables(_cut(others) if _is_mixed(others) else others)
@@ -404,7 +404,7 @@ def _remove_running_lines(
     return list(removed)
 
 
-def _at_edge(block: Block, page: PageBlocks, body: float) -> bool:
+def _at_edge(block: PageBlock, page: PageBlocks, body: float) -> bool:
     """Return True for a line or two in the margin at the top or bottom, not larger than text."""
     height = page.top - page.bottom
     _, low, _, high = block.box
@@ -418,7 +418,7 @@ def _at_edge(block: Block, page: PageBlocks, body: float) -> bool:
     )
 
 
-def _keys(block: Block) -> list[tuple[str, int]]:
+def _keys(block: PageBlock) -> list[tuple[str, int]]:
     """Return the text without numbers, at its height and at the heights beside it."""
     text = " ".join(_NUMBER.sub("#", block.text.casefold()).split())
     place = round(block.box[1] / _NEAR)
@@ -433,7 +433,7 @@ def _is_page_number(text: str, names: set[str]) -> bool:
     return bool(numbers) and numbers[0] in names and others <= 2 and len(text) < 25
 
 
-def _notes(page: PageBlocks, body: float) -> list[Block]:
+def _notes(page: PageBlocks, body: float) -> list[PageBlock]:
     """Return the footnotes: small blocks that begin with a sign, with no other text below them."""
     middle = (page.top + page.bottom) / 2
     notes = [
@@ -449,7 +449,7 @@ def _notes(page: PageBlocks, body: float) -> list[Block]:
     return sorted(notes, key=lambda b: -b.box[3])
 
 
-def _put_note(blocks: list[Block], note: Block) -> None:
+def _put_note(blocks: list[PageBlock], note: PageBlock) -> None:
     """Insert a footnote after the block that has its mark, else at the end."""
     sign = note.text.partition(" ")[0]
     raised = sign.translate(SUPERSCRIPTS)
@@ -461,7 +461,7 @@ def _put_note(blocks: list[Block], note: Block) -> None:
     blocks.insert(at, note)
 
 
-def _is_mixed(blocks: Sequence[Block]) -> bool:
+def _is_mixed(blocks: Sequence[PageBlock]) -> bool:
     """Return True if a block was drawn after one that is to its right or below it."""
     placed = [block for block in blocks[:_COMPARED] if block.box[2] > block.box[0]]
     return any(
@@ -475,19 +475,19 @@ def _is_mixed(blocks: Sequence[Block]) -> bool:
     )
 
 
-def _share(block: Block, other: Block, side: int) -> float:
+def _share(block: PageBlock, other: PageBlock, side: int) -> float:
     """Return the share of the narrower block's width (side 0) or height (1) that both have."""
     both = min(block.box[side + 2], other.box[side + 2]) - max(block.box[side], other.box[side])
     return both / max(1.0, min(b.box[side + 2] - b.box[side] for b in (block, other)))
 
 
-def _cut(blocks: Sequence[Block]) -> list[Block]:
+def _cut(blocks: Sequence[PageBlock]) -> list[PageBlock]:
     """Cut blocks into bands, and bands into columns, and read them in turn."""
     if len(blocks) < 2:
         return list(blocks)
     bands = groups_apart(blocks, lambda b: (-b.box[3], -b.box[1]))
     merged = [[*chain(*group)] for group in group_runs(bands, _shares_columns)]
-    result: list[Block] = []
+    result: list[PageBlock] = []
     for band in merged:
         columns = _columns(band)
         if len(columns) == len(merged) == 1:
@@ -497,20 +497,20 @@ def _cut(blocks: Sequence[Block]) -> list[Block]:
     return result
 
 
-def _shares_columns(bands: Sequence[Sequence[Block]], band: Sequence[Block]) -> bool:
+def _shares_columns(bands: Sequence[Sequence[PageBlock]], band: Sequence[PageBlock]) -> bool:
     """Return True if a band goes on the columns of those above it, or is cut as they are."""
     above = [*chain(*bands)]
     columned = len(_columns(above)) > 1 or len(_columns(band)) > 1
     return columned and len(_columns([*above, *band])) > 1
 
 
-def _columns(blocks: Sequence[Block]) -> list[list[Block]]:
+def _columns(blocks: Sequence[PageBlock]) -> list[list[PageBlock]]:
     return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
 
 
-def _join_tables(blocks: list[Block]) -> list[Block]:
+def _join_tables(blocks: list[PageBlock]) -> list[PageBlock]:
     """Join a table with its rest at the top of the next column."""
-    joined: list[Block] = []
+    joined: list[PageBlock] = []
     for block in blocks:
         before = joined[-1] if joined else None
         if before is not None and _is_rest_of(before, block) and block.box[0] >= before.box[2]:
@@ -521,7 +521,7 @@ def _join_tables(blocks: list[Block]) -> list[Block]:
     return joined
 
 
-def _is_rest_of(before: Block, block: Block) -> bool:
+def _is_rest_of(before: PageBlock, block: PageBlock) -> bool:
     """Return True if both are tables of the same columns."""
     return (
         bool(before.rows and block.rows)

@@ -22,9 +22,9 @@ from ._pdf_layout import (
     CAPTION,
     LEADER,
     WIDE,
-    Block,
     Box,
     Line,
+    PageBlock,
     Word,
     box_around,
     group_runs,
@@ -56,7 +56,7 @@ class PageTables:
 
     def find(
         self, page: Any, text: str, box: Callable[[int], Box], index: int
-    ) -> tuple[list[Block], list[int]]:
+    ) -> tuple[list[PageBlock], list[int]]:
         """Find the tables of a page; none on pages without rules and on turned pages.
 
         Args:
@@ -69,7 +69,7 @@ class PageTables:
             The tables, and for each character of the page the number of the table that holds it,
             or -1.
         """
-        tables: list[Block] = []
+        tables: list[PageBlock] = []
         owners = np.full(len(text), -1)
         if page.get_rotation() or not self._has_rules(page):
             return tables, owners.tolist()
@@ -149,7 +149,7 @@ def _draws_rules(item: dict[str, Any]) -> bool:
 
 def _fill(
     cells: Sequence[Box], text: str, boxes: NDArray[np.float64]
-) -> tuple[Block | None, NDArray[np.bool_]]:
+) -> tuple[PageBlock | None, NDArray[np.bool_]]:
     """Return the table with its text (None if the rules frame something else), and its characters.
 
     Args:
@@ -178,7 +178,7 @@ def _fill(
     rows = [[texts.get(n, "") if away <= 0 else "" for n, away in row] for row in under]
     if len(xs) < 3 or len(ys) < 3 or not _is_grid(rows, len(texts)):
         return None, inside
-    return Block(markdown_table(rows), kind="table", box=outer, rows=rows), inside
+    return PageBlock(markdown_table(rows), kind="table", box=outer, rows=rows), inside
 
 
 def _is_grid(rows: list[list[str]], cells: int) -> bool:
@@ -223,13 +223,13 @@ _Column: TypeAlias = tuple[float, float]
 """Left and right edge."""
 
 
-def split_tables(lines: Sequence[Line]) -> list[Line | Block]:
+def split_tables(lines: Sequence[Line]) -> list[Line | PageBlock]:
     """Return lines in their order, with those that form a table replaced by it.
 
     Lines stand in the order in which they were drawn; cells of a row follow each other there, side
     by side, whereas columns of running text do so only once a column.
     """
-    items: list[Line | Block] = []
+    items: list[Line | PageBlock] = []
     at = 0
     while at < len(lines):
         end = _table_end(lines, at) if _begins_row(lines, at) else at
@@ -336,7 +336,9 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
     return end
 
 
-def _table_start(lines: Sequence[Line], at: int, most: int, before: Sequence[Line | Block]) -> int:
+def _table_start(
+    lines: Sequence[Line], at: int, most: int, before: Sequence[Line | PageBlock]
+) -> int:
     """Return the index of the first line: cells of several lines may precede the first pair."""
     first, start = lines[at], at
     while start > 0 and at - start < min(most, 4) and isinstance(before[-1 - (at - start)], Line):
@@ -383,7 +385,7 @@ def _finer(pieces: list[Line], size: float) -> list[Line]:
     return [part for piece in pieces for part in _split_at(piece, cuts)] if cuts else pieces
 
 
-def _table(lines: Sequence[Line]) -> Block | None:
+def _table(lines: Sequence[Line]) -> PageBlock | None:
     """Return the lines as a table; None if they are something else."""
     size = median(line.size for line in lines)
     pieces = [piece for line in lines for piece in _pieces(line)]
@@ -394,7 +396,7 @@ def _table(lines: Sequence[Line]) -> Block | None:
     rows = _rows(pieces, columns, size)
     if not _is_table(rows, lines) or not _is_aligned(pieces, columns, size):
         return None
-    return Block(
+    return PageBlock(
         markdown_table(rows),
         rows=rows,
         size=size,

@@ -65,14 +65,14 @@ def test_a_given_file_is_read_again_where_it_changed(make_project: MakeProject) 
     with Workbench.open(make_project()) as bench:
         bench.ingest()
         root, cache = bench.project.folder.root, bench.project.folder.cache
-        file = root / "g.json"
-        for number, text in enumerate(('{"XK9": "one"}', '{"XK9": "two"}')):
+        file = root / "g.yaml"
+        for number, text in enumerate(("XK9: one", "XK9: two")):
             file.write_text(text)
             os.utime(file, (number, number))
-            found = project_glossary("g.json", root, cache, bench.project.store, bench.project.pair)
+            found = project_glossary("g.yaml", root, cache, bench.project.store, bench.project.pair)
             assert found.entries["XK9"][0].text in text
         file.write_text("{}")
         with pytest.raises(ConfigError, match="terms"):
-            project_glossary("g.json", root, cache, bench.project.store, bench.project.pair)
+            project_glossary("g.yaml", root, cache, bench.project.store, bench.project.pair)
         with pytest.raises(ConfigError, match="does not exist"):
-            project_glossary("h.json", root, cache, bench.project.store, bench.project.pair)
+            project_glossary("h.yaml", root, cache, bench.project.store, bench.project.pair)
