@@ -106,7 +106,7 @@ class Wiki(Reader):
                 place,
                 f"The door code is {known['loaded_text']}.",
                 title=f"Doors {known['loaded_title']}",
-                metadata={"space": known["loaded_metadata"], "groups": [group]},
+                metadata={"space": known["loaded_metadata"], "groups": (group,)},
             )
 
 
