@@ -358,7 +358,7 @@ def audit_command(flags: Flags, own: AuditFlags) -> int:
         testset=own.testset,
         judge=own.judge,
         gate=rules,
-        resume=flags.resume or flags.retry_errors,
+        resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,

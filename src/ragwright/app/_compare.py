@@ -473,7 +473,8 @@ def _withdraw(flags: Flags, bench: Workbench) -> int:
     done = withdraw_promise(bench.project.folder)
     text = "withdrawn: answers are given without a promise; certificates are kept in promises/"
     flags.console.show(
-        lambda: {"withdrawn": done}, lambda: text if done else "there is no promise to withdraw"
+        lambda: {"withdrawn": done},
+        lambda: text if done else "nothing to withdraw: no promise is in force",
     )
     return 0
 

@@ -140,6 +140,11 @@ class Flags:
         return self.as_json or (self.output is not None and self.output.suffix == ".json")
 
     @property
+    def resumes(self) -> bool:
+        """True if an unfinished run is continued; ``--retry-errors`` continues it, too."""
+        return self.resume or self.retry_errors
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """Overrides of the project file, ``--repeat`` among them."""
         repeat = () if self.repeat is None else (f"judge.repeat={self.repeat}",)

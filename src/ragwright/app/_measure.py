@@ -96,7 +96,7 @@ def eval_command(
     if warning := "" if retrieval_only else gold_warning(rows, measures):
         console.remark(f"note: {warning}")
     options = EvaluationOptions(
-        resume=flags.resume or flags.retry_errors,
+        resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         answers=not retrieval_only,

@@ -347,7 +347,7 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         flags.by or (),
         own.closed_book,
         cluster=flags.cluster,
-        resume=flags.resume or flags.retry_errors,
+        resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,
@@ -361,9 +361,8 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
     if flags.writes_json:
         console.json(diagnosis_json(diagnosis, run=run.run))
     else:
-        text = diagnosis_table(diagnosis, run=run.run, width=console.columns())
         lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
-        console.result(f"{text}{lost}")
+        console.result(f"{diagnosis_table(diagnosis, run=run.run, width=console.columns())}{lost}")
     return console.ended(run, bool(diagnosis.rows))
 
 
@@ -390,9 +389,8 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
     if flags.writes_json:
         console.json(run_diagnosis_json(diagnosis))
     else:
-        text = run_diagnosis_table(diagnosis, width=console.columns())
         lost = f"\n\n{write_lost_run_rows(diagnosis, own.rows)}" if own.rows else ""
-        console.result(f"{text}{lost}")
+        console.result(f"{run_diagnosis_table(diagnosis, width=console.columns())}{lost}")
     return 0
 
 
@@ -419,7 +417,7 @@ def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
     options = GridOptions(
         names_of(own.personas),
         names_of(own.models),
-        resume=flags.resume or flags.retry_errors,
+        resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,

@@ -430,7 +430,7 @@ def drafts(
     ``underway`` holds the partial draft if the work is stopped.
 
     Raises:
-        ConfigError: There is no model to write, or a name is not a model.
+        ConfigError: No model writes the drafts, or a name is not a model.
         RecordsError: A declaration of the records is wrong, with file and line.
     """
     models = models_of(project, options)
@@ -477,7 +477,7 @@ def collect_feedback(project: Project, scope: str = "") -> Path:
 
     A question for a persona is one row: of its latest correction, else of the latest feedback on
     it. Rows that a person decided on stay as they are. Answers that follow earlier turns are left
-    out: of those turns only the questions are stored. Without feedback there is no file.
+    out: of those turns only the questions are stored. Without feedback no file is written.
 
     Args:
         project: The project; the testset is ``testsets/feedback.jsonl``, for a tenant

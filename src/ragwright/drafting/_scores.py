@@ -373,14 +373,7 @@ class ServedScores:
     def all(self, scope: str | None = "") -> list[ServedScore]:
         """Return every score of a scope (None: of all), in the order of serving."""
         condition, values = ("1 = 1", []) if scope is None else ("scope = ?", [scope])
-        with self._table.reading() as db:
-            rows = db.execute(
-                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
-                f"scope, persona, name, reason, prompts FROM scored WHERE {condition} "
-                "ORDER BY batch, id, measure",
-                values,
-            )
-            return [ServedScore(*row) for row in rows.fetchall()]
+        return self._select(f"{condition} ORDER BY batch, id, measure", values)
 
     def stamp(self) -> tuple[int, ...]:
         """Return numbers that change with every drawn, stored, retried or forgotten score."""
@@ -394,16 +387,18 @@ class ServedScores:
     def of(self, *outputs: str) -> list[ServedScore]:
         """Return the scores of answers, by measure."""
         marks = ", ".join("?" for _ in outputs)
+        return self._select(f"id IN ({marks}) ORDER BY measure", outputs)
+
+    # -- within ----------------------------------------------------------------------------
+
+    def _select(self, condition: str, values: Sequence[str]) -> list[ServedScore]:
         with self._table.reading() as db:
             rows = db.execute(
                 "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
-                f"scope, persona, name, reason, prompts FROM scored WHERE id IN ({marks}) "
-                "ORDER BY measure",
-                outputs,
+                f"scope, persona, name, reason, prompts FROM scored WHERE {condition}",
+                values,
             )
             return [ServedScore(*row) for row in rows.fetchall()]
-
-    # -- within ----------------------------------------------------------------------------
 
     def _utc_today(self) -> str:
         return self._table.now()[:10]

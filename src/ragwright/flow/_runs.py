@@ -166,7 +166,7 @@ class Runs:
         """A run by its name.
 
         Raises:
-            StoreError: There is no such run.
+            StoreError: The run does not exist.
         """
         runs = self._matching("run = ?", (run,))
         if not runs:

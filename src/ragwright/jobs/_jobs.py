@@ -115,7 +115,7 @@ class Jobs:
         """Run a job by hand.
 
         Raises:
-            JobError: There is no such job, or it is running already (unless ``wait``).
+            JobError: The job does not exist, or it is running already (unless ``wait``).
             ConfigError: Its declaration is wrong, or a flag is unknown.
         """
         call = call or JobCall()

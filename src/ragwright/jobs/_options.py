@@ -80,7 +80,7 @@ class JobOptions:
     )
     catch_up_within: float | None = option(
         None,
-        "Seconds after which a missed run is no longer run late; 0: never run, null: no limit.",
+        "Longest delay of a missed run, in seconds; 0: skip missed runs, null: no limit.",
         ge=0,
     )
     retries: int = option(0, "How often a run is retried, from the failed step on.", ge=0)

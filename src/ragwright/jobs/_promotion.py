@@ -142,7 +142,7 @@ def promote(
     Raises:
         ConfigError: The configuration of the run is unknown, its files have changed since (the
             error lists them), it did not end, or there is no rule.
-        StoreError: There is no such run, or the served configuration cannot be changed.
+        StoreError: The run does not exist, or the served configuration cannot be changed.
         StoreBusyError: Another process changes it for longer than half a minute; the message names
             it.
     """

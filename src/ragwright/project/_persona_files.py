@@ -50,7 +50,7 @@ def persona_change(folder: ProjectFolder, name: str, model: str) -> PersonaChang
     A shipped persona gets a file of its own in the project. Comments stay where they are.
 
     Raises:
-        PromptError: There is no such persona, or its file cannot be changed line by line.
+        PromptError: The persona does not exist, or its file cannot be changed line by line.
     """
     path = _file_of(folder, name)
     if path is None:

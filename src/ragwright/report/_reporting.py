@@ -82,7 +82,7 @@ def report_subject(
         options: Settings of the report.
 
     Raises:
-        StoreError: There is no such run, or no such trial.
+        StoreError: The run or the trial does not exist.
     """
     reader = _Reader(folder, runs, options or ReportOptions())
     chosen = [reader.find(name) for name in names]

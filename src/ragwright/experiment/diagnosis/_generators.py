@@ -384,7 +384,7 @@ def compare_generators(
 
     Raises:
         ConfigError: There is nothing to compare, or a model cannot be used.
-        PromptError: There is no such persona.
+        PromptError: The persona does not exist.
         TestsetError: The testset cannot be measured.
     """
     work = _grid_work(project, testset, measures, options)

@@ -374,7 +374,7 @@ def load_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     A run of `ragwright baseline` has the distances of its experiment's answers.
 
     Raises:
-        StoreError: There is no such run, or it has no scores.
+        StoreError: The run does not exist or has no scores.
     """
     run = name if runs.holds(name) else find_run(runs, name)
     stored = runs.get(run)

@@ -325,7 +325,7 @@ def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
 
     Raises:
         TestsetError: The run stored no answers.
-        StoreError: There is no such run.
+        StoreError: The run does not exist.
     """
     if Path(name).is_file():
         return read_given_rows(name)

@@ -191,7 +191,7 @@ def rows_to_score(project: Project, name: str) -> Testset:
 
     Raises:
         TestsetError: The run stored no answers.
-        StoreError: There is no such run.
+        StoreError: The run does not exist.
     """
     given_set = read_stored_or_given(project.runs, name)
     return Testset(given_set.name, tuple(given_set.rows), given_set.notes)
