@@ -1,12 +1,5 @@
 """The records, hashes, options and errors that all rooms share."""
 
-from ._addresses import (
-    fill_address,
-    hide_secret,
-    holds_secret,
-    notice_address_faults,
-    retry_after,
-)
 from ._build import (
     NamedOptions,
     build_options,
@@ -152,8 +145,13 @@ from ._text import (
     citation_marks,
     compile_late,
     count_noun,
+    fill_address,
     frame_of,
+    hide_secret,
+    holds_secret,
     html_table,
+    notice_address_faults,
+    retry_after,
     shorten_text,
     text_hash,
     value_hash,

@@ -1,6 +1,5 @@
 """Requests, typed verbs, the runner and its two stores."""
 
-from ._context import Outcome, RunnerOptions, TraceEntry
 from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
 from ._lanes import Lane, Progress, RetryPolicy
@@ -38,9 +37,12 @@ from ._verbs import (
     Branch,
     Flow,
     Gather,
+    Outcome,
     PoolCall,
     ReplyCheck,
+    RunnerOptions,
     Step,
+    TraceEntry,
     ask_system,
     branch,
     chat,

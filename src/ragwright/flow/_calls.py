@@ -22,7 +22,6 @@ from ..core import (
     StoreUnreachableError,
     Usage,
 )
-from ._context import RunnerOptions, Stopping
 from ._handlers import AnyHandler, SendHandler, may_stream
 from ._lanes import Lane, Progress, RetryPolicy, is_pushback
 from ._replies import Claim, LaneFacts, Replies, ReplyEntry
@@ -45,6 +44,7 @@ from ._requests import (
     usage_of,
 )
 from ._spending import Budget, present_meter
+from ._verbs import RunnerOptions, Stopping
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1

@@ -20,13 +20,23 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._calls import Call, CallRunner, Key, Listener
-from ._context import Context, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search, decode, reply_key
 from ._spending import Budget
-from ._verbs import Branch, Flow, Gather, PoolCall, ReplyCheck, Step
+from ._verbs import (
+    Branch,
+    Context,
+    Flow,
+    Gather,
+    PoolCall,
+    ReplyCheck,
+    RunnerOptions,
+    Step,
+    Stopping,
+    TraceEntry,
+)
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..core import Usage
 from ._calls import CallRunner, Estimate
-from ._context import Scenario
 from ._requests import Chat, Complete, Request
+from ._verbs import Scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
-from ._context import Context, Outcome, RunnerOptions, Scenario, Stopping, TraceEntry
 from ._engine import RunnerLoop
 from ._forecast import Forecast, forecast_of
 from ._handlers import Route
@@ -21,7 +20,7 @@ from ._lanes import Progress, RetryPolicy
 from ._replies import Replies
 from ._requests import Reply, Request
 from ._spending import Budget
-from ._verbs import Flow
+from ._verbs import Context, Flow, Outcome, RunnerOptions, Scenario, Stopping, TraceEntry
 
 T = TypeVar("T")
 

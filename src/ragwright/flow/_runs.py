@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import FlowError, RagwrightError, StoreError, canonical_json, value_hash
 from ..ledger import Connection, Ledger, Place
-from ._context import Outcome
 from ._runner import Runner
-from ._verbs import Flow
+from ._verbs import Flow, Outcome
 
 _MOST_QUEUED = 256
 _TICK = 1e-4

@@ -39,7 +39,7 @@ from ..ingest import (
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
-from ._sections import (
+from ._folder import (
     PartSections,
     SharedOptions,
     default_section,

@@ -46,8 +46,7 @@ from ._options import (
 )
 from ._query import json_object, object_schema, query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
-from ._route import Route, RouteScene, is_courtesy, route
-from ._search import idle_exclusions, retrieve
+from ._search import Route, RouteScene, idle_exclusions, is_courtesy, retrieve, route
 from ._tables import Column, QueryDatabase, Sheet, Table
 from ._target import (
     Candidates,
