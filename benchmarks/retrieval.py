@@ -127,14 +127,14 @@ def opened(
 ) -> Iterator[tuple[Routes, Target]]:
     """Handlers and target of a corpus, stored in a project of its own in ``folder``."""
     analyzer = make_analyzer(analysis)
-    pair = IndexSpec("whole documents", analyzer.spec)
+    spec = IndexSpec("whole documents", analyzer.spec)
     if corpus.queries:
-        pair = IndexSpec(
-            pair.chunker, pair.analyzer, MODEL, next(iter(corpus.queries.values())).size
+        spec = IndexSpec(
+            spec.chunker, spec.analyzer, MODEL, next(iter(corpus.queries.values())).size
         )
     store = open_store(StoreOptions(), folder / "project")
     try:
-        store.upsert(pair, corpus.documents)
+        store.upsert(spec, corpus.documents)
         views = Views(store)
         routes: dict[type[Any], Any] = {
             Search: SearchHandler(views),
@@ -144,9 +144,9 @@ def opened(
         yield (
             routes,
             Target(
-                store.snapshot(pair),
+                store.snapshot(spec),
                 MODEL if corpus.queries else "",
-                pair.dimensions,
+                spec.dimensions,
                 analyzer=analyzer,
                 tokenizer=model_tokenizer() if corpus.queries else None,
             ),

@@ -77,7 +77,7 @@ def build(folder: Path, rows: int, settings: str = "") -> None:
         "utf-8",
     )
     with Workbench.open(folder) as bench:
-        store, spec = bench.project.store, bench.project.pair
+        store, spec = bench.project.store, bench.project.index_spec
         for batch in blocks(rows):
             store.upsert(spec, batch)
         bench.retrieve("warm")

@@ -106,7 +106,7 @@ def test_a_project_is_worked_as_the_page_says(tmp_path: Path) -> None:
     (folder / "study.yaml").write_text(STUDY, "utf-8")
     with Workbench.open(folder) as bench, calls_noted() as noted:
         bench.ingest()
-        bench.project.views.current(bench.project.pair)  # else the first question opens it
+        bench.project.views.current(bench.project.index_spec)  # else the first question opens it
     assert taken("A chunk", noted)
     with Workbench.open(folder) as bench, calls_noted() as noted:
         bench.ask("How often must the brake fluid be changed?")

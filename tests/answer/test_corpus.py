@@ -304,15 +304,15 @@ class TestScope:
 
 
 def test_what_a_filter_excludes_is_not_read(tmp_path: Path) -> None:
-    pair = IndexSpec("whole", Analyzer().spec)
+    spec = IndexSpec("whole", Analyzer().spec)
     store = SqliteStore(tmp_path / "store.sqlite")
     for number, kind in enumerate(("record", "record", "", "note")):
         text = "The pump broke."
         document = Document(f"d{number}", "s", text, metadata={"kind": kind} if kind else {})
         chunk = Chunk(f"{document.id}:0-{len(text)}", document.id, 0, Span(0, len(text)), text)
-        store.upsert(pair, [IndexedDocument(document, (chunk,))])
+        store.upsert(spec, [IndexedDocument(document, (chunk,))])
     views = Views(store)
-    target = Target(store.snapshot(pair))
+    target = Target(store.snapshot(spec))
     with Runner({Search: SearchHandler(views), Lookup: LookupHandler(views)}) as runner:
         for value, count in (("record", 2), ("Record", 4)):
             ids, _ = runner.run(corpus_ids(target, (Filter("kind", (value,), exclude=True),)))

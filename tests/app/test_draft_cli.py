@@ -46,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             document = Document(f"record:{number}", f"records:{number}", text, metadata=meta)
             chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
             batch.append(IndexedDocument(document, (chunk,)))
-        bench.project.store.upsert(bench.project.pair, batch)
+        bench.project.store.upsert(bench.project.index_spec, batch)
     return folder
 
 

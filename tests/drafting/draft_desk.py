@@ -104,7 +104,7 @@ class Desk:
         vectors: bool = False,
     ) -> None:
         self.analyzer = Analyzer(AnalyzerOptions())
-        self.pair = IndexSpec(
+        self.index_spec = IndexSpec(
             "whole", self.analyzer.spec, "own" if vectors else "", 8 if vectors else 0
         )
         self.store = SqliteStore(folder / "store.sqlite")
@@ -116,7 +116,7 @@ class Desk:
             chunk = Chunk(f"{document.id}:0-{end}", document.id, 0, Span(0, end), document.text)
             own = row[None, :] if vectors else None
             batch.append(IndexedDocument(document, (chunk,), own))
-        self.store.upsert(self.pair, batch)
+        self.store.upsert(self.index_spec, batch)
         self.views = Views(self.store)
         self.models = Models(settings or {})
         self.replies = Replies(folder / "replies.sqlite")
@@ -127,8 +127,10 @@ class Desk:
         }
         options = RunnerOptions(timeout=5.0)
         self.runner = Runner(routes, options, replies=self.replies)
-        snapshot = self.views.snapshot(self.pair)
-        self.target = Target(snapshot, dimensions=self.pair.dimensions, analyzer=self.analyzer)
+        snapshot = self.views.snapshot(self.index_spec)
+        self.target = Target(
+            snapshot, dimensions=self.index_spec.dimensions, analyzer=self.analyzer
+        )
 
     def __enter__(self) -> Desk:
         return self

@@ -74,7 +74,7 @@ def fill(bench: Workbench) -> None:
         document = Document(f"record:{number}", f"records:{number}", text, metadata=meta)
         chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
         batch.append(IndexedDocument(document, (chunk,)))
-    bench.project.store.upsert(bench.project.pair, batch)
+    bench.project.store.upsert(bench.project.index_spec, batch)
 
 
 def test_a_batch_is_stored_with_all_that_is_known(project: Path, server: ScriptedServer) -> None:
@@ -251,7 +251,7 @@ def test_a_batch_names_the_index_that_was_searched(project: Path, server: Script
                 document = Document("new", "new.md", "new")
                 chunk = Chunk("new:0", "new", 0, Span(0, 3), "new")
                 other.project.store.upsert(
-                    other.project.pair, [IndexedDocument(document, (chunk,))]
+                    other.project.index_spec, [IndexedDocument(document, (chunk,))]
                 )
             return GOOD
 

@@ -216,10 +216,10 @@ class Settled(LanceStore):
     """Maintains its indexes after every write."""
 
     def upsert(
-        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+        self, spec: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
     ) -> WriteCounts:
-        counts = super().upsert(pair, batch, root)
-        self.settle(pair)
+        counts = super().upsert(spec, batch, root)
+        self.settle(spec)
         return counts
 
 

@@ -397,7 +397,7 @@ def test_what_failed_is_tried_again_after_a_pause(
 ) -> None:
     tried: list[str] = []
 
-    def rebuild_view(self: SqliteStore, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self: SqliteStore, spec: IndexSpec, snapshot: str) -> View:
         tried.append(snapshot)
         raise OSError("the disk is full")
 

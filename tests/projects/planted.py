@@ -140,7 +140,7 @@ def planted(folder: Path, settings: str) -> dict[str, Secrets]:
     with Workbench.open(folder) as bench:
         report = bench.ingest()
         assert not report.failures, report.failures
-        bench.project.store.upsert(bench.project.pair, list(_records()))
+        bench.project.store.upsert(bench.project.index_spec, list(_records()))
     return PLANTED
 
 

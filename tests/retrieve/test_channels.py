@@ -76,15 +76,15 @@ def counts() -> Counts:
 @pytest.fixture
 def opened(tmp_path: Path, counts: Counts) -> Iterator[tuple[Runner, Target]]:
     store = open_store(StoreOptions(), tmp_path)
-    pair = IndexSpec("whole", ANALYZER.spec, "counts", 5)
+    spec = IndexSpec("whole", ANALYZER.spec, "counts", 5)
     items = []
     for name, (text, client, year) in TEXTS.items():
         document = Document(name, name, text, metadata={"client": client, "year": year})
         chunk = Chunk(name, name, 0, Span(0, len(text)), text)
         items.append(IndexedDocument(document, (chunk,), vector(text)[None]))
-    store.upsert(pair, items)
+    store.upsert(spec, items)
     views = Views(store)
-    target = Target(store.snapshot(pair), "counts", 5, analyzer=ANALYZER, tokenizer=WordTokenizer())
+    target = Target(store.snapshot(spec), "counts", 5, analyzer=ANALYZER, tokenizer=WordTokenizer())
     routes: dict[type, Route] = {
         Search: SearchHandler(views),
         Lookup: LookupHandler(views),

@@ -89,7 +89,7 @@ Ask = Callable[..., Retrieved]
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Views]]:
     folder: Path = tmp_path_factory.mktemp("project")
     store = open_store(StoreOptions(), folder)
-    pair = IndexSpec("whole", ANALYZER.spec, "words", 5)
+    spec = IndexSpec("whole", ANALYZER.spec, "words", 5)
     items = []
     for name, (first, second, age) in TEXTS.items():
         text = f"{first} {second}"
@@ -101,9 +101,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, V
             for n, s in enumerate(spans)
         )
         items.append(IndexedDocument(document, chunks, vectors([c.text for c in chunks])))
-    store.upsert(pair, items)
+    store.upsert(spec, items)
     views = Views(store)
-    yield Target(store.snapshot(pair), "words", 5, analyzer=ANALYZER), views
+    yield Target(store.snapshot(spec), "words", 5, analyzer=ANALYZER), views
     views.close()
     store.close()
 

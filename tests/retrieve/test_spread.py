@@ -55,11 +55,11 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         for chunk in chunker.chunks(document)
     )
     store = open_store(StoreOptions(), tmp_path_factory.mktemp("play"))
-    pair = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
-    store.upsert(pair, [IndexedDocument(document, chunks)])
+    spec = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
+    store.upsert(spec, [IndexedDocument(document, chunks)])
     views = Views(store)
     routes: dict[type, Route] = {Search: SearchHandler(views), Lookup: LookupHandler(views)}
-    target = Target(store.snapshot(pair))
+    target = Target(store.snapshot(spec))
     with Runner(routes) as runner:
         yield (
             lambda query, **settings: (

@@ -71,10 +71,10 @@ Ask = Callable[..., Retrieved]
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     folder: Path = tmp_path_factory.mktemp("project")
     store = open_store(StoreOptions(), folder)
-    pair = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
-    store.upsert(pair, [indexed(name, text) for name, text in TEXTS.items()])
+    spec = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    store.upsert(spec, [indexed(name, text) for name, text in TEXTS.items()])
     views = Views(store)
-    target = Target(store.snapshot(pair), "directions", 3)
+    target = Target(store.snapshot(spec), "directions", 3)
     routes: dict[type, Route] = {
         Search: SearchHandler(views),
         Lookup: LookupHandler(views),
@@ -177,7 +177,7 @@ def test_the_same_question_gets_the_same_answer(ask: Ask) -> None:
 
 def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
     store = open_store(StoreOptions(), tmp_path)
-    pair = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
+    spec = IndexSpec("whole", make_analyzer(AnalyzerOptions()).spec, "directions", 3)
     said = {"a": "XK7: the pedal sensor is loose", "b": "XK9: the merger with Nord is planned"}
     documents = [Document(f"d{t}", f"{t}.txt", x, metadata={"tenant": t}) for t, x in said.items()]
     entries = [
@@ -192,10 +192,10 @@ def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
         )
         for document in documents
     ]
-    store.upsert(pair, entries)
+    store.upsert(spec, entries)
     views = Views(store)
     target = Target(
-        store.snapshot(pair), "directions", 3, glossary=mine_glossary(store.documents(pair))
+        store.snapshot(spec), "directions", 3, glossary=mine_glossary(store.documents(spec))
     )
     routes: dict[type, Route] = {
         Search: SearchHandler(views),

@@ -60,7 +60,7 @@ def desk(folder: Path, model: ScriptedServer, more: str = "") -> Path:
         chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
         batch.append(IndexedDocument(document, (chunk,)))
     with Workbench.open(folder) as bench:
-        bench.project.store.upsert(bench.project.pair, batch)
+        bench.project.store.upsert(bench.project.index_spec, batch)
     return folder
 
 

@@ -269,9 +269,9 @@ def _unknown_fields(folder: Path, key: ServeKey) -> list[str]:
         return []
     with Workbench.open(folder) as bench:
         opened = bench.project
-        if not opened.store.holds(opened.pair):
+        if not opened.store.holds(opened.index_spec):
             return ["warning: nothing is indexed yet, so the fields of filters are not checked"]
-        known = opened.store.view(opened.pair).fields()
+        known = opened.store.view(opened.index_spec).fields()
     unknown = dict.fromkeys(c.field for c in key.conditions if c.field not in known)
     fields = ", ".join(sorted(known))
     return [

@@ -163,7 +163,7 @@ def out_of_reach(
 ) -> Iterator[Finding]:
     """Chunks that no question of a test set finds; one finding for each document."""
     reached, questions = find_reached_chunks(project, testset, depth)
-    with project.store.reading(project.pair) as state:
+    with project.store.reading(project.index_spec) as state:
         for stored in state.documents():
             name, total = stored.document.id, len(stored.chunks)
             missed = [c for c in stored.chunks if (name, c.start, c.end) not in reached]
@@ -448,7 +448,7 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
 def _each_document(project: Project) -> Iterator[Document]:
     """Read the documents one by one, counted for the line of progress."""
     progress = project.runner.progress
-    progress.begin(len(project.store.content_hashes(project.pair)), "documents")
+    progress.begin(len(project.store.content_hashes(project.index_spec)), "documents")
     for document in project.documents():
         yield document
         progress.finished += 1

@@ -120,38 +120,38 @@ def sync_index(
         ModelError: The embedding model fails; what was written before stays.
         StoreBusyError: Another process is doing this for longer than ``records.wait`` seconds.
     """
-    pair = opened.settled_spec()
-    lock = tables.folder / f"index-{pair.key}.lock"
+    spec = opened.settled_spec()
+    lock = tables.folder / f"index-{spec.key}.lock"
     tables.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(
         lock,
         "index sync of records",
         wait=opened.settings.part("records", records.RecordsOptions).wait,
     ):
-        return _sync_locked(opened, tables, pair, on_start)
+        return _sync_locked(opened, tables, spec, on_start)
 
 
 def _sync_locked(
     opened: Project,
     tables: RecordTables,
-    pair: IndexSpec,
+    spec: IndexSpec,
     on_start: Callable[[IngestProgress], None] | None,
 ) -> IndexCounts:
     store, version = opened.store, tables.version
     total = tables.rows("gold", version) if version else 0
-    marker = _Marker.load(tables.folder, pair, opened.settings.groups.key)
-    if marker.holds(version, store, pair):
+    marker = _Marker.load(tables.folder, spec, opened.settings.groups.key)
+    if marker.holds(version, store, spec):
         return IndexCounts(unchanged=total)
-    changes = _known_changes(tables, version, marker, store, pair)
+    changes = _known_changes(tables, version, marker, store, spec)
     known = changes is not None
     rows, gone = (
         (changes.rows, changes.gone)
         if changes
-        else _all_rows_and_gone(tables, version, store, pair)
+        else _all_rows_and_gone(tables, version, store, spec)
     )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
-    work = project.Ingest(store, pair, records.MessageChunker(), embedding, opened.runner, None)
+    work = project.Ingest(store, spec, records.MessageChunker(), embedding, opened.runner, None)
     if on_start is not None:
         on_start(work.progress)
     feed = project.Feed(
@@ -163,10 +163,10 @@ def _sync_locked(
     report = work.run([feed], _no_network)
     counts = report.counts
     gone_documents = [records.record_document_id(key) for key in gone]
-    removed = store.remove(gone_documents, pair) if gone_documents else index.WriteCounts()
+    removed = store.remove(gone_documents, spec) if gone_documents else index.WriteCounts()
     if not report.failures:
-        saved = _Marker(version, store.snapshot(pair), opened.settings.groups.key)
-        saved.save(tables.folder, pair)
+        saved = _Marker(version, store.snapshot(spec), opened.settings.groups.key)
+        saved.save(tables.folder, spec)
     written = counts.added + counts.changed
     return IndexCounts(
         report.embedded,
@@ -179,8 +179,8 @@ def _sync_locked(
 
 def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     """True if the next :func:`sync_index` has work; calls no model."""
-    marker = _Marker.load(tables.folder, opened.pair, opened.settings.groups.key)
-    return not marker.holds(tables.version, opened.store, opened.pair)
+    marker = _Marker.load(tables.folder, opened.index_spec, opened.settings.groups.key)
+    return not marker.holds(tables.version, opened.store, opened.index_spec)
 
 
 def _no_network(url: str) -> Fetched:
@@ -188,10 +188,10 @@ def _no_network(url: str) -> Fetched:
 
 
 def _known_changes(
-    tables: RecordTables, version: int, marker: _Marker, store: Store, pair: IndexSpec
+    tables: RecordTables, version: int, marker: _Marker, store: Store, spec: IndexSpec
 ) -> Changes | None:
     """Return the differences of gold and the index, None if the index's version is unknown."""
-    if not marker.version or marker.snapshot != store.snapshot(pair):
+    if not marker.version or marker.snapshot != store.snapshot(spec):
         return None
     try:
         return tables.changes("gold", marker.version, version)
@@ -200,12 +200,12 @@ def _known_changes(
 
 
 def _all_rows_and_gone(
-    tables: RecordTables, version: int, store: Store, pair: IndexSpec
+    tables: RecordTables, version: int, store: Store, spec: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
     """Return all rows of gold, and the indexed keys that gold no longer contains."""
     indexed_keys = {
         key
-        for name, root in store.sources(pair).items()
+        for name, root in store.sources(spec).items()
         if root == records.RecordsReader.address and (key := records.record_key(name)) is not None
     }
     if indexed_keys:
@@ -223,30 +223,30 @@ class _Marker:
     rules: str = ""
 
     @classmethod
-    def load(cls, folder: Path, pair: IndexSpec, rules: str) -> _Marker:
+    def load(cls, folder: Path, spec: IndexSpec, rules: str) -> _Marker:
         """The marker of the last sync; nothing is known of one under other rules."""
         try:
-            stored = json.loads(_marker_file(folder, pair).read_text("utf-8"))
+            stored = json.loads(_marker_file(folder, spec).read_text("utf-8"))
             if stored.get("rules", "") != rules:
                 return cls()
             return cls(int(stored["version"]), str(stored["snapshot"]), rules)
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
 
-    def holds(self, version: int, store: Store, pair: IndexSpec) -> bool:
+    def holds(self, version: int, store: Store, spec: IndexSpec) -> bool:
         """True if the index is unchanged since the sync of this version."""
         if not version or self.version != version:
             return False
-        return store.holds(pair) and store.snapshot(pair) == self.snapshot
+        return store.holds(spec) and store.snapshot(spec) == self.snapshot
 
-    def save(self, folder: Path, pair: IndexSpec) -> None:
-        file = _marker_file(folder, pair)
+    def save(self, folder: Path, spec: IndexSpec) -> None:
+        file = _marker_file(folder, spec)
         marker = {"version": self.version, "snapshot": self.snapshot, "rules": self.rules}
         replace_text(file, json.dumps(marker), private=True)
 
 
-def _marker_file(folder: Path, pair: IndexSpec) -> Path:
-    return folder / f"index-{pair.key}.json"
+def _marker_file(folder: Path, spec: IndexSpec) -> Path:
+    return folder / f"index-{spec.key}.json"
 
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"

@@ -123,12 +123,12 @@ def _database_checks(project: Project) -> Iterator[Check]:
 
 def _index_checks(project: Project) -> Iterator[Check]:
     try:
-        pair = project.pair
-        pairs = project.store.index_specs()
+        spec = project.index_spec
+        specs = project.store.index_specs()
     except RagwrightError as error:
         yield Check("index", "fault", error.what, error.hint or "")
         return
-    documents = len(project.store.content_hashes(pair))
+    documents = len(project.store.content_hashes(spec))
     if not documents:
         yield Check(
             "index",
@@ -137,7 +137,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
             project.filled_by,
         )
     else:
-        view = project.store.view(pair)
+        view = project.store.view(spec)
         try:
             size = view.statistics()
         finally:
@@ -157,8 +157,8 @@ def _index_checks(project: Project) -> Iterator[Check]:
         yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
     for note in project.partial_note():
         yield Check("index", "note", note)
-    for other in pairs:
-        if other.key != pair.key:
+    for other in specs:
+        if other.key != spec.key:
             documents_kept = len(project.store.content_hashes(other))
             under = count_noun(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")

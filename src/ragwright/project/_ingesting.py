@@ -143,10 +143,10 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
-    keep_sheets(project.store, project.pair, project.folder.sheets)
+    keep_sheets(project.store, project.index_spec, project.folder.sheets)
     marker.unlink(missing_ok=True)
     # a misspelt rule would protect nothing
-    unused = project.settings.groups.unused(list(project.store.sources(project.pair).items()))
+    unused = project.settings.groups.unused(list(project.store.sources(project.index_spec).items()))
     rules = [f"groups.rules: {match!r} matches no document" for match in unused]
     notes = (*notes, *report.notes, *rules)
     others = len(project.store.index_specs()) - 1
@@ -163,17 +163,19 @@ def _without_other_lengths(project: Project) -> tuple[str, ...]:
 
     Questions could not be compared with the stored vectors.
     """
-    model, before = project.settings.embed.model, project.pair
+    model, before = project.settings.embed.model, project.index_spec
     if not model:
         return ()
     # a store that cannot do this fails before anything is paid
     project.store.replace_vectors(before, {})
-    if project.models.is_local(model) or project.measured_pair() == before:
+    if project.models.is_local(model) or project.measured_spec() == before:
         return ()
-    for pair in project.store.index_specs():
-        if pair.embedder == before.embedder:
-            project.store.remove(list(project.store.content_hashes(pair)), pair)
-    change = f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"
+    for spec in project.store.index_specs():
+        if spec.embedder == before.embedder:
+            project.store.remove(list(project.store.content_hashes(spec)), spec)
+    change = (
+        f"{model} gives vectors of length {project.index_spec.dimensions}, not {before.dimensions}"
+    )
     return (f"{change}: all documents that it embedded were removed first",)
 
 
@@ -288,7 +290,7 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
         spool_folder(project.folder.cache) as spool,
         open_engine(settings.ingest, "ray") as engine,
     ):
-        yield Cluster(engine, Preparing(preparing, project.pair, sources), spool)
+        yield Cluster(engine, Preparing(preparing, project.index_spec, sources), spool)
 
 
 def fetch_by_runner(project: Project) -> FetchBytes:
@@ -326,7 +328,7 @@ def make_ingest(
     embedding = (model, bool(model) and project.models.is_local(model))
     return (Ingest if cluster is None else partial(ClusterIngest, cluster))(
         store or project.store,
-        project.pair,
+        project.index_spec,
         project.chunker,
         embedding,
         project.runner,
@@ -336,19 +338,19 @@ def make_ingest(
 
 
 class StoredDocuments(Reader):
-    """Reads the documents that a store holds under one pair, by the source they came from.
+    """Reads the documents that a store holds under one index spec, by the source they came from.
 
     ``only`` names those that are read; None for all.
     """
 
     name = "store"
 
-    def __init__(self, store: Store, pair: IndexSpec, only: frozenset[str] | None = None) -> None:
+    def __init__(self, store: Store, spec: IndexSpec, only: frozenset[str] | None = None) -> None:
         self._store = store
-        self._pair = pair
-        self._hashes = store.content_hashes(pair)
+        self._spec = spec
+        self._hashes = store.content_hashes(spec)
         self._by_source: dict[str, list[str]] = {}
-        for name, source in sorted(store.sources(pair).items()):
+        for name, source in sorted(store.sources(spec).items()):
             if only is None or name in only:
                 self._by_source.setdefault(source, []).append(name)
 
@@ -358,7 +360,7 @@ class StoredDocuments(Reader):
         return sorted(self._by_source)
 
     def accepts(self, source: str) -> bool:
-        """True for the sources of the pair."""
+        """True for the sources of the index spec."""
         return source in self._by_source
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
@@ -366,8 +368,8 @@ class StoredDocuments(Reader):
         for name in self._by_source[source]:
             document = self._store.document(name)
             if document is None or document.content_hash() != self._hashes[name]:
-                # Another pair has another version of it.
-                document = next(d for d in self._store.documents(self._pair) if d.id == name)
+                # Another index spec has another version of it.
+                document = next(d for d in self._store.documents(self._spec) if d.id == name)
             yield document
 
 
@@ -382,14 +384,14 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
         ConfigError: The parser differs, and the project file lists no sources.
         ModelError: The embedding model fails; what was written before stays.
     """
-    store, pair = project.store, project.settled_spec()
-    if pair == other.pair:
+    store, spec = project.store, project.settled_spec()
+    if spec == other.index_spec:
         return None
     if project.settings.ingest.parser != other.settings.ingest.parser:
         return read_sources_again(project)
-    if other.store.content_hashes(other.pair) == store.content_hashes(pair):
+    if other.store.content_hashes(other.index_spec) == store.content_hashes(spec):
         return None
-    reader = StoredDocuments(other.store, other.pair)
+    reader = StoredDocuments(other.store, other.index_spec)
     feeds = [Feed(source, (reader,)) for source in reader.sources]
     report = make_ingest(project).run(feeds, refuse_fetch, prune=True)
     if report.failures:

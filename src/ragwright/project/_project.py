@@ -315,7 +315,7 @@ class Project:
         return models.make_analyzer(self.settings.keyword)
 
     @cached_property
-    def pair(self) -> IndexSpec:
+    def index_spec(self) -> IndexSpec:
         """The settings under which documents are indexed and searched.
 
         Its ``dimensions`` are 0 if a server embeds and none of its vectors is known yet.
@@ -339,29 +339,29 @@ class Project:
         local = self.models.embedder(model)
         if local is not None:
             return local.dimensions
-        built = (pair.dimensions for pair in self.store.index_specs() if pair.embedder == identity)
+        built = (spec.dimensions for spec in self.store.index_specs() if spec.embedder == identity)
         length = next(built, self.settings.embed.dimensions or 0)
         if length:
             self.models.known_dimensions[model] = length
         return length
 
     def settled_spec(self) -> IndexSpec:
-        """The pair; if the length of a server's vectors is unknown, the server is called once."""
-        pair = self.pair
-        if pair.embedder and not pair.dimensions:
-            return self.measured_pair()
-        return pair
+        """The index spec; a server is called once if the length of its vectors is unknown."""
+        spec = self.index_spec
+        if spec.embedder and not spec.dimensions:
+            return self.measured_spec()
+        return spec
 
-    def measured_pair(self) -> IndexSpec:
-        """The pair with the present length of the server's vectors, measured again."""
+    def measured_spec(self) -> IndexSpec:
+        """The index spec with the present length of the server's vectors, measured again."""
         model = self.settings.embed.model
         self.models.known_dimensions.pop(model, None)
         # Passages, which are never answered from the cache; two, as their vectors must differ.
         probe = flow.embed(model, ["How long is a vector?", "As long as it was."], "passage")
         length = int(self.runner.run(probe).shape[1])
         self.models.known_dimensions[model] = length
-        pair = self.__dict__["pair"] = replace(self.pair, dimensions=length)
-        return pair
+        spec = self.__dict__["index_spec"] = replace(self.index_spec, dimensions=length)
+        return spec
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
@@ -381,7 +381,7 @@ class Project:
 
     def documents(self) -> Iterator[Document]:
         """Documents of the index, by id, one in memory at a time."""
-        return self.store.documents(self.pair)
+        return self.store.documents(self.index_spec)
 
     def partial_note(self) -> tuple[str, ...]:
         """A note if the index may be partial; empty if the last ingest ended."""
@@ -412,10 +412,10 @@ class Project:
                 other settings, the error says which part changed (a model, or its files), and what
                 to do.
         """
-        pair = self.pair
-        if not self.store.holds(pair):
+        spec = self.index_spec
+        if not self.store.holds(spec):
             raise building.nothing_indexed(
-                pair,
+                spec,
                 self.store.index_specs(),
                 self.settings.embed.model,
                 building.list_embedders(self.folder.ledger),
@@ -423,18 +423,18 @@ class Project:
                 self.filled_by,
             )
         # the view is opened here, so that a concurrent ingest cannot remove it
-        snapshot = self.views.snapshot(pair)
+        snapshot = self.views.snapshot(spec)
         model, options = self.settings.embed.model, self.settings.retrieve
         glossary = None
         if "glossary" in options.query.methods:
             glossary = building.project_glossary(
-                options.glossary, self.folder.parts, self.folder.cache, self.store, pair
+                options.glossary, self.folder.parts, self.folder.cache, self.store, spec
             )
         return retrieve.Target(
             snapshot,
             model,
-            pair.dimensions,
-            pair.similarity,
+            spec.dimensions,
+            spec.similarity,
             analyzer=self.analyzer,
             tokenizer=self.models.tokenizer(model) if model else None,
             glossary=glossary,

@@ -329,7 +329,7 @@ def changes_since(then: Mapping[str, str], now: Mapping[str, str]) -> str:
 def suspending_changes(project: Project, certificate: Certificate) -> str:
     """What changed since a certificate was made, documents included; empty if nothing did."""
     changes = [changes_since(certificate.parts, hash_promised_parts(project))]
-    pair = project.pair
-    held = project.store.holds(pair) and project.store.snapshot(pair) == certificate.snapshot
+    spec = project.index_spec
+    held = project.store.holds(spec) and project.store.snapshot(spec) == certificate.snapshot
     changes += [] if held else ["the documents changed"]
     return ", ".join(filter(None, changes))

@@ -382,7 +382,7 @@ class Service:
             if opened.target is not None:
                 if project.folder.ingest_marker.exists():
                     return
-                if project.store.snapshot(project.pair) == opened.target.snapshot:
+                if project.store.snapshot(project.index_spec) == opened.target.snapshot:
                     return
             opened.aim()
         except RagwrightError as error:

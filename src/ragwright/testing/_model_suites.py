@@ -315,10 +315,10 @@ WORDS = _VOCABULARY.split()
 """Words that documents are made of."""
 
 PAIR = IndexSpec("windows/1 {}", Analyzer().spec, "suite-embedder", _DIMENSIONS)
-"""The pair that most tests write under."""
+"""The index spec that most tests write under."""
 
 PLAIN = replace(PAIR, chunker="windows/2 {}", embedder="", dimensions=0)
-"""A pair without vectors."""
+"""An index spec without vectors."""
 
 
 def make_document(number: int, *, words: int = 60, seed: int = 7, **changes: Any) -> Document:
@@ -345,7 +345,7 @@ def make_document(number: int, *, words: int = 60, seed: int = 7, **changes: Any
     return replace(document, **changes)
 
 
-def make_indexed(document: Document, pair: IndexSpec = PAIR, size: int = 120) -> IndexedDocument:
+def make_indexed(document: Document, spec: IndexSpec = PAIR, size: int = 120) -> IndexedDocument:
     """The document cut into pieces of ``size`` characters, with a vector for each."""
     chunks = []
     for ordinal, start in enumerate(range(0, len(document.text), size)):
@@ -367,10 +367,10 @@ def make_indexed(document: Document, pair: IndexSpec = PAIR, size: int = 120) ->
                 metadata={"half": "first"} if start == 0 else {},
             )
         )
-    if not pair.dimensions:
+    if not spec.dimensions:
         return IndexedDocument(document, tuple(chunks))
-    vectors = [make_vector(chunk_key(chunk, document.title), pair.dimensions) for chunk in chunks]
-    matrix = np.stack(vectors) if vectors else np.empty((0, pair.dimensions), np.float32)
+    vectors = [make_vector(chunk_key(chunk, document.title), spec.dimensions) for chunk in chunks]
+    matrix = np.stack(vectors) if vectors else np.empty((0, spec.dimensions), np.float32)
     return IndexedDocument(document, tuple(chunks), matrix)
 
 

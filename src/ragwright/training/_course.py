@@ -401,7 +401,7 @@ def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workpl
     """Return the folder of checkpoints: the same for the same model, pairs and settings."""
     options = kind.options
     texts = [text_hash("\x00".join((p.question, p.positive, *p.negatives))) for p in pairs]
-    embedder = kind.project.pair.embedder
+    embedder = kind.project.index_spec.embedder
     key = value_hash([kind.part, source, embedder, asdict(options.training), texts])[:16]
     folder = kind.project.folder.cache / "training" / key
     return Workplace(folder, options.resume, options.on_step)

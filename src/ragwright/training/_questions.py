@@ -263,7 +263,7 @@ def _code_questions(project: Project, most: int) -> list[Row]:
     options = project.settings.retrieve
     setting = options.glossary or "corpus"
     root, cache = project.folder.parts, project.folder.cache
-    glossary = project_glossary(setting, root, cache, project.store, project.pair)
+    glossary = project_glossary(setting, root, cache, project.store, project.index_spec)
     defined = [
         (term, meaning)
         for term, meanings in glossary.entries.items()

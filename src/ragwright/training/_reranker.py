@@ -317,11 +317,11 @@ class _Embedder(Kind):
 
     def withdraw(self, variant: Project) -> None:
         store = self.project.store
-        if variant.pair != self.project.pair:
-            store.remove(sorted(store.content_hashes(variant.pair)), variant.pair)
+        if variant.index_spec != self.project.index_spec:
+            store.remove(sorted(store.content_hashes(variant.index_spec)), variant.index_spec)
 
     def digest(self, trial: Path, variant: Project) -> str:
-        return text_hash(variant.pair.embedder)[:8]
+        return text_hash(variant.index_spec.embedder)[:8]
 
 
 def _mrr_of(evaluator: Any, model: Any) -> float:

@@ -178,9 +178,9 @@ def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
         # 10 new rows, 6 changed ones; one fell out
         assert index_counts(bench.records.refresh()) == (0, 16, 33, 1)
         other.records.refresh()
-        assert bench.project.store.snapshot(bench.project.pair) == other.project.store.snapshot(
-            other.project.pair
-        )
+        assert bench.project.store.snapshot(
+            bench.project.index_spec
+        ) == other.project.store.snapshot(other.project.index_spec)
         assert list(bench.documents()) == list(other.documents())
 
 

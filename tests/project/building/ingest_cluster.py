@@ -34,7 +34,7 @@ def stored(bench: Workbench) -> list[Any]:
     """Everything that the index holds, but vectors; documents by id."""
     project = bench.project
     texts = {document.id: document for document in project.documents()}
-    with project.store.reading(project.pair) as state:
+    with project.store.reading(project.index_spec) as state:
         return sorted(
             [
                 one.document.id,
@@ -54,7 +54,7 @@ def stored(bench: Workbench) -> list[Any]:
 def vectors(bench: Workbench) -> Any:
     """Vectors of all chunks, documents by id; None without a model."""
     project = bench.project
-    with project.store.reading(project.pair) as state:
+    with project.store.reading(project.index_spec) as state:
         found = sorted(
             (one.document.id, [c.vector for c in one.chunks]) for one in state.documents()
         )
@@ -71,7 +71,7 @@ def ingested(folder: Path, engine: str, **options: Any) -> dict[str, Any]:
         return {
             "report": report,
             "stored": stored(bench),
-            "snapshot": bench.project.store.snapshot(bench.project.pair),
+            "snapshot": bench.project.store.snapshot(bench.project.index_spec),
             "vectors": made,
             "spool": [str(p) for p in (folder / ".ragwright/cache/ingest").glob("*")],
         }
@@ -182,7 +182,7 @@ def killed_driver(work: Path) -> dict[str, Any]:
         time.sleep(0.1)
         if (made / ".ragwright/data").is_dir():
             with Workbench.open(made) as bench:
-                kept = len(bench.project.store.content_hashes(bench.project.pair))
+                kept = len(bench.project.store.content_hashes(bench.project.index_spec))
     os.kill(started.pid, signal.SIGKILL)
     started.wait()
     left = len(list((made / ".ragwright/cache/ingest").glob("*")))

@@ -27,11 +27,11 @@ class Counted:
         self.read = 0
 
     def snapshot(self, pair: object) -> str:
-        return self._bench.project.store.snapshot(self._bench.project.pair)
+        return self._bench.project.store.snapshot(self._bench.project.index_spec)
 
     def documents(self, pair: object) -> Iterator[Document]:
         self.read += 1
-        return self._bench.project.store.documents(self._bench.project.pair)
+        return self._bench.project.store.documents(self._bench.project.index_spec)
 
 
 def test_an_empty_glossary_is_kept_too(make_project: MakeProject) -> None:
@@ -40,7 +40,7 @@ def test_an_empty_glossary_is_kept_too(make_project: MakeProject) -> None:
         store = Counted(bench)
         root, cache = bench.project.folder.root, bench.project.folder.cache
         for _ in range(3):
-            found = project_glossary("corpus", root, cache, store, bench.project.pair)  # type: ignore[arg-type]
+            found = project_glossary("corpus", root, cache, store, bench.project.index_spec)  # type: ignore[arg-type]
             assert not found.entries
         assert store.read == 1
 
@@ -52,7 +52,7 @@ def test_a_kept_glossary_is_read_once(make_project: MakeProject) -> None:
         root, cache = bench.project.folder.root, bench.project.folder.cache
 
         def glossary(setting: str = "corpus") -> object:
-            return project_glossary(setting, root, cache, store, bench.project.pair)  # type: ignore[arg-type]
+            return project_glossary(setting, root, cache, store, bench.project.index_spec)  # type: ignore[arg-type]
 
         mined = glossary()
         read = glossary()
@@ -69,10 +69,12 @@ def test_a_given_file_is_read_again_where_it_changed(make_project: MakeProject) 
         for number, text in enumerate(("XK9: one", "XK9: two")):
             file.write_text(text)
             os.utime(file, (number, number))
-            found = project_glossary("g.yaml", root, cache, bench.project.store, bench.project.pair)
+            found = project_glossary(
+                "g.yaml", root, cache, bench.project.store, bench.project.index_spec
+            )
             assert found.entries["XK9"][0].text in text
         file.write_text("{}")
         with pytest.raises(ConfigError, match="terms"):
-            project_glossary("g.yaml", root, cache, bench.project.store, bench.project.pair)
+            project_glossary("g.yaml", root, cache, bench.project.store, bench.project.index_spec)
         with pytest.raises(ConfigError, match="does not exist"):
-            project_glossary("h.yaml", root, cache, bench.project.store, bench.project.pair)
+            project_glossary("h.yaml", root, cache, bench.project.store, bench.project.index_spec)

@@ -116,7 +116,7 @@ def forecast_baseline(
     variant, _ = _experiment_project(project, options)
     rows, _ = _pair_rows(project, testset)
     notes = ["the vectors of questions and answers are not counted"]
-    known = variant.store.holds(variant.pair)
+    known = variant.store.holds(variant.index_spec)
     if not known:
         query_time = tuple(text for text in options.settings if not text.startswith(_INDEXED))
         variant, _ = _experiment_project(project, replace(options, settings=query_time))

@@ -115,7 +115,7 @@ class EvaluatedProject:
     """
 
     target: Target
-    pair: str
+    index_spec: str
     options: RetrieveOptions
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -124,7 +124,7 @@ class EvaluatedProject:
         retrieve = list_changed_options(self.options) | {"filters": str(self.options.filters)}
         return {
             "retrieve": retrieve,
-            "pair": self.pair,
+            "index_spec": self.index_spec,
             "snapshot": self.target.snapshot,
             **self.settings,
         }

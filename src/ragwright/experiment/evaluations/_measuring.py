@@ -211,7 +211,7 @@ def plan_evaluation(
         wanted_measures = ranking_measures(measures)
         if any(row.history for row in rows.rows):
             searched = {**searched, "condensed": plan.options.model}
-        system = EvaluatedProject(target, project.pair.key, searching, searched)
+        system = EvaluatedProject(target, project.index_spec.key, searching, searched)
         return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
     answered_rows = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
@@ -223,7 +223,7 @@ def plan_evaluation(
         check_gold(rows, wanted_measures)
     personas = {row.persona_name for row in rows.rows}
     settings = {**searched, **answering_settings(project, personas, plan)}
-    system = EvaluatedProject(target, project.pair.key, searching, settings)
+    system = EvaluatedProject(target, project.index_spec.key, searching, settings)
     noted = replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
     rows = _note_shallow_ranks(noted, wanted_measures, searching.top_k)
     asking = partial(_answer_question, project.persona, target, plan)
@@ -387,7 +387,7 @@ def _note_unknown_gold(project: Project, testset: Testset) -> Testset:
     """
     gold = {name for row in testset.rows for name in row.reference_ids}
     gold |= {span.document_id for row in testset.rows for span in row.reference_spans}
-    missing = gold - set(project.store.content_hashes(project.pair))
+    missing = gold - set(project.store.content_hashes(project.index_spec))
     if gold and missing == gold:
         raise TestsetError(
             f"none of the {len(gold)} gold documents is in the index",

@@ -54,7 +54,7 @@ _INDEX = "index"
 _DOCUMENTS = "documents"
 _HASHED = {
     _DOCUMENTS: "documents in the index",
-    "pair": "settings of the index (chunk, keyword or embed; these runs do not record which)",
+    "index_spec": "settings of the index (chunk, keyword or embed; these runs do not record which)",
     "rows": "rows of the testset",
 }
 """Settings that are stored as a hash -> their description."""
@@ -185,7 +185,7 @@ def list_changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, 
     first, second = _flat_manifest(a.manifest), _flat_manifest(b.manifest)
     if all(_INDEX in side.manifest for side in (a, b)):
         for side in (first, second):  # the index key consists of these settings
-            side.pop("pair", None)
+            side.pop("index_spec", None)
     defaults = {name: default for name, _, default, _ in project_keys()}
     changes = []
     for key in sorted(first.keys() | second.keys()):

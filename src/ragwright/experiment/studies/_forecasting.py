@@ -76,7 +76,7 @@ class _Beside(Views):
 
     def _is_aside(self, snapshot: str) -> bool:
         key = snapshot.partition("@")[0]
-        return any(pair.key == key for pair in self._aside.index_specs())
+        return any(spec.key == key for spec in self._aside.index_specs())
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """From the store with the snapshot."""
@@ -123,7 +123,7 @@ class _DryRun:
     def forecast(self) -> SweepForecast:
         """Walk every trial on all rows, or on a sample of them where there are many."""
         project, options = self._project, self._study.options
-        if not project.store.holds(project.pair):
+        if not project.store.holds(project.index_spec):
             project.target()  # raises with what is missing
             raise RetrieveError("nothing is indexed")
         base = self._variant(Trial(0, {}))
@@ -219,10 +219,10 @@ class _DryRun:
         twin = twin or self._runner_family(variant)
         variant.models = twin.models
         variant.__dict__["runner"] = twin.runner
-        pair, model = variant.pair, variant.settings.embed.model
-        if pair.embedder and not pair.dimensions:
+        spec, model = variant.index_spec, variant.settings.embed.model
+        if spec.embedder and not spec.dimensions:
             variant.models.known_dimensions[model] = _WIDTH
-            variant.__dict__["pair"] = replace(pair, dimensions=_WIDTH)
+            variant.__dict__["index_spec"] = replace(spec, dimensions=_WIDTH)
             if model not in self._unmeasured:
                 self._unmeasured.add(model)
                 self._add_flows(variant, [lambda: embed(model, ["How long is a vector?"])])
@@ -233,11 +233,11 @@ class _DryRun:
 
     def _is_current(self, variant: Project) -> bool:
         """True if the index holds the project's documents; else it is built temporarily."""
-        key = variant.pair.key
+        key = variant.index_spec.key
         if key not in self._current:
             project = self._project
-            wanted = project.store.content_hashes(project.pair)
-            self._current[key] = variant.store.content_hashes(variant.pair) == wanted
+            wanted = project.store.content_hashes(project.index_spec)
+            self._current[key] = variant.store.content_hashes(variant.index_spec) == wanted
             if not self._current[key]:
                 self._build_aside(variant)
         return self._current[key]
@@ -290,7 +290,7 @@ class _DryRun:
 
     def _build_aside(self, variant: Project) -> None:
         project = self._project
-        reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
+        reader = StoredDocuments(project.store, project.index_spec, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = make_ingest(variant, store=project.store)
         makers = ingest.forecast_into(feeds, refuse_fetch, self._aside, self._in_flight)
@@ -307,7 +307,7 @@ class _DryRun:
         if self._complete:
             return None
         project = self._project
-        names = project.store.content_hashes(project.pair).keys()
+        names = project.store.content_hashes(project.index_spec).keys()
         gold = {name for row in self._walked for name in row.reference_ids}
         gold |= {span.document_id for row in self._walked for span in row.reference_spans}
         others = sorted(names - gold, key=lambda name: text_hash(f"forecast\x00{name}"))

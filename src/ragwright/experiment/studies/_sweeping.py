@@ -408,10 +408,12 @@ class _Sweep:
                 return ()
             key = ""
             try:
-                key = project.pair.key
+                key = project.index_spec.key
                 if key not in placed and key not in failed:
                     build_like(project, self.project)
-                    key = project.pair.key  # the length of a server's vectors is only known now
+                    key = (
+                        project.index_spec.key
+                    )  # the length of a server's vectors is only known now
             except StoppedError as error:
                 self.stopped = error
                 return ()

@@ -231,7 +231,7 @@ class ClusterIngest(Ingest):
         keys = {
             chunk_key(chunk, document.title) for document, cut in batch.documents for chunk in cut
         }
-        stored = self._store.stored_vectors(self._pair.embedder, sorted(keys))
+        stored = self._store.stored_vectors(self._spec.embedder, sorted(keys))
         usable = {key: row for key, row in stored.items() if self._may_use(key)}
         batch.vectors.update(usable)
         batch.replaced = stored.keys() - usable.keys()

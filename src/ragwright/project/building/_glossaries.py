@@ -22,7 +22,7 @@ def is_mined(setting: str) -> bool:
 
 
 def project_glossary(
-    setting: str, root: Path, cache: Path, store: Store, pair: IndexSpec
+    setting: str, root: Path, cache: Path, store: Store, spec: IndexSpec
 ) -> Glossary:
     """The glossary that ``retrieve.glossary`` names.
 
@@ -34,17 +34,17 @@ def project_glossary(
         root: Folder of the project.
         cache: Cache folder.
         store: The project's store.
-        pair: Pair whose documents are read.
+        spec: Index spec whose documents are read.
 
     Raises:
         ConfigError: The file is missing or wrong.
     """
     if not is_mined(setting):
         return _glossary_of_file(root / setting)
-    file = cache / "glossary" / f"{text_hash(f'3 {store.snapshot(pair)}')[:24]}.json"
+    file = cache / "glossary" / f"{text_hash(f'3 {store.snapshot(spec)}')[:24]}.json"
     if file.is_file():
         return _glossary_of_file(file)
-    glossary = mine_glossary(store.documents(pair))
+    glossary = mine_glossary(store.documents(spec))
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_text(file, glossary.to_json())
     for other in file.parent.glob("*.json"):
@@ -106,7 +106,7 @@ def list_embedders(place: Path) -> Mapping[str, str]:
 
 
 def nothing_indexed(
-    pair: IndexSpec,
+    spec: IndexSpec,
     built: Sequence[IndexSpec],
     model: str,
     names: Mapping[str, str],
@@ -116,8 +116,8 @@ def nothing_indexed(
     """The error for settings under which nothing is indexed.
 
     Args:
-        pair: The present settings.
-        built: The existing pairs.
+        spec: The present settings.
+        built: The existing index specs.
         model: The configured embedding model, empty for none.
         names: Identity -> name of models used before (:func:`list_embedders`).
         where: The project file.
@@ -126,11 +126,11 @@ def nothing_indexed(
     fault = "nothing is indexed under the present chunk, keyword and embed settings"
     if not built:
         return RetrieveError(fault, where=str(where), hint=f"run: {command}")
-    nearest = max(built, key=lambda other: _count_equal_parts(other, pair))
+    nearest = max(built, key=lambda other: _count_equal_parts(other, spec))
     facts = []
     ways = [f"run: {command}"]
-    if nearest.embedder != pair.embedder:
-        facts.append(_embedder_change(nearest.embedder, pair.embedder, model, names))
+    if nearest.embedder != spec.embedder:
+        facts.append(_embedder_change(nearest.embedder, spec.embedder, model, names))
         old = names.get(nearest.embedder, "")
         if not nearest.embedder:
             ways.append("or remove the embedding model")
@@ -140,10 +140,10 @@ def nothing_indexed(
             ways.append(f"or set embed.model back to {old or 'the former model'}")
     else:
         ways.append("or set these keys back")
-    if nearest.chunker != pair.chunker:
-        facts.append(f"chunks were cut as {nearest.chunker}, now it is {pair.chunker}")
-    if nearest.analyzer != pair.analyzer:
-        facts.append(f"keywords were cut as {nearest.analyzer}, now it is {pair.analyzer}")
+    if nearest.chunker != spec.chunker:
+        facts.append(f"chunks were cut as {nearest.chunker}, now it is {spec.chunker}")
+    if nearest.analyzer != spec.analyzer:
+        facts.append(f"keywords were cut as {nearest.analyzer}, now it is {spec.analyzer}")
     rest = len(built) - 1
     more = (
         f" ({count_noun(rest, 'index of other settings', 'indexes of other settings')} built)"
@@ -155,9 +155,9 @@ def nothing_indexed(
     )
 
 
-def _count_equal_parts(other: IndexSpec, pair: IndexSpec) -> int:
+def _count_equal_parts(other: IndexSpec, spec: IndexSpec) -> int:
     return sum(
-        getattr(other, name) == getattr(pair, name) for name in ("chunker", "analyzer", "embedder")
+        getattr(other, name) == getattr(spec, name) for name in ("chunker", "analyzer", "embedder")
     )
 
 

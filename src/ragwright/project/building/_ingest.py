@@ -60,7 +60,7 @@ class Ingest:
 
     Args:
         store: The store to write to.
-        pair: Pair to write to.
+        spec: Index spec to write to.
         chunker: Cuts the documents.
         embedding: Embedding model as configured (empty for none), and whether it is local.
         runner: Carries ``Embed`` requests.
@@ -71,7 +71,7 @@ class Ingest:
     def __init__(
         self,
         store: Store,
-        pair: IndexSpec,
+        spec: IndexSpec,
         chunker: Chunker,
         embedding: tuple[str, bool],
         runner: Runner,
@@ -81,7 +81,7 @@ class Ingest:
     ) -> None:
         self.progress = IngestProgress()
         self._store = store
-        self._pair = pair
+        self._spec = spec
         self._chunker = chunker
         self._heads = chunker if isinstance(chunker, HeadedChunker) else None
         self._calls_models = False
@@ -119,7 +119,7 @@ class Ingest:
         gone = self._removed_documents(feeds)
         notes: tuple[str, ...] = ()
         if gone and prune:
-            counts += self._store.remove(gone, self._pair)
+            counts += self._store.remove(gone, self._spec)
         elif gone:
             notes = (
                 f"{count_noun(len(gone), 'document is', 'documents are')} no longer in these "
@@ -132,7 +132,7 @@ class Ingest:
                 "but owners until its groups can be read: see the failures",
             )
         notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
-        self._store.settle(self._pair)
+        self._store.settle(self._spec)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
@@ -185,14 +185,14 @@ class Ingest:
                 makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
                 ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
-                into.upsert(self._pair, ready, batch.root)
+                into.upsert(self._spec, ready, batch.root)
         return makers
 
     def _stood_in(self, document: Document, chunks: tuple[Chunk, ...]) -> IndexedDocument:
         """A document with pseudo-random vectors from the hash of each text."""
         if not self._model:
             return IndexedDocument(document, chunks)
-        width = self._pair.dimensions
+        width = self._spec.dimensions
         rows = [
             np.random.default_rng(int(chunk_key(chunk, document.title)[:16], 16))
             .standard_normal(width)
@@ -239,7 +239,7 @@ class Ingest:
         """
         failed = {f.source for f in self._failures if isinstance(f.error, UnclearGroupsError)}
         unclear: dict[str, list[str]] = {}
-        for name, source in self._store.sources(self._pair).items() if failed else ():
+        for name, source in self._store.sources(self._spec).items() if failed else ():
             if name not in self._seen and failed & {name, name.partition("#")[0]}:
                 unclear.setdefault(source, []).append(name)
         for source, names in unclear.items():
@@ -259,7 +259,7 @@ class Ingest:
     def _load_known(self, feeds: Sequence[Feed]) -> None:
         """Content hashes of stored documents, without those to be embedded again."""
         if not all(feed.changes for feed in feeds):
-            self._known = {} if self._embed_again else self._store.content_hashes(self._pair)
+            self._known = {} if self._embed_again else self._store.content_hashes(self._spec)
 
     def _is_full(self, chunks: int, characters: int) -> bool:
         """True for a batch of this size."""
@@ -390,7 +390,7 @@ class Ingest:
         """True for an empty folder of which documents are stored: its disk may be missing."""
         below = "" if failure.source == "." else f"{failure.source}/"
         return isinstance(failure.error, EmptySourceError) and any(
-            name.startswith(below) for name in self._store.sources(self._pair)
+            name.startswith(below) for name in self._store.sources(self._spec)
         )
 
     # -- heads -----------------------------------------------------------------------------
@@ -443,7 +443,7 @@ class Ingest:
                 for document, chunks in batch.documents
                 for chunk in chunks
             }
-            stored = self._store.stored_vectors(self._pair.embedder, list(texts))
+            stored = self._store.stored_vectors(self._spec.embedder, list(texts))
             batch.vectors = {key: row for key, row in stored.items() if self._may_use(key)}
             batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
@@ -480,8 +480,8 @@ class Ingest:
             ready = [self._indexed_document(d, chunks, batch) for d, chunks in batch.documents]
             new = {key: batch.vectors[key] for key in batch.replaced & batch.vectors.keys()}
             if new:
-                self._store.replace_vectors(self._pair, new)
-            counts = self._store.upsert(self._pair, ready, batch.root)
+                self._store.replace_vectors(self._spec, new)
+            counts = self._store.upsert(self._spec, ready, batch.root)
             self.progress.documents += len(ready)
             self.progress.chunks += counts.chunks_added
             self.progress.characters += sum(len(d.text) for d, _ in batch.documents)
@@ -493,7 +493,7 @@ class Ingest:
 
     def _collect_vectors(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
-        stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
+        stored = self._store.stored_vectors(self._spec.embedder, list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._may_use(key))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
@@ -524,7 +524,7 @@ class Ingest:
         if not self._model:
             return IndexedDocument(document, chunks, hash=content, terms=terms)
         vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]
-        shape = (len(chunks), self._pair.dimensions)
+        shape = (len(chunks), self._spec.dimensions)
         matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
         return IndexedDocument(document, chunks, matrix, content, terms)
 
@@ -537,7 +537,7 @@ class Ingest:
             return []
         return [
             name
-            for name, root in self._store.sources(self._pair).items()
+            for name, root in self._store.sources(self._spec).items()
             if _normal_source(root) in roots
             and name not in self._seen
             and not any(name == f or name.startswith((f"{f}#", f"{f}/")) for f in failed)

@@ -196,7 +196,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
 
     Args:
         settings: Settings.
-        pair: Pair that the documents are prepared for.
+        spec: Index spec that the documents are prepared for.
         sources: Each source with the recipe of its readers.
     """
 
@@ -206,11 +206,11 @@ class Preparing(Work[SourceTask, PreparedPart]):
     def __init__(
         self,
         settings: PreparingSettings,
-        pair: IndexSpec,
+        spec: IndexSpec,
         sources: tuple[tuple[str, Recipe | None], ...],
     ) -> None:
         self._settings = settings
-        self._pair = pair
+        self._spec = spec
         self._sources = sources
 
     @contextmanager
@@ -236,22 +236,22 @@ class Preparing(Work[SourceTask, PreparedPart]):
                     self._tools.runner.close()
 
     def _open_tools(self) -> _Tools:
-        settings, pair = self._settings, self._pair
+        settings, spec = self._settings, self._spec
         model = settings.embed.model
         models = Models(settings.models, settings.embed, settings.root)
         own = models.tokenizer(model) if model else None
         chunker = make_chunker(settings.chunk, own or WordTokenizer())
-        if chunker.spec != pair.chunker.partition(_READ_BY)[0]:
-            raise _different_here("chunks are cut as", chunker.spec, pair.chunker)
+        if chunker.spec != spec.chunker.partition(_READ_BY)[0]:
+            raise _different_here("chunks are cut as", chunker.spec, spec.chunker)
         runner = None
         if settings.local:
             identity = models.embedder_identity(model)
-            if identity != pair.embedder:
+            if identity != spec.embedder:
                 raise _different_here(
-                    f"the files of the model {model} are", identity, pair.embedder
+                    f"the files of the model {model} are", identity, spec.embedder
                 )
             runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
-        return _Tools(chunker, default_analyzer(pair.analyzer), runner)
+        return _Tools(chunker, default_analyzer(spec.analyzer), runner)
 
     def carry_out(self, task: SourceTask) -> PreparedPart:
         """Read the items of a task, and prepare documents that are not stored yet."""

@@ -169,7 +169,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
     project.target()
     rows = read_rows(path, questions=True)
     survey = survey_of(project)
-    with project.store.reading(project.pair) as reading:
+    with project.store.reading(project.index_spec) as reading:
         documents = ((kept.document.id, kept.document.text) for kept in reading.documents())
         imported, faults = import_rows(rows, documents, survey)
     leaks = sorted(leak for row in imported if isinstance(leak := row.metadata.get("leak"), float))
@@ -180,7 +180,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
 
 def survey_of(project: Project) -> Survey:
     """Survey the indexed documents in one pass: rare words, chunks, repeated text."""
-    with project.store.reading(project.pair) as reading:
+    with project.store.reading(project.index_spec) as reading:
         survey = Survey(reading.analyzer)
         for stored in reading.documents():
             chunks = [Span(chunk.start, chunk.end) for chunk in stored.chunks]
