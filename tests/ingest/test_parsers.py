@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from made_files import lines, pdf
@@ -34,7 +32,6 @@ from ragwright.ingest import (
     extract_bytes,
     parser_version,
 )
-from ragwright.ingest.parsers import Docling
 
 FILE = pdf([lines("Some text of a page"), lines("More text of another")])
 
@@ -127,7 +124,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         extract_bytes("a.pdf", FILE, SourceOptions(parser=f"{__name__}:by"))
 
 
-@pytest.mark.parametrize("name", ["docling", "markitdown", "kreuzberg", "edgeparse"])
+@pytest.mark.parametrize("name", ["markitdown", "kreuzberg"])
 def test_a_missing_package_is_named_with_the_line_that_installs_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,61 +145,4 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(
 def test_the_version_is_part_of_what_is_remembered() -> None:
     assert parser_version(SourceOptions()) == parser_version(SourceOptions(parser="ours")) == ""
     assert parser_version(by(Upper)) == f"{__name__}:Upper"
-    assert parser_version(SourceOptions(parser="docling")).startswith("docling")
-
-
-class _Pages:
-    pages = (2, 1)
-
-    def export_to_markdown(self, page_no: int = 0) -> str:
-        return f"page {page_no}"
-
-
-class _Converter:
-    """Docling's, in what ragwright uses of it."""
-
-    fails: Exception | None = None
-
-    def convert(self, stream: object) -> _Converter:
-        if self.fails:
-            raise self.fails
-        return self
-
-    document = _Pages()
-
-
-@pytest.fixture
-def docling(monkeypatch: pytest.MonkeyPatch) -> type[_Converter]:
-    class Here(_Converter):
-        pass
-
-    modules: dict[str, dict[str, object]] = {
-        "docling": {},
-        "docling.document_converter": {"DocumentConverter": Here},
-        "docling.datamodel": {},
-        "docling.datamodel.base_models": {"DocumentStream": dict},
-    }
-    for name, values in modules.items():
-        module = ModuleType(name)
-        module.__dict__.update(values)
-        monkeypatch.setitem(sys.modules, name, module)
-    return Here
-
-
-def test_docling_is_read_page_by_page(docling: type[_Converter]) -> None:
-    assert Docling().parse(FILE, "a.pdf", "pdf") == ["page 1", "page 2"]
-    assert Docling().parse(b"", "a.docx", "docx") == ["page 0"]
-
-
-def test_docling_without_its_models_says_how_to_get_them(docling: type[_Converter]) -> None:
-    class LocalEntryNotFoundError(OSError):
-        __module__ = "huggingface_hub.errors"
-
-    docling.fails = RuntimeError("cannot load")
-    docling.fails.__cause__ = LocalEntryNotFoundError("no snapshot")
-    with pytest.raises(MissingExtraError, match="docling has no models on this machine") as caught:
-        Docling().parse(FILE, "a.pdf", "pdf")
-    assert "docling-tools models download" in str(caught.value.hint)
-    docling.fails = RuntimeError("another fault")
-    with pytest.raises(RuntimeError, match="another fault"):
-        Docling().parse(FILE, "a.pdf", "pdf")
+    assert parser_version(SourceOptions(parser="kreuzberg")).startswith("kreuzberg")

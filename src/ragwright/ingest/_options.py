@@ -85,9 +85,8 @@ class SourceOptions:
     )
     parser: str = option(
         "",
-        "What reads PDF, office, HTML and mail files: ours, docling, markitdown, kreuzberg, "
-        "edgeparse, the parser of an installed package, or module:object; empty: that of "
-        "`ingest.parser`.",
+        "What reads PDF, office, HTML and mail files: ours, markitdown, kreuzberg, the parser of "
+        "an installed package, or module:object; empty: that of `ingest.parser`.",
         when="index",
     )
     main_text: bool = option(
@@ -184,8 +183,8 @@ class IngestOptions(EngineOptions):
     parser: str = option(
         OURS,
         "What reads PDF, office, HTML and mail files of every source without a `parser`: ours, "
-        "docling, markitdown, kreuzberg, edgeparse, the parser of an installed package, or "
-        "module:object. Each has an index of its own.",
+        "markitdown, kreuzberg, the parser of an installed package, or module:object. Each has an "
+        "index of its own.",
         when="index",
     )
 

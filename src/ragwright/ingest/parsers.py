@@ -5,13 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
-import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from ..core import (
@@ -85,7 +82,7 @@ class MarkItDown(Parser):
     def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
         """Return one text."""
         engine: Any = importlib.import_module("markitdown")
-        about = engine.StreamInfo(extension=_suffix(kind))
+        about = engine.StreamInfo(extension=".xlsx" if kind == "sheet" else f".{kind}")
         read = engine.MarkItDown(enable_plugins=False)
         return [read.convert_stream(io.BytesIO(data), stream_info=about).markdown]
 
@@ -102,66 +99,6 @@ class Kreuzberg(Parser):
         engine: Any = importlib.import_module("kreuzberg")
         settings = engine.ExtractionConfig(output_format="markdown", use_cache=False)
         return [engine.extract_bytes_sync(data, MEDIA_TYPES[kind], config=settings).content]
-
-
-class EdgeParse(Parser):
-    """EdgeParse, for PDF files; it gives no page numbers in Markdown."""
-
-    name = package = "edgeparse"
-    room = 4_000_000_000
-
-    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
-        """Return one text."""
-        engine: Any = importlib.import_module("edgeparse")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "file.pdf"
-            path.write_bytes(data)
-            return [engine.convert(path, format="markdown", raster_table_ocr=False)]
-
-
-class Docling(Parser):
-    """Docling of IBM; its models must lie on this machine, nothing is fetched while it reads."""
-
-    name = package = "docling"
-    kinds = frozenset({"pdf", "docx", "pptx", "sheet", "html"})
-    room = 16_000_000_000
-
-    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
-        """Return a text per page of a PDF, else one.
-
-        Raises:
-            MissingExtraError: Its models are not there.
-        """
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        converter: Any = importlib.import_module("docling.document_converter")
-        base: Any = importlib.import_module("docling.datamodel.base_models")
-        stream = base.DocumentStream(name=f"file{_suffix(kind)}", stream=io.BytesIO(data))
-        try:
-            document = converter.DocumentConverter().convert(stream).document
-        except Exception as error:
-            if _weights_are_missing(error):
-                raise MissingExtraError(
-                    "docling has no models on this machine, and ragwright fetches none",
-                    hint="run `docling-tools models download` where the network is open, and name "
-                    "the folder in DOCLING_ARTIFACTS_PATH; or read with another `parser`",
-                ) from error
-            raise
-        if kind == "pdf" and document.pages:
-            return [document.export_to_markdown(page_no=page) for page in sorted(document.pages)]
-        return [document.export_to_markdown()]
-
-
-def _suffix(kind: str) -> str:
-    return ".xlsx" if kind == "sheet" else f".{kind}"
-
-
-def _weights_are_missing(error: BaseException | None) -> bool:
-    """Return True for errors of the hub's client, or caused by one."""
-    while error is not None:
-        if any(kind.__module__.startswith("huggingface_hub") for kind in type(error).__mro__):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @cache
@@ -185,10 +122,8 @@ def parser_of(options: SourceOptions, kind: str = "") -> Parser | None:
     Raises:
         PluginError: The settings name something that is not a parser.
     """
-    if options.parser in ("", OURS):
-        return None
-    parser = _parser(options.parser)
-    return parser if not kind or kind in parser.kinds else None
+    parser = None if options.parser in ("", OURS) else _parser(options.parser)
+    return parser if parser and (not kind or kind in parser.kinds) else None
 
 
 def check_parser(options: SourceOptions) -> None:
