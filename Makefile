@@ -15,7 +15,7 @@ LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
 HEAVY_BIN := .venv-heavy/bin
 HEAVY_PIP := $(HEAVY_BIN)/python -m pip install --quiet
-EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,remote,serve,viz
+EXTRAS := docs,embed,jobs,lance,measures,ocr,otel,pg,records,remote,serve,viz
 # Needs of tests beyond these, each a marker: such tests run in `make test-heavy` and nowhere else,
 # whatever is installed.
 NEEDS := browser data frameworks linters nginx postgres ray s3 site torch

@@ -39,7 +39,7 @@ from ._sources import (
     load_reader,
     pick_reader,
 )
-from ._table import BeirReader, TableReader
+from ._table import BeirReader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import Parser, parser_version
@@ -72,7 +72,6 @@ __all__ = [
     "SourceFile",
     "SourceOptions",
     "SuffixReader",
-    "TableReader",
     "WebReader",
     "WikipediaReader",
     "catch_failures",

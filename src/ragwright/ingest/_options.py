@@ -49,7 +49,7 @@ def check_parser_name(name: str, key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How a source is found and read; with ``text_column`` the rows of a table are documents."""
+    """How a source is found and read."""
 
     include: tuple[str, ...] = option(
         (),
@@ -138,28 +138,14 @@ class SourceOptions:
         when="index",
     )
     reader: str = option("", "Custom reader of the source: module:object.", when="index")
-    text_column: str = option(
-        "", "Column of the texts: the source is a Parquet or Delta table.", when="index"
-    )
-    id_column: str = option(
-        "", "Column of the ids of documents; needed with `text_column`.", when="index"
-    )
-    title_column: str = option("", "Column of the titles.", when="index")
-    metadata_columns: tuple[str, ...] = option((), "Columns kept as metadata.", when="index")
 
     def __post_init__(self) -> None:
-        """Check the parser, the columns, and that filters can use the source's fields.
+        """Check the parser, and that filters can use the source's fields.
 
         Raises:
-            ConfigError: Unknown parser, a column is missing, or filters cannot use a value of
-                ``metadata``.
+            ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
         """
         check_parser_name(self.parser, "parser")
-        if bool(self.text_column) != bool(self.id_column):
-            raise ConfigError(
-                "a table needs both text_column and id_column",
-                hint="name the column whose value is different in each row as id_column",
-            )
         for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
             if named != ():
                 group_names(named)

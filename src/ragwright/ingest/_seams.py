@@ -167,7 +167,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file that is not local, or a part of one.
+    """A file that is not local.
 
     It is known by its id, and by a version that changes with its content.
 

@@ -199,7 +199,6 @@ class TuningVerbs(ABC):
 
 _EXTRAS = {
     "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),
-    "delta": (("deltalake",), "Delta tables as sources of documents"),
     "docs": (
         ("pypdfium2", "pdfplumber", "lxml", "python_calamine", "selectolax"),
         "PDF, DOCX, PPTX, XLSX and HTML",

@@ -26,8 +26,6 @@ from ragwright.testing import ScriptedServer
 
 HERE = Path(__file__).parent
 COMMAND = "from ragwright.app import main; main()"
-ROWS = 1000
-"""Of each file of the table."""
 
 
 def stored(bench: Workbench) -> list[Any]:
@@ -114,25 +112,6 @@ def notes(folder: Path, texts: Mapping[str, str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / f"{name}.note").write_text(text, "utf-8")
-    return folder
-
-
-def table(folder: Path) -> Path:
-    """Parquet files of several row groups; some rows have no text, one no id."""
-    pa = importlib.import_module("pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
-    folder.mkdir()
-    for part in range(3):
-        numbers = range(ROWS * part, ROWS * part + ROWS)
-        rows = {
-            "key": [None if n == 7 else f"k{n}" for n in numbers],
-            "body": ["" if n % 200 == 1 else f"Page {n} is about topic {n % 91}." for n in numbers],
-            "head": [f"Title {n % 10}" for n in numbers],
-            "year": [1900 + n % 100 for n in numbers],
-            "tags": [[f"t{n % 3}", "all"] for n in numbers],
-            "left": [b"bytes"] * ROWS,
-        }
-        parquet.write_table(pa.table(rows), folder / f"{part}.parquet", row_group_size=600)
     return folder
 
 
@@ -228,11 +207,6 @@ def main() -> None:
 def of_written_sources(work: Path) -> dict[str, Any]:
     """What ingests make of sources that are written here."""
     found: dict[str, Any] = {}
-    found["table"] = equal(
-        work / "table",
-        f"sources: [{{source: {table(work / 'parquet')}, text_column: body, id_column: key, "
-        "title_column: head, metadata_columns: [year, tags]}]\n",
-    )
     found["own"] = own_parts(work / "own")
     found["served"] = served(work / "served")
     missing = project(

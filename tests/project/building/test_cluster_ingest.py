@@ -56,7 +56,7 @@ def test_real_documents_are_equal(found: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["own", "served", "table"])
+@pytest.mark.parametrize("case", ["own", "served"])
 def test_documents_chunks_terms_and_reports_are_equal(found: Mapping[str, Any], case: str) -> None:
     assert found[case]["different"] == {}
     assert (found[case]["vectors"] or 0.0) < 1e-6
@@ -72,14 +72,6 @@ def test_faults_of_single_documents_are_reported_as_locally(found: Mapping[str, 
     assert report["documents"]["failed"] == 2
     again = found["own"]["again"]["documents"]
     assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 598)
-
-
-@pytest.mark.slow
-def test_rows_of_a_table_are_documents(found: Mapping[str, Any]) -> None:
-    report = found["table"]["report"]
-    assert report["documents"]["added"] == 3_000 - 15 - 1
-    assert [one["reason"] for one in report["failures"]] == ["the row has no id"]
-    assert found["table"]["again"]["documents"]["unchanged"] == 3_000 - 15 - 1
 
 
 @pytest.mark.slow

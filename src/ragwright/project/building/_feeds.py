@@ -36,7 +36,6 @@ from ...ingest import (
     RemoteReader,
     ScanProgress,
     SourceFile,
-    TableReader,
     WebReader,
     clean_metadata,
     default_readers,
@@ -93,8 +92,6 @@ class Recipe:
         entry = self.entry
         if entry.options.reader:
             return (load_reader(entry.options.reader),)
-        if entry.options.text_column:
-            return (TableReader(entry.options, self.base, self.home),)
         return default_readers(entry.options, self.base, self.home, scans)
 
 
