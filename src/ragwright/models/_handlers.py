@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -42,8 +42,7 @@ from ._failures import Heard, watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings, ServerReranker
 from ._registry import Models
 from ._replies import ReplyReader, note_thought
-from ._system_replies import reply_of, text_of
-from ._systems import Systems, UnderTest
+from ._systems import Systems, UnderTest, reply_of, text_of
 from ._transport import Connections
 
 _CONCURRENCY = 16
@@ -371,7 +370,7 @@ def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any],
 
 
 class SystemHandler(SendHandler[AskSystem, SystemReply]):
-    """Asks systems in threads of their own; coroutines run on one loop of their own.
+    """Asks systems in threads of their own; coroutines run on the runner's loop.
 
     A thread whose time is up cannot be ended: it is left behind, and where as many are left
     behind as may be in work, the system is not asked again until one of them ends.
@@ -384,9 +383,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     def __init__(self, systems: Systems) -> None:
         self.systems = systems
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._late: dict[str, list[Future[SystemReply]]] = {}
-        self._lock = threading.Lock()
 
     def identity(self, request: AskSystem) -> str:
         """The version or the run, and all that decides how the system is asked and read."""
@@ -423,7 +420,10 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         future: Future[SystemReply] = Future()
         future.set_running_or_notify_cancel()  # a thread cannot be ended
         threading.Thread(
-            target=self._answer, args=(future, system, request), name="system", daemon=True
+            target=_answer,
+            args=(future, system, request, asyncio.get_running_loop()),
+            name="system",
+            daemon=True,
         ).start()
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), options.timeout)
@@ -435,59 +435,36 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
                 hint="raise `timeout` in the system's file, or lower -j",
             ) from error
 
-    def _answer(self, future: Future[SystemReply], system: UnderTest, request: AskSystem) -> None:
-        """In a thread: ask, and tell the future."""
-        try:
-            future.set_result(self._ask_system(system, request))
-        except RagwrightError as error:
-            error.where = error.where or system.name
-            future.set_exception(error)
-        except BaseException as error:
-            named = SystemCallError(f"{type(error).__name__}: {error}", where=system.name)
-            named.__cause__ = error
-            future.set_exception(named)
 
-    def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
-        """Call, read pieces to their end, read what came back."""
+def _answer(
+    future: Future[SystemReply],
+    system: UnderTest,
+    request: AskSystem,
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """In a thread: ask, read pieces to their end, tell the future what came back."""
+    options = system.options
+    try:
         reply = system.ask(request.question, request.history)
         if inspect.isawaitable(reply) or inspect.isasyncgen(reply):
-            reply = self._await_on_loop(_await_reply(reply), system.options.timeout)
+            work = asyncio.wait_for(_await_reply(reply), options.timeout)
+            reply = asyncio.run_coroutine_threadsafe(work, loop).result()
         if inspect.isgenerator(reply):
             reply = _joined_pieces(list(reply))
-        return reply_of(reply, system.options.ids if system.options.call else "")
-
-    def _await_on_loop(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
-        """One loop for all coroutines: clients of the system belong to the loop they began on."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_run_loop, args=(self._loop,), name="system-loop", daemon=True
-                ).start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout)
-        finally:
-            future.cancel()
-
-    async def aclose(self) -> None:
-        """End the loop of coroutines; what hangs is left to the process's end."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+        future.set_result(reply_of(reply, options.ids if options.call else ""))
+    except RagwrightError as error:
+        error.where = error.where or system.name
+        future.set_exception(error)
+    except BaseException as error:
+        named = SystemCallError(f"{type(error).__name__}: {error}", where=system.name)
+        named.__cause__ = error
+        future.set_exception(named)
 
 
 async def _await_reply(reply: Any) -> Any:
-    if inspect.isawaitable(reply):
-        reply = await reply
-    return _joined_pieces([piece async for piece in reply]) if inspect.isasyncgen(reply) else reply
+    if inspect.isasyncgen(reply):
+        return _joined_pieces([piece async for piece in reply])
+    return await reply
 
 
 def _joined_pieces(pieces: list[Any]) -> Any:

@@ -382,7 +382,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         and need no index.
 
         With ``system`` the questions go to that system instead, and no index is needed: a function
-        of the question, an object of LangChain, LlamaIndex or Haystack, an address, or
+        of the question, an object of LangChain or LlamaIndex, an address, or
         :class:`ragwright.models.SystemOptions`; see :func:`ragwright.models.reply_of` for what it
         may return. ``options.answers`` does not matter then.
         """

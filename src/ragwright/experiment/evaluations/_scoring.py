@@ -73,8 +73,8 @@ def evaluate(
             data frame of pandas or polars, an Arrow table, a data set.
         measures: Text with commas or measures; by default those that suit the rows.
         setup: Models, language and cues.
-        system: A function of the question, an object of LangChain, LlamaIndex or Haystack, an
-            address; see ``Workbench.evaluate``.
+        system: A function of the question, an object of LangChain or LlamaIndex, an address; see
+            ``Workbench.evaluate``.
         models: Settings of models, such as addresses and prices; keys come from the environment.
         seed: Seed of the intervals.
         each: Called with the result of every row, in order; the evaluation holds only summaries.
