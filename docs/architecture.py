@@ -38,11 +38,10 @@ WINGS = {
         "audit",
         "passport",
         "promise",
-        "monitoring",
         "training",
         "report",
     ),
-    "service": ("project", "jobs", "operations", "workbench", "serve", "integrations", "app"),
+    "service": ("project", "jobs", "workbench", "serve", "integrations", "app"),
     "tests": ("testing",),
 }
 """Rooms of one purpose."""

@@ -98,7 +98,7 @@ EXTENSION = Extension(
     },
     tables={
         "jobs": "ragwright.jobs:JOB_TABLES",
-        "operations": "ragwright.operations:OPERATION_TABLES",
+        "operations": "ragwright.jobs:OPERATION_TABLES",
         "serve": "ragwright.serve:SERVE_TABLES",
     },
     handlers={

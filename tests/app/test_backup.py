@@ -15,8 +15,8 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import StoreDamagedError
+from ragwright.jobs import check_backup
 from ragwright.ledger import WorkLock
-from ragwright.operations import check_backup
 from ragwright.testing import ScriptedServer
 
 QUESTION = "When is the brake fluid changed?"

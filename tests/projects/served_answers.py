@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ragwright import Workbench
 from ragwright.core import Hit
 from ragwright.drafting import NewBatch, NewOutput, Origin, Outputs
-from ragwright.monitoring import DriftReport
+from ragwright.jobs import DriftReport
 
 PASSAGE = "The brake fluid must be changed every two years."
 PER_DAY = 12

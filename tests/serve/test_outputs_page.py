@@ -16,7 +16,7 @@ from served_answers import BAD, Days, live, outputs_at, serve_answers
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.monitoring import DriftReport
+from ragwright.jobs import DriftReport
 
 DAYS = 33
 NOTE = "It must say <b>every two years</b>."

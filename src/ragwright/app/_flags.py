@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import BadParameter, Context, Option
 
-from .. import operations, workbench
+from .. import jobs, workbench
 from ..core import ConfigError, Filter, group_names
 from ..project import ProjectFolder, Session, load_settings
 from ..workbench import Workbench
@@ -188,7 +188,7 @@ class Flags:
         except ConfigError:
             return  # the command says so, or does without them
         action = command.removeprefix("ragwright ")
-        operations.record(folder, settings, operations.owner_event("exported", action, path.name))
+        jobs.record(folder, settings, jobs.owner_event("exported", action, path.name))
 
     def open(self, session: Session | None = None) -> Workbench:
         """Open the project with a session; with that of the flags by default."""

@@ -19,26 +19,24 @@ from typer import Argument, Option
 
 from ..core import ConfigError, StoreError, count_noun, suggest_name
 from ..jobs import (
+    EVENT_KINDS,
+    AuditLog,
+    Event,
+    EventQuery,
     JobCall,
     JobRun,
     Jobs,
     ListedJob,
     NoticeSent,
-    run_added_step,
-    run_lines,
-    write_time,
-)
-from ..operations import (
-    EVENT_KINDS,
-    AuditLog,
-    Event,
-    EventQuery,
     audit_log,
     back_up_project,
     check_backup,
     event_json,
     owner_event,
     record,
+    run_added_step,
+    run_lines,
+    write_time,
 )
 from ..project import ListedModel, ProjectFolder, load_settings
 from ..testsets import files_naming

@@ -23,14 +23,14 @@ from ..drafting import (
     turns_of,
 )
 from ..experiment import EvaluationOptions
-from ..measure import AnytimeMean
-from ..monitoring import (
+from ..jobs import (
     DriftReport,
     MeasureDrift,
     MeasureReport,
     MeasureServedOptions,
     measure_options,
 )
+from ..measure import AnytimeMean
 from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width

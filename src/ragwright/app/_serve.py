@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from .. import serve  # its server needs an extra, which the command checks first
 from ..core import ConfigError, require, suggest_name
-from ..operations import owner_event, record
+from ..jobs import owner_event, record
 from ..project import ProjectFolder, load_settings
 from ..serve import ROLES, Role, ServeKey, ServeKeys
 from ..workbench import Workbench

@@ -1,5 +1,34 @@
-"""Jobs: schedules, runs, notices, and promotion of a configuration."""
+"""Jobs, watching what is served, promotion, backups, and the audit log."""
 
+from ._audit_log import (
+    EVENT_KINDS,
+    OPERATION_TABLES,
+    AuditLog,
+    AuditLogOptions,
+    Event,
+    EventKind,
+    EventQuery,
+    audit_log,
+    audit_options,
+    event_json,
+    owner_event,
+    record,
+    record_done,
+    record_erasure,
+    record_event,
+    utc_now,
+)
+from ._backup import back_up_project, check_backup
+from ._drift import (
+    DayShift,
+    DriftDay,
+    DriftReport,
+    DriftState,
+    MeasureDrift,
+    brief_model,
+    compare_served,
+    format_day,
+)
 from ._history import JOB_TABLES, JobRun, NoticeSent, RunStart, StepRun
 from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
 from ._notices import Notices, NoticeText, hide_secrets, mask_address
@@ -14,15 +43,33 @@ from ._promotion import (
 )
 from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, write_time
 from ._schedule import Schedule
+from ._served import (
+    MeasureReport,
+    MeasureServedOptions,
+    ServedMeasureOptions,
+    measure_options,
+    measure_served,
+)
 from ._server import JobServer
 from ._steps import PROGRAM, StepEnd, StepPlan, run_added_step, run_step
 
 __all__ = [
+    "EVENT_KINDS",
     "JOBS",
     "JOB_TABLES",
+    "OPERATION_TABLES",
     "PROGRAM",
+    "AuditLog",
+    "AuditLogOptions",
     "CheckLine",
     "Clock",
+    "DayShift",
+    "DriftDay",
+    "DriftReport",
+    "DriftState",
+    "Event",
+    "EventKind",
+    "EventQuery",
     "JobCall",
     "JobRun",
     "JobRunner",
@@ -30,6 +77,9 @@ __all__ = [
     "JobStep",
     "Jobs",
     "ListedJob",
+    "MeasureDrift",
+    "MeasureReport",
+    "MeasureServedOptions",
     "NoticeSent",
     "NoticeText",
     "Notices",
@@ -41,19 +91,36 @@ __all__ = [
     "RunRequest",
     "RunStart",
     "Schedule",
+    "ServedMeasureOptions",
     "StepEnd",
     "StepPlan",
     "StepRun",
+    "audit_log",
+    "audit_options",
+    "back_up_project",
+    "brief_model",
+    "check_backup",
+    "compare_served",
+    "event_json",
+    "format_day",
     "gate_evaluation",
     "hide_secrets",
     "job_faults",
     "job_findings",
     "mask_address",
+    "measure_options",
+    "measure_served",
+    "owner_event",
     "project_jobs",
     "promote",
     "promote_back",
+    "record",
+    "record_done",
+    "record_erasure",
+    "record_event",
     "run_added_step",
     "run_lines",
     "run_step",
+    "utc_now",
     "write_time",
 ]

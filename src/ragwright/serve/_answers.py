@@ -29,7 +29,7 @@ from ..core import GROUPS, Answer, Citation, Hit, RagwrightError, Usage, make_pl
 from ..drafting import DraftBatch, Drafting, DraftRequest, NewBatch, NewOutput
 from ..flow import Message
 from ..index import Store
-from ..monitoring import brief_model
+from ..jobs import brief_model
 from ..report import snippet_json
 from ..workbench import AskOptions, Workbench
 from ._admission import LOOK, Admission, Caller, ChatMessage

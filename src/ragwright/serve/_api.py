@@ -25,8 +25,8 @@ from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage, person_source, suggest_name
 from ..drafting import DraftRequest, Feedback
 from ..flow import Flow, Message, Vector, embed
+from ..jobs import brief_model
 from ..models import NO_MODEL
-from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
 from ..workbench import AskOptions

@@ -13,7 +13,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError, StoreError
-from ..operations import Event, EventKind
+from ..jobs import Event, EventKind
 from ._admission import Caller
 from ._errors import error_reply, log, request_id
 from ._identity import Note

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from ..core import EVERYONE, Filter, reader_filter
-from ..operations import EventKind
+from ..jobs import EventKind
 from ..retrieve import parse_filter
 
 Role: TypeAlias = Literal["reader", "reviewer", "owner"]

@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ..core import ConfigError, option, suggest_name
-from ..monitoring import ServedMeasureOptions
-from ..operations import AuditLogOptions
+from ..jobs import AuditLogOptions, ServedMeasureOptions
 from ..project import Settings
 from ._identity import ROLES
 

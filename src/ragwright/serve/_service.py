@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 from ..core import ConfigError, RagwrightError, Usage, suggest_name
 from ..drafting import origin_of
 from ..flow import Meter
+from ..jobs import AuditLog, owner_event
 from ..ledger import WorkLock
-from ..operations import AuditLog, owner_event
 from ..project import (
     EVERY,
     AnswersUnderWay,

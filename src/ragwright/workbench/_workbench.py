@@ -12,8 +12,6 @@ from .. import (
     drafting,
     experiment,
     jobs,
-    monitoring,
-    operations,
     project as opened,
     report,
     retrieve,
@@ -42,9 +40,17 @@ from ..experiment import (
     RunDiagnosis,
 )
 from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-from ..jobs import CheckLine, Jobs, PromotionGate, PromotionOptions, PromotionResult
+from ..jobs import (
+    CheckLine,
+    DriftReport,
+    Jobs,
+    MeasureReport,
+    MeasureServedOptions,
+    PromotionGate,
+    PromotionOptions,
+    PromotionResult,
+)
 from ..measure import Comparisons, GateOutcome, Measure
-from ..monitoring import DriftReport, MeasureReport, MeasureServedOptions
 from ..project import (
     Change,
     Check,
@@ -73,12 +79,12 @@ class ErasingVerbs:
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        with operations.record_erasure(self.project, "forget document", document_id):
+        with jobs.record_erasure(self.project, "forget document", document_id):
             return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
-        with operations.record_erasure(self.project, "forget tenant", scope):
+        with jobs.record_erasure(self.project, "forget tenant", scope):
             return drafting.forget_tenant(self.project, scope)
 
     def forget_person(self, person: str, *, dry_run: bool = False) -> Mapping[str, int]:
@@ -88,7 +94,7 @@ class ErasingVerbs:
         """
         if dry_run:
             return drafting.count_kept(self.project, person)
-        with operations.record_erasure(self.project, "forget person", person):
+        with jobs.record_erasure(self.project, "forget person", person):
             return drafting.forget_person(self.project, person)
 
 
@@ -342,11 +348,11 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def measure_served(self, options: MeasureServedOptions | None = None) -> MeasureReport:
         """Score the configured share of the served answers, within the budget of the day."""
-        return monitoring.measure_served(self.project, options)
+        return jobs.measure_served(self.project, options)
 
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the current served answers with a reference period; of all tenants if None."""
-        return monitoring.compare_served(self.project, scope)
+        return jobs.compare_served(self.project, scope)
 
     # -- test sets -------------------------------------------------------------------------
 
@@ -517,18 +523,18 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """Serve the configuration of a run if the gate passes."""
         promoted = jobs.promote(self.project, run, rules, options)
         if promoted.changed:
-            operations.record_done(self.project, "promoted", "promote", run)
+            jobs.record_done(self.project, "promoted", "promote", run)
         return promoted
 
     def promote_back(self, reason: str, by: str = "") -> Change:
         """Serve the previous configuration again."""
         change = jobs.promote_back(self.project, reason, by)
-        operations.record_done(self.project, "promoted", "promote --back", change.run)
+        jobs.record_done(self.project, "promoted", "promote --back", change.run)
         return change
 
     def export_outputs(self, query: OutputQuery, path: Path) -> int:
         """Write stored texts and prompts to a file; returns how many."""
-        operations.record_done(self.project, "exported", "outputs export", path.name)
+        jobs.record_done(self.project, "exported", "outputs export", path.name)
         return drafting.export_outputs(self.outputs, query, path)
 
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:

@@ -24,9 +24,9 @@ from ...drafting import (
     ScoreOrder,
     ServedScore,
 )
+from ...jobs import DriftReport, MeasureDrift, format_day, measure_options
 from ...measure import parse_measures
 from ...models import NO_MODEL
-from ...monitoring import DriftReport, MeasureDrift, format_day, measure_options
 from ...workbench import Workbench
 from .._admission import RequestNeeds, admit
 from .._answers import deliver_drafts, drafting

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ...experiment import BaselineResult
-from ...monitoring import DriftDay, MeasureDrift, format_day
+from ...jobs import DriftDay, MeasureDrift, format_day
 from ...report import null_bands
 
 _WIDTH, _HEIGHT = 640, 300

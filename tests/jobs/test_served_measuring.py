@@ -12,8 +12,8 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, MeasureError
+from ragwright.jobs import MeasureServedOptions
 from ragwright.ledger import FileLock
-from ragwright.monitoring import MeasureServedOptions
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 SHARE = "serve: {measure: {share: 1}}\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import StoreError
+from ragwright.jobs import AuditLog, AuditLogOptions, Event, EventQuery
 from ragwright.ledger import Connection, Ledger, Place, SharedPlace
-from ragwright.operations import AuditLog, AuditLogOptions, Event, EventQuery
 
 NUMBERS = itertools.count()
 

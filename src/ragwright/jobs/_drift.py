@@ -26,7 +26,7 @@ from ..measure import (
     set_rubric_scales,
 )
 from ..project import Project
-from ._measuring import measure_options
+from ._served import measure_options
 
 DriftState: TypeAlias = DriftVerdict | Literal["reference"]
 
