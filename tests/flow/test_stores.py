@@ -422,19 +422,16 @@ def test_a_file_of_another_version_is_refused_and_a_cache_begins_anew(
 ) -> None:
     path = tmp_path / "kept.sqlite"
     first = "CREATE TABLE IF NOT EXISTS runs (run TEXT)"
-    with (
-        closing(open_database(path, Tables("kept", (first,), version))) as kept,
-        kept.transaction() as writing,
-    ):
+    with open_database(path, Tables("kept", (first,), version)).transaction() as writing:
         writing.execute("INSERT INTO runs VALUES ('r')")
     before = path.read_bytes()
     with pytest.raises(SchemaVersionError, match=f"version {version}; .* reads 2") as caught:
         open_database(path, Tables("kept", (first,), 2))
     assert f"move {tmp_path} away, then run: ragwright ingest" in (caught.value.hint or "")
     assert path.read_bytes() == before
-    open_cache(path, Tables("kept", (first,), 2)).close()
-    with closing(open_database(path, Tables("kept", (first,), 2))) as kept:
-        assert kept.connect().execute("SELECT run FROM runs").fetchall() == []
+    open_cache(path, Tables("kept", (first,), 2))
+    with closing(open_database(path, Tables("kept", (first,), 2)).connect()) as kept:
+        assert kept.execute("SELECT run FROM runs").fetchall() == []
 
 
 def test_a_file_whose_first_write_a_kill_cut_off_is_opened_again(tmp_path: Path) -> None:

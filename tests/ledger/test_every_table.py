@@ -42,7 +42,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 def whole(place: Place, name: str, acknowledged: int) -> int:
     """Every table holds the same numbers, and all that were acknowledged; returns how many."""
-    with closing(opened(place, name)) as database, closing(database.connect()) as connection:
+    database = opened(place, name)
+    with closing(database.connect()) as connection:
         counts = {}
         for table in present(database, name):
             stored = rows(connection, name, table)
@@ -107,4 +108,3 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path: Path, name: str, table: 
         assert rows(connection, name, table) == expected(name, table, range(kept))
         write(connection, name, table, kept)
         assert rows(connection, name, table) == expected(name, table, range(kept + 1))
-    database.close()

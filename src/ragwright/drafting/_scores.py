@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -60,14 +59,11 @@ class OutputTable:
 
     def __init__(self, place: Place, *, clock: Callable[[], datetime] = now_utc) -> None:
         self._ledger = Ledger(place)
-        self._database = self._ledger.database
-        self._connection = self._database.connect()
-        self._lock = threading.Lock()
+        self.database = self._ledger.database
         self._clock = clock
 
     def close(self) -> None:
         """Close it; safe to call twice."""
-        self._connection.close()
         self._ledger.close()
 
     def now(self) -> str:
@@ -75,24 +71,10 @@ class OutputTable:
         return timestamp(self._clock())
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open one write transaction, committed at the end or rolled back."""
-        db = self._connection
-        with self._lock:
-            try:
-                with self._database.explained():
-                    self._database.begin(db)
-                    yield db
-                    db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection on one state of the file: a half-read cursor blocks no others."""
-        with closing(self._database.connect()) as db, self._database.explained():
-            self._database.begin_reading(db)
+        with closing(self.database.connect()) as db, self.database.explained():
+            self.database.begin_reading(db)
             yield db
 
 
@@ -204,7 +186,7 @@ class ServedScores:
         The hash of an answer's id decides, so that every process draws the same answers, also
         after restarts. Answers older than ``days`` are not drawn.
         """
-        with self._table.writing() as db:
+        with self._table.database.transaction() as db:
             since = self._time_after(-days * 86_400)
             first = db.execute("SELECT min(batch) FROM batches WHERE at >= ?", (since,))
             after = max(_last_drawn_batch(db) or 0, (first.fetchone()[0] or 1) - 1)
@@ -280,7 +262,7 @@ class ServedScores:
             for score in scores_of_answer
         ]
         failed = [score for _, score in pairs if score.state == "errored"]
-        with self._table.writing() as db:
+        with self._table.database.transaction() as db:
             for output, score in pairs:
                 self._store_score(db, output, score, used.get(score.measure, JudgedBy()))
             db.execute(
@@ -324,7 +306,7 @@ class ServedScores:
 
     def reached(self, daily_budget: float) -> None:
         """Note that the budget of today is used up."""
-        with self._table.writing() as db:
+        with self._table.database.transaction() as db:
             db.execute(
                 "INSERT INTO measuring_days VALUES (?, 0, 0, 0, '', ?) "
                 "ON CONFLICT (day) DO UPDATE SET reached = excluded.reached",
@@ -333,7 +315,7 @@ class ServedScores:
 
     def retry_errors(self) -> int:
         """Let every score with an error wait again, now; return their number."""
-        with self._table.writing() as db:
+        with self._table.database.transaction() as db:
             cursor = db.execute(
                 "UPDATE scores SET state = 'waiting', attempts = 0, due = ? "
                 "WHERE state = 'errored' OR (state = 'waiting' AND attempts > 0)",

@@ -63,7 +63,7 @@ class Outputs(OutputTable):
         Raises:
             StoreError: The file cannot be written.
         """
-        self._database.require_writable()
+        self.database.require_writable()
 
     def save(self, batch: DraftBatch, origin: Origin | None = None) -> int:
         """Store a batch of drafts, as :meth:`add`."""
@@ -76,7 +76,7 @@ class Outputs(OutputTable):
         """
         aged = "SELECT batch FROM batches WHERE kind = 'answer' AND at < ?"
         before = (timestamp(self._clock() - timedelta(days=days)),)
-        with self.writing() as db:
+        with self.database.transaction() as db:
             of_feedback = f"SELECT number FROM feedback WHERE batch IN ({aged})"  # noqa: S608
             db.execute(f"DELETE FROM corrections WHERE number IN ({of_feedback})", before)  # noqa: S608
             for table in _OF_A_BATCH:
@@ -93,7 +93,7 @@ class Outputs(OutputTable):
         batch_origin = origin or Origin()
         at = self.now()
         documents = {hit.chunk_id: hit.document_id for hit in batch.hits}
-        with self.writing() as db:
+        with self.database.transaction() as db:
             if batch_origin.configuration:
                 db.execute(
                     "INSERT INTO configurations VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -126,7 +126,7 @@ class Outputs(OutputTable):
         Raises:
             StoreError: The output does not exist.
         """
-        with self.writing() as db:
+        with self.database.transaction() as db:
             key = self._output_key(output, db)
             db.execute(
                 "INSERT INTO output_names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
@@ -202,7 +202,7 @@ class Outputs(OutputTable):
                 hint=f"a number from {low:g} to {high:g}, on the scale of a measure",
             )
         at = self.now()
-        with self.writing() as db:
+        with self.database.transaction() as db:
             key = self._output_key(output, db)
             if key[1] == "prompt":
                 raise ConfigError(
@@ -237,7 +237,7 @@ class Outputs(OutputTable):
         if limit is not None:
             text, values = f"{text} LIMIT ?", [*values, limit]
         with self.reading() as db:
-            for row in self._database.stream(db, text, values):
+            for row in self.database.stream(db, text, values):
                 yield _output_of_row(row)
 
     def page(
@@ -401,7 +401,7 @@ class Outputs(OutputTable):
         newest = "none is stored yet" if last is None else f"the newest batch is {last}"
         return StoreError(
             problem,
-            where=self._database.where,
+            where=self.database.where,
             hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
         )
 

@@ -107,10 +107,6 @@ class Database(ABC):
     def size(self) -> int:
         """Bytes on disk, 0 where nothing could be made."""
 
-    def in_memory(self) -> Connection:
-        """A connection to an empty temporary database with the same tables."""
-        raise NotImplementedError
-
     def require_writable(self) -> None:
         """Refuse what cannot be written, before work is done or paid for.
 
@@ -140,10 +136,6 @@ class Database(ABC):
                 connection.execute("COMMIT")
         finally:
             connection.close()  # rolls back what was not committed
-
-    def close(self) -> None:
-        """Release what idle connections hold; safe to call twice."""
-        return
 
 
 def one_to_forget(

@@ -72,15 +72,13 @@ class Ledger:
 
     def __init__(self, place: Place, tables: Tables | None = None) -> None:
         tables = tables or ledger_tables()
-        self.database = open_database(place, tables)
+        database = open_database(place, tables)
         self._key = (_identity(place), tables.name, os.getpid())
         self._open = True
         with _GUARD:
-            self._shared = _OPEN.setdefault(self._key, _Shared(self.database))
+            self._shared = _OPEN.setdefault(self._key, _Shared(database))
             self._shared.users += 1
-        if self._shared.database is not self.database:
-            self.database.close()
-            self.database = self._shared.database
+        self.database = self._shared.database
 
     @property
     def writer(self) -> Writer:
@@ -149,7 +147,6 @@ class Ledger:
             shared.writer.close()
         if shared.reader is not None:
             shared.reader.close()
-        shared.database.close()
 
 
 def _identity(place: Place) -> object:

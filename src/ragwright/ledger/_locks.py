@@ -373,14 +373,14 @@ class WorkLock:
                     self._unlock_server(self._connection, shared=True)
 
     def _lock_server(self, what: str, *, shared: bool, wait: float, hint: str = "") -> Connection:
-        connection = self._server.lock_work(shared=shared, wait=wait)
-        if connection is None:
+        try:
+            return self._server.lock_work(shared=shared, wait=wait)
+        except StoreBusyError as error:
             raise StoreBusyError(
                 f"{what} cannot begin: another process or machine works with the shared database",
                 where=self._server.where,
                 hint=hint,
-            )
-        return connection
+            ) from error
 
     def _unlock_server(self, connection: Connection, *, shared: bool) -> None:
         if not self._server.unlock_work(connection, shared=shared):
@@ -476,11 +476,6 @@ class WorkLock:
         """The processes named in the files that may still be running."""
         holders = (_read_holder(path) for path in sorted(self._folder.glob("*.json")))
         return (holder for holder in holders if holder.alive)
-
-    def close(self) -> None:
-        """Close the connections to the server; safe to call twice."""
-        if "_server" in self.__dict__:
-            self._server.close()
 
 
 def _free(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -28,10 +27,8 @@ from ._tables import Tables
 _VERSION_TABLE = "ragwright_version"
 """Table of each schema that holds its version."""
 
-_IDLE = 2
-"""Connections kept open for the next reader."""
-
 _BUSY_SECONDS = 30.0
+_PAUSE_SECONDS = 0.2
 _SETTINGS = {
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
@@ -106,8 +103,7 @@ class PostgresDatabase(Database):
         tables: What it holds.
 
     Attributes:
-        patience: Seconds to wait for a server that is away, once it has been reached. They count
-            from the first failure: later callers wait for what is left, not all of it again.
+        patience: Seconds to wait for a server that is away, once it has been reached.
 
     Raises:
         StoreUnreachableError: No server answers.
@@ -124,22 +120,14 @@ class PostgresDatabase(Database):
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
         self.patience = place.patience
-        self._away_since: float | None = None
-        self._silent_until = 0.0  # callers that queued while it was tried do not try it too
+        self._away_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = fill_address(place.address, "shared.address")
         self._turn = _lock_number(self.schema)
         self._work = _lock_number(f"work {place.schema}")
-        self._idle: list[Any] = []
-        self._lock = threading.Lock()
         self._reached = False
-        self._closed = False
-        try:
-            with self.explained():
-                self._prepare()
-        except BaseException:
-            self.close()
-            raise
+        with self.explained():
+            self._prepare()
 
     # -- connections -----------------------------------------------------------------------
 
@@ -147,45 +135,23 @@ class PostgresDatabase(Database):
         """A connection of its own, opened by its first statement."""
         return PostgresConnection(self)
 
-    def take(self) -> Any:
+    def open_connection(self) -> Any:
         """A connection of the driver; waits for a server that was reached before."""
-        with self._lock:
-            while self._idle:
-                raw = self._idle.pop()
-                if not raw.closed:
-                    return raw
-        begun = time.monotonic() if self._away_since is None else self._away_since
-        end = begun + (self.patience if self._reached and not self._closed else 0.0)
-        pause = 0.1
+        end = time.monotonic() + (self.patience if self._reached else 0.0)
         while True:
-            tried = time.monotonic()
-            if tried < self._silent_until:
+            if time.monotonic() < self._away_until:
                 raise self._psycopg.OperationalError("it does not answer")
             try:
-                raw = self._opened()
+                return self._try_to_open()
             except self._psycopg.OperationalError as error:
-                self._away_since = begun
-                if time.monotonic() - tried > 1:
-                    self._silent_until = time.monotonic() + 1
-                if _refused(str(error)) or time.monotonic() + pause > end:
+                if _refused(str(error)):
                     raise
-            else:
-                self._away_since = None
-                return raw
-            time.sleep(pause)
-            pause = min(2.0, pause * 2)
+                if time.monotonic() + _PAUSE_SECONDS > end:
+                    self._away_until = time.monotonic() + 1
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
-    def give_back(self, raw: Any) -> None:
-        """Keep a connection for the next reader, or close it."""
-        idle = self._psycopg.pq.TransactionStatus.IDLE
-        with self._lock:
-            usable = not raw.closed and raw.info.transaction_status == idle
-            if usable and len(self._idle) < _IDLE and not self._closed:
-                self._idle.append(raw)
-                return
-        raw.close()
-
-    def _opened(self) -> Any:
+    def _try_to_open(self) -> Any:
         raw = watching_connection().connect(
             self._address,
             autocommit=True,
@@ -216,7 +182,7 @@ class PostgresDatabase(Database):
         try:
             raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
         except self._psycopg.OperationalError as error:
-            self._silent_until = time.monotonic() + 1
+            self._away_until = time.monotonic() + 1
             return bool(error.sqlstate)  # too many connections, for example
         raw.close()
         return True
@@ -224,14 +190,6 @@ class PostgresDatabase(Database):
     @property
     def _wait_to_connect(self) -> int:
         return max(2, min(10, round(self.patience)))
-
-    def close(self) -> None:
-        """Close idle connections; safe to call twice."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for raw in idle:
-            raw.close()
 
     # -- transactions ----------------------------------------------------------------------
 
@@ -249,36 +207,30 @@ class PostgresDatabase(Database):
         assert isinstance(connection, PostgresConnection)
         return connection.stream(sql, values)
 
-    def lock_work(self, *, shared: bool, wait: float) -> Connection | None:
-        """A connection that holds the lock for work; None if others keep it for ``wait`` seconds.
+    def lock_work(self, *, shared: bool, wait: float) -> Connection:
+        """A connection that holds the lock for work, which ends with it.
 
-        The lock ends with the connection.
+        Raises:
+            StoreBusyError: Others keep it for ``wait`` seconds.
         """
-        kind = "_shared" if shared else ""
         connection = self.connect()
-
-        def taken() -> bool:
-            query = f"SELECT pg_try_advisory_lock{kind}(?)"
-            return bool(connection.execute(query, (self._work,)).fetchone()[0])
-
+        milliseconds = f"{round(1000 * wait) or 1}ms"
         try:
             with self.explained():
-                if wait_until(taken, wait, every=0.05):
-                    return connection
+                connection.execute("SELECT set_config('lock_timeout', ?, false)", (milliseconds,))
+                lock = f"pg_advisory_lock{'_shared' * shared}"
+                connection.execute(f"SELECT {lock}(?)", (self._work,))
         except BaseException:
             connection.close()
             raise
-        connection.close()
-        return None
+        return connection
 
     def unlock_work(self, connection: Connection, *, shared: bool) -> bool:
         """Release the lock; False if it was lost with its connection meanwhile."""
-        kind = "_shared" if shared else ""
         held = False
-        with suppress(Exception):
-            query = f"SELECT pg_advisory_unlock{kind}(?)"
-            (held,) = connection.execute(query, (self._work,)).fetchone()
-        connection.close()
+        with suppress(Exception), closing(connection):
+            lock = f"pg_advisory_unlock{'_shared' * shared}"
+            (held,) = connection.execute(f"SELECT {lock}(?)", (self._work,)).fetchone()
         return bool(held)
 
     # -- errors ----------------------------------------------------------------------------
@@ -481,18 +433,13 @@ class PostgresConnection:
         yield from cursor.stream(_numbered(sql), [_clean(value) for value in parameters])
 
     def close(self) -> None:
-        """Give it back; what was not committed is undone."""
-        raw, self._raw = self._raw, None
-        if raw is None:
-            return
-        if raw.info.transaction_status.name in ("INTRANS", "INERROR"):
-            with suppress(Exception):
-                raw.execute("ROLLBACK")
-        self._database.give_back(raw)
+        """Close it; what was not committed is undone."""
+        if self._raw is not None:
+            self._raw.close()
 
     def _opened(self) -> Any:
         if self._raw is None or self._raw.closed:
-            self._raw = self._database.take()
+            self._raw = self._database.open_connection()
         return self._raw
 
 

@@ -98,7 +98,7 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = self._project_and_variants()
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "budget", "runs", "work"):
+        for name in ("runner", "views", "store", "replies", "budget", "runs"):
             for member in family:
                 opened = member.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
