@@ -133,7 +133,7 @@ def test_pages_are_not_fetched_in_a_dry_run(tmp_path: Path) -> None:
     handler = FakeFetch()
     with Runner({Fetch: handler}) as runner:
         assert runner.forecast([page]).calls.expected == 1
-    assert handler.seen == []
+    assert handler.seen == 0
 
 
 def test_money_is_bounded_by_the_longest_reply_and_unknown_without_a_price() -> None:

@@ -6,12 +6,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from flow_fakes import FakeChat, FakeFetch, ask, user
+from flow_fakes import FakeChat, ask, user
 
 from ragwright.core import StoreFullError, Usage
 from ragwright.flow import (
@@ -19,8 +17,6 @@ from ragwright.flow import (
     Chat,
     ChatReply,
     Claim,
-    Fetch,
-    FetchReply,
     Flow,
     Replies,
     ReplyEntry,
@@ -28,7 +24,6 @@ from ragwright.flow import (
     RunnerOptions,
     _calls as calls,
     chat,
-    fetch,
     gather,
 )
 from ragwright.ledger import Connection
@@ -192,39 +187,6 @@ def test_a_reply_that_two_documents_asked_for_at_once_is_of_both(replies: Replie
         runner.run(gather([of("one"), of("two")]))
         assert replies.forget(source="two") == 1
         assert replies.forget(source="one") == 0
-
-
-def test_a_page_is_forgotten_by_its_address(replies: Replies) -> None:
-    url = "https://example.org/secret"
-
-    def page() -> Flow[int]:
-        return (yield from fetch(url)).status
-
-    with Runner({Fetch: FakeFetch()}, replies=replies) as runner:
-        runner.run(page())
-        assert replies.forget(source=url) == 1
-
-
-# -- large pages ---------------------------------------------------------------------------
-
-
-class LargePages(FakeFetch):
-    """The page, five million bytes long."""
-
-    async def send(self, request: Fetch, on_delta: Any = None) -> FetchReply:
-        reply = await super().send(request, on_delta)
-        return reply if reply.status == 304 else replace(reply, body=bytes(range(250)) * 20_000)
-
-
-def test_large_pages_come_back_whole(replies: Replies) -> None:
-    def page() -> Flow[FetchReply]:
-        return (yield from fetch("https://example.org/"))
-
-    with Runner({Fetch: LargePages()}, replies=replies) as runner:
-        first, second = runner.run(page()), runner.run(page())
-    assert second.cached
-    assert second.body == first.body == bytes(range(250)) * 20_000
-    assert second.headers == first.headers
 
 
 def test_sums_over_calls_do_not_read_their_bodies(replies: Replies) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core import (
-    BudgetStopped,
     ConfigError,
     ModelReplyError,
     ModelTimeoutError,
@@ -18,7 +17,6 @@ from ..core import (
     ModelUnreachableError,
     RagwrightError,
     StoreError,
-    StoreFullError,
     StoreUnreachableError,
     Usage,
 )
@@ -30,11 +28,9 @@ from ._requests import (
     Chat,
     Complete,
     Embed,
-    FetchReply,
     Reply,
     Request,
     Rerank,
-    conditional,
     decode,
     encode,
     price_reply,
@@ -72,7 +68,6 @@ class Call:
     task: asyncio.Task[None] | None = None
     waiters: int = 0
     sent: bool = False
-    known: Reply | None = None
     text: list[str] = field(default_factory=list)
     listeners: list[Listener] = field(default_factory=list)
 
@@ -222,8 +217,6 @@ class CallRunner:
             Stopping: The budget does not cover it.
         """
         lane = self.lane(handler, request)
-        if call.known is not None and key is not None:
-            return await self._revalidate(handler, request, key, call)
         if key is None or self.replies is None:
             return (await self._attempts(handler, request, lane, call))[0]
         claim = await self._claim(key.text, request, lane)
@@ -247,20 +240,6 @@ class CallRunner:
             while True:
                 await asyncio.sleep(_LEASE_SECONDS / 3)
                 self.replies.renew(key, name, _LEASE_SECONDS)
-
-    async def _revalidate(
-        self, handler: SendHandler[Any, Any], request: Request, key: Key, call: Call
-    ) -> Reply:
-        """Revalidate a stored reply: after 304 the stored one is returned."""
-        assert call.known is not None
-        lane = self.lane(handler, request)
-        sent = conditional(request, call.known)
-        reply, seconds = await self._attempts(handler, sent, lane, call)
-        if isinstance(reply, FetchReply) and reply.status == 304:
-            self.progress.reused += 1
-            return call.known
-        await self._commit(key, request, lane.name, reply, seconds)
-        return reply
 
     async def keep(self, handler: AnyHandler, request: Request, key: Key, reply: Reply) -> None:
         """Commit a reply that local work made."""
@@ -306,10 +285,7 @@ class CallRunner:
             while self.options.hold is not None and self.reason is None and self.options.hold():
                 await asyncio.sleep(_HOLD_SECONDS)
             worst = self.worst_cost(handler, lane.name, request)
-            try:
-                reserved = await self.budget.reserve(worst)
-            except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:
-                raise Stopping(error) from error
+            reserved = await self.budget.reserve(worst)
             if self.reason is not None:  # stopped while waiting: nothing more is sent
                 raise Stopping(self.reason)
             spent = worst  # until the reply says otherwise, the call may be billed in full
@@ -425,8 +401,6 @@ class CallRunner:
             name, claimed = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS)
             try:
                 claim = await asyncio.wrap_future(claimed)
-            except (StoreFullError, StoreUnreachableError) as error:  # replies would be lost
-                raise Stopping(error) from error
             except asyncio.CancelledError:
                 self.replies.release(key, name)  # queued behind the claim it undoes
                 raise
@@ -455,10 +429,7 @@ class CallRunner:
             seconds=seconds,
             sources=sources_of(request),
         )
-        try:
-            await asyncio.shield(asyncio.wrap_future(self.replies.put(entry)))
-        except (StoreFullError, StoreUnreachableError) as error:
-            raise Stopping(error) from error
+        await asyncio.shield(asyncio.wrap_future(self.replies.put(entry)))
 
     def note_sources(self, key: Key, request: Request, more: Sequence[str] = ()) -> None:
         """Record the sources of a request whose reply is known or shared, and those of its flow."""

@@ -11,11 +11,13 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ..core import (
+    BudgetStopped,
     FlowError,
     GatherError,
     ModelTimeoutError,
     RagwrightError,
     StoppedError,
+    StoreFullError,
     StoreUnreachableError,
     UnhandledRequestError,
 )
@@ -23,7 +25,7 @@ from ._calls import Call, CallRunner, Key, Listener
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
 from ._lanes import RetryPolicy
 from ._replies import Replies
-from ._requests import ChatReply, Fetch, Reply, Request, Search, decode, reply_key
+from ._requests import ChatReply, Reply, Request, Search, decode, reply_key
 from ._spending import Budget
 from ._verbs import (
     Branch,
@@ -256,23 +258,14 @@ class RunnerLoop:
                     hint="mark only the request whose text is shown to the user",
                 )
             context.streamed = True
-        known = None
-        if key is not None:
-            known = await self._looked_up(request, key, context)
-            if known is not None and (
-                context.scenario is not None or not isinstance(request, Fetch)
-            ):
-                if context.scenario is None:
-                    self.caller.progress.reused += 1
-                    self.caller.note_sources(key, request, context.sources)
-                else:
-                    context.scenario.reused += 1
-                if may_stream(request) and context.sink is not None:
-                    context.sink(_text(known))  # a known reply replays as one delta
+        if context.scenario is not None:
+            known = await self._known(request, key)
+            if known is not None:
+                context.scenario.reused += 1
                 return known
-        if context.scenario and not isinstance(handler, BatchHandler) and not handler.free(request):
-            return context.scenario.forecast(handler, request, key.text if key else None)
-        reply = await self._shared(key, handler, request, key, context, known)
+            if not isinstance(handler, BatchHandler) and not handler.free(request):
+                return context.scenario.forecast(handler, request, key.text if key else None)
+        reply = await self._shared(key, handler, request, key, context)
         if key is not None:
             self.caller.note_sources(key, request, context.sources)
         return reply
@@ -300,23 +293,12 @@ class RunnerLoop:
 
     async def known(self, request: Request, scope: str) -> Reply | None:
         """The stored reply to a request, None where there is none or replies are not reused."""
-        key = self._key(self.handler(request), request, scope)
-        return None if key is None else await self._known(request, key)
+        return await self._known(request, self._key(self.handler(request), request, scope))
 
-    async def _looked_up(self, request: Request, key: Key, context: Context) -> Reply | None:
-        """The stored reply; where the database of replies is away, the work stops."""
-        try:
-            return await self._known(request, key)
-        except StoreUnreachableError as error:
-            if context.scenario is not None:
-                raise
-            self.stop(error)
-            raise Stopping(error) from error
-
-    async def _known(self, request: Request, key: Key) -> Reply | None:
-        if not self.options.reuse or self._replies is None:
+    async def _known(self, request: Request, key: Key | None) -> Reply | None:
+        if key is None or not self.options.reuse or self._replies is None:
             return None
-        if self._replies.remote or isinstance(request, Fetch):  # off the loop: slow, or large
+        if self._replies.remote:  # off the loop
             loop = asyncio.get_running_loop()
             data = await loop.run_in_executor(self._pool, self._replies.get, key.text)
         else:
@@ -330,11 +312,10 @@ class RunnerLoop:
         request: Request,
         key: Key | None,
         context: Context,
-        known: Reply | None = None,
     ) -> Reply:
         call = self._calls.get(merge_key) if merge_key is not None else None
         if call is None:
-            call = self._start(merge_key, handler, request, key, known)
+            call = self._start(merge_key, handler, request, key)
         listener = None
         if may_stream(request) and context.sink is not None:
             listener = Listener(context.sink)
@@ -367,16 +348,11 @@ class RunnerLoop:
             raise _copy_error(error) from error.__cause__
 
     def _start(
-        self,
-        merge_key: Any,
-        handler: AnyHandler,
-        request: Request,
-        key: Key | None,
-        known: Reply | None,
+        self, merge_key: Any, handler: AnyHandler, request: Request, key: Key | None
     ) -> Call:
         loop = asyncio.get_running_loop()
         # what a batch holds is dropped by its batcher at a stop, not by cancelling
-        call = Call(loop.create_future(), sent=isinstance(handler, BatchHandler), known=known)
+        call = Call(loop.create_future(), sent=isinstance(handler, BatchHandler))
         call.task = loop.create_task(self._carry(handler, request, key, call))
         self._tasks[call.task] = call
         call.task.add_done_callback(lambda task: self._tasks.pop(task, None))
@@ -395,10 +371,13 @@ class RunnerLoop:
         self, handler: AnyHandler, request: Request, key: Key | None, call: Call
     ) -> None:
         try:
-            if isinstance(handler, BatchHandler):
+            reply = await self._known(request, key)
+            if reply is not None:
+                self.caller.progress.reused += 1
+            elif isinstance(handler, BatchHandler):
                 if self.reason is not None:
                     raise Stopping(self.reason)
-                reply: Reply = await self._batcher(handler).put(request)
+                reply = cast("Reply", await self._batcher(handler).put(request))
                 if key is not None:
                     await self.caller.keep(handler, request, key, reply)
             else:
@@ -410,6 +389,9 @@ class RunnerLoop:
         except Stopping as stopping:
             self.stop(stopping.reason)
             _fail(call.future, stopping)
+        except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:
+            self.stop(error)  # replies would be lost, or cost too much
+            _fail(call.future, Stopping(error))
         except Exception as error:
             _fail(call.future, error)
         else:

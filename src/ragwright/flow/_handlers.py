@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 from ..core import FlowError, RagwrightError, Usage, count_noun
-from ._requests import AskSystem, Chat, Complete, Embed, Fetch, Request, Rerank
+from ._requests import AskSystem, Chat, Complete, Embed, Request, Rerank
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -202,7 +202,7 @@ def durable(request: Request) -> bool:
     """
     if isinstance(request, Embed) and request.role == "passage":
         return bool(request.sources)
-    return isinstance(request, Chat | Complete | Embed | Rerank | Fetch | AskSystem)
+    return isinstance(request, Chat | Complete | Embed | Rerank | AskSystem)
 
 
 def may_stream(request: Request) -> bool:

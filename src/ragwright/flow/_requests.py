@@ -176,14 +176,13 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The content at an address.
+    """The content at an address; never stored.
 
     ``allow_private`` permits addresses of private networks (and redirects to them).
     """
 
     url: str
     max_bytes: int = 50_000_000
-    headers: tuple[tuple[str, str], ...] = ()
     allow_private: bool = False
     timeout: float | None = field(default=None, compare=False)
 
@@ -324,7 +323,6 @@ class FetchReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +388,7 @@ def reusable(reply: Reply) -> bool:
     """False for replies that must not be reused: truncated or empty ones."""
     if isinstance(reply, ChatReply | CompleteReply):
         return bool(reply.text.strip()) and reply.finish not in INCOMPLETE
-    return not isinstance(reply, FetchReply) or reply.status == 200
+    return True
 
 
 def encode(reply: Reply) -> bytes:
@@ -399,9 +397,6 @@ def encode(reply: Reply) -> bytes:
         vectors = np.ascontiguousarray(reply.vectors, dtype=np.float32)
         head = {"shape": vectors.shape, "usage": make_plain(reply.usage)}
         return json.dumps(head).encode() + b"\n" + vectors.tobytes()
-    if isinstance(reply, FetchReply):
-        page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
-        return json.dumps(page).encode() + b"\n" + reply.body
     if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
         return json.dumps(make_plain(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
     raise TypeError(f"{type(reply).__name__} is never stored")
@@ -428,9 +423,6 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
         values = json.loads(head)
         vectors = np.frombuffer(raw, dtype=np.float32).reshape(values["shape"])
         return EmbedReply(vectors, Usage(**values["usage"]), cached=True)
-    if kind is Fetch:
-        head, _, raw = data.partition(b"\n")
-        return FetchReply(**json.loads(head), body=raw, cached=True)
     values = json.loads(data.decode("utf-8", "surrogatepass"))
     values["cached"] = True
     values["usage"] = Usage(**values["usage"])
@@ -448,21 +440,6 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
 
 
 _TUPLES = {"dropped", "notes", "tokens", "scores", "contexts", "context_ids"}
-_VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
-
-
-def conditional(request: Request, known: Reply) -> Request:
-    """The request with validators of the stored reply; unchanged if the server sent none."""
-    if not isinstance(request, Fetch) or not isinstance(known, FetchReply):
-        return request
-    own = {name.lower() for name, _ in request.headers}
-    headers = {name.lower(): value for name, value in known.headers.items()}
-    added = tuple(
-        (header, headers[name])
-        for name, header in _VALIDATORS.items()
-        if headers.get(name) and header.lower() not in own
-    )
-    return replace(request, headers=request.headers + added)
 
 
 def usage_of(reply: Reply) -> Usage:
@@ -491,7 +468,5 @@ def request_text(request: Request) -> str:
 
 
 def sources_of(request: Request) -> tuple[str, ...]:
-    """The sources of a reply, so that it can be forgotten; for a page its address."""
-    if isinstance(request, Fetch):
-        return (request.url,)
+    """The sources of a reply, so that it can be forgotten."""
     return tuple(getattr(request, "sources", ()))

@@ -126,8 +126,6 @@ _HINTS = {
     429: "fetch fewer pages at once from this host",
 }
 _MOVED = frozenset({301, 302, 303, 307, 308})
-_OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
-_SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
 _TIMEOUT = 30.0
 """Seconds for one fetch, redirects included."""
 _PER_HOST = 4
@@ -199,24 +197,18 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
 
     async def _follow(self, request: Fetch) -> FetchReply:
         url = check_url(request.url)
-        headers = {k: v for k, v in request.headers if k.lower() not in _OWN}
         for _ in range(_MOST_REDIRECTS + 1):
-            reply = await self._hop(url, headers, request)
+            reply = await self._hop(url, request)
             if isinstance(reply, FetchReply):
                 return reply
-            target = check_url(reply, base=str(url))
-            if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
-                headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
-            url = target
+            url = check_url(reply, base=str(url))
         raise FetchError(
             f"more than {_MOST_REDIRECTS} redirects",
             where=str(url),
             hint="open the page in a browser",
         )
 
-    async def _hop(
-        self, url: httpx2.URL, headers: dict[str, str], request: Fetch
-    ) -> FetchReply | str:
+    async def _hop(self, url: httpx2.URL, request: Fetch) -> FetchReply | str:
         """Return the reply of one address, or its redirect target."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
@@ -232,14 +224,13 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                     f'`fetch.open_networks`: ["{address}"]',
                 )
         targets = [host] if self.options.proxy else addresses[:_ADDRESSES]
-        response = await self._connect(url, targets, headers)
+        response = await self._connect(url, targets)
         try:
             status = response.status_code
             location = response.headers.get("location")
             if status in _MOVED and location:
                 return str(location)
-            conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
-            if not 200 <= status < 300 and not (status == 304 and conditional):
+            if not 200 <= status < 300:
                 raise FetchError(
                     f"the server answered {status}",
                     where=str(url),
@@ -254,9 +245,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         headers = {name.lower(): value for name, value in response.headers.items()}
         return FetchReply(str(url), status, headers, body)
 
-    async def _connect(
-        self, url: httpx2.URL, targets: list[str], headers: dict[str, str]
-    ) -> httpx2.Response:
+    async def _connect(self, url: httpx2.URL, targets: list[str]) -> httpx2.Response:
         """Return response headers from the first address that takes the connection."""
         import httpx2
 
@@ -270,7 +259,6 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
                     "user-agent": f"ragwright/{version('ragwright')}",
-                    **headers,
                     "host": url.netloc.decode("ascii"),
                 },
                 extensions={
