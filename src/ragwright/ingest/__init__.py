@@ -27,20 +27,19 @@ from ._seams import (
     RemoteFile,
     SourceFile,
     SuffixReader,
+    catch_failures,
     check_spans,
     failure_lines,
 )
 from ._sources import (
     GroupOptions,
     GroupRule,
-    catch_failures,
     default_readers,
     files_of,
     load_reader,
     pick_reader,
 )
 from ._table import BeirReader
-from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import Parser, parser_version
 
@@ -93,7 +92,6 @@ __all__ = [
     "parse_html",
     "parser_version",
     "pick_reader",
-    "read_bytes",
     "refusal",
     "resolve",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
+import glob
+import json
 import os
 import re
+import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,11 +28,25 @@ from ..core import (
 from ._apart import ScanProgress, extract_bytes
 from ._ocr import nothing_recognised
 from ._options import SourceOptions
-from ._seams import Failure, Reader, RemoteFile, SourceFile, SuffixReader
-from ._walk import Missed, expand, matches, no_source, printable, read_bytes, unreadable, walk
+from ._seams import Failure, Reader, RemoteFile, SourceFile, SuffixReader, catch_failures
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3
+
+_NO_SOURCE = {
+    "~$*": "the lock of a file that is open in an Office program",
+    ".~lock.*#": "the lock of a file that is open in an Office program",
+    "*~": "a backup that an editor made",
+    "#*#": "a backup that an editor made",
+    "*.bak": "a backup",
+    "*.swp": "a backup that an editor made",
+    "node_modules": "packages that a project uses",
+    "__pycache__": "compiled programs",
+}
+"""Pattern of a name -> why it is left out."""
+
+_SPECIAL = "not a regular file of a disk (a pipe, socket, device, or of the running system)"
+_LEAVE_OUT = "leave it out with `exclude`"
 
 
 class FileReader(Reader):
@@ -54,8 +73,7 @@ class FileReader(Reader):
     ) -> None:
         self._by_suffix = by_suffix or {}
         self.options = options or SourceOptions()
-        self.base = Path(base) if base is not None else Path.cwd()
-        # abspath, not resolve: a link keeps the name the user sees.
+        self.base = base or Path.cwd()
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
         self._scans = scans
 
@@ -65,121 +83,243 @@ class FileReader(Reader):
             return True
         return not _SCHEME.match(source) or self._path(source).exists()
 
-    def files(self, source: str) -> Iterator[Path | Failure]:
+    def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files of a path, folder or pattern, in sorted order."""
         path = self._path(source)
-        if os.path.lexists(path):
-            yield from self._below(path)
-            return
+        if path.is_dir():
+            found = self._walk(path, self.options.include)
+        elif os.path.lexists(path):
+            found = iter([path])
+        else:
+            found = self._match(path)
         empty = True
-        for item in expand(path, self.options):
+        for item in found:
             empty = False
-            if isinstance(item, Missed):
-                yield self._report_missed(item)
-            else:
-                yield from self._below(item)
-        if empty:
+            yield item
+        if empty and path.is_dir():
+            yield self._report_empty(path)
+        elif empty:
             error = SourceError(
                 "no such file or folder",
-                where=printable(str(path)),
+                where=_printable(str(path)),
                 hint="check the spelling; relative paths start from " + str(self.base),
             )
-            yield Failure(printable(source), error)
+            yield Failure(_printable(source), error)
 
     def _path(self, source: str) -> Path:
         if source.startswith("file://"):
             source = unquote(source[len("file://") :].removeprefix("localhost"))
         return self.base / Path(source).expanduser()
 
-    def _below(self, root: Path) -> Iterator[Path | Failure]:
-        if not root.is_dir():
-            yield root
-            return
-        read = False
-        for item in walk(root, self.options):
-            read = True
-            yield self._report_missed(item) if isinstance(item, Missed) else item
-        if not read:
-            empty = all(path.name.startswith(".") for path in root.iterdir())
-            kind = EmptySourceError if empty else SourceError
-            nothing = kind(
-                "the folder is empty" if empty else "the folder has no file to read",
-                where=printable(str(root)),
-                hint="files that are put there are read by the next ingest"
-                if empty
-                else "hidden files are skipped; check `include` and `exclude`",
+    def _report_empty(self, folder: Path) -> Failure:
+        if all(path.name.startswith(".") for path in folder.iterdir()):
+            empty = EmptySourceError(
+                "the folder is empty",
+                where=_printable(str(folder)),
+                hint="files that are put there are read by the next ingest",
             )
-            yield Failure(self._id(root), nothing, skipped=empty)
-
-    def _report_missed(self, item: Missed) -> Failure:
-        name = self._id(item.path)
-        if isinstance(item.reason, OSError):
-            return Failure(name, unreadable(item.reason, name))
-        return Failure(
-            name, UnsupportedSourceError(item.reason, where=name, hint=item.hint), skipped=True
+            return Failure(self._id(folder), empty, skipped=True)
+        nothing = SourceError(
+            "the folder has no file to read",
+            where=_printable(str(folder)),
+            hint="hidden files are skipped; check `include` and `exclude`",
         )
+        return Failure(self._id(folder), nothing)
+
+    def _walk(
+        self, root: Path, include: tuple[str, ...], pattern: re.Pattern[str] | None = None
+    ) -> Iterator[Path | Failure]:
+        """List the files below a folder in sorted order, without hidden ones.
+
+        A link to a folder within ``root`` is not followed: its files are there already. A link that
+        leads out of ``root`` is followed where ``follow_links`` says so, each folder once.
+        ``pattern`` matches the paths below ``root`` that are listed, each with a ``/`` at its end.
+        """
+        home = _real(root)
+        seen: set[Path | None] = set()
+        waiting = [*self._entries(root)]
+        while waiting:  # a stack: folders may be nested deeper than Python's calls
+            item = waiting.pop()
+            if isinstance(item, Failure):
+                yield item
+                continue
+            relative = item.relative_to(root).as_posix()
+            if item.name.startswith(".") or _matches(relative, self.options.exclude):
+                continue
+            named = _matches(relative, include)
+            refused = self._refuse(item, home, named)
+            if refused is None and item.is_dir():
+                real = _real(item) if item.is_symlink() else None
+                if real is None or not (
+                    real in seen or real.is_relative_to(home) or home.is_relative_to(real)
+                ):
+                    seen.add(real)
+                    waiting += self._entries(item)
+            elif (named or not include or item.is_dir()) and (
+                pattern is None or pattern.fullmatch(f"{relative}/")
+            ):
+                yield refused or item
+
+    def _match(self, pattern: Path) -> Iterator[Path | Failure]:
+        """List the files that a glob pattern matches, or whose folder it matches, in sorted order.
+
+        The source is the folder in front of the first wildcard: links that lead out of it are
+        followed where ``follow_links`` says so.
+        """
+        # not glob.glob, which follows every link and never ends on links to their own folder
+        first = next((i for i, part in enumerate(pattern.parts) if glob.has_magic(part)), None)
+        folder, parts = Path(*pattern.parts[:first]), pattern.parts[first:]
+        if first is None or not folder.is_dir():
+            return iter(())
+        steps = [
+            "(?:[^/]+/)*"
+            if part == "**"  # fnmatch gives (?s:…)\Z
+            else fnmatch.translate(part).removesuffix(r"\Z").replace(".*", "[^/]*") + "/"
+            for part in parts
+        ]
+        below = "" if parts[-1] == "**" else "(?:.+/)?"
+        return self._walk(folder, (), re.compile("".join([*steps, below]), re.DOTALL))
+
+    def _entries(self, folder: Path) -> Sequence[Path | Failure]:
+        """List the entries of a folder, last first."""
+        try:
+            return sorted(folder.iterdir(), reverse=True)
+        except OSError as error:
+            return [self._report(folder, error)]
+
+    def _refuse(self, path: Path, home: Path, named: bool) -> Failure | None:
+        """Say why a path is neither read nor entered; None if it is."""
+        reason = "" if named else _no_source(path.name)
+        hint = "to read it, name it in `include`"
+        try:
+            status = path.stat()
+        except OSError as error:
+            return self._report(path, error)
+        leads_out = path.is_symlink() and not _real(path).is_relative_to(home)
+        if leads_out and not self.options.follow_links:
+            reason = "the link leads out of the source"
+            hint = "to follow it, set `follow_links: true` for the source"
+        elif not stat.S_ISDIR(status.st_mode) and not _is_on_disk(status):
+            reason, hint = _SPECIAL, _LEAVE_OUT
+        if not reason:
+            return None
+        name = self._id(path)
+        return Failure(name, UnsupportedSourceError(reason, where=name, hint=hint), skipped=True)
+
+    def _report(self, path: Path, error: OSError) -> Failure:
+        """Report the system's error about a file or folder, with a hint."""
+        name = self._id(path)
+        hints = {
+            PermissionError: "give this user the right to read it",
+            FileNotFoundError: "it is a dangling link, or was removed meanwhile",
+        }
+        hint = hints.get(type(error), "check the file and the disk it is on")
+        what = f"cannot be opened: {error.strerror or error}"
+        return Failure(name, SourceError(what, where=name, hint=hint))
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one file: itself, and its attachments if it is an e-mail."""
         assert isinstance(path, Path)
         name = self._id(path)
+        reader = self._by_suffix.get(path.suffix.lower())
         try:
-            if name != self._id(path, printed=False):
+            if name != relative_id(path, self._home):
                 raise SourceError(
                     "the file name is not UTF-8",
                     where=name,
                     hint="rename it, or the folder that it is in",
                 )
-            reader = self._by_suffix.get(path.suffix.lower())
-            if reader is not None:
-                yield from _under_id(reader, path, name)
+            if reader is None:
+                data = _read_bytes(path, name, self.options.max_bytes)
+                yield from documents(name, data, self.options, self._scans)
                 return
-            data = read_bytes(path, name, self.options)
-            yield from documents(name, data, self.options, self._scans)
         except RagwrightError as error:
             yield Failure(name, error)
+            return
         except OSError as error:
-            yield Failure(name, unreadable(error, name))
-
-    def _id(self, path: Path, *, printed: bool = True) -> str:
-        """Return the path from the home with ``/``, however the source was written."""
-        whole = Path(os.path.abspath(path))  # noqa: PTH100
-        name = relative_id(whole, self._home)
-        return printable(name) if printed else name
-
-
-def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document | Failure]:
-    """Documents of an installed reader, with the id of the file where they have its path."""
-    try:
-        for item in reader.read_file(path):
-            source = _rename_source(item.source, path, name)
+            yield self._report(path, error)
+            return
+        for item in catch_failures(reader.read_file(path), name, reader):
+            source = _rename(item.source, path, name)
             if isinstance(item, Failure):
                 yield replace(item, source=source)
             else:
-                yield replace(item, id=_rename_source(item.id, path, name), source=source)
-    except RagwrightError:
-        raise
-    except Exception as error:  # a custom reader must not affect the other files
-        raise SourceError(
-            f"the reader {reader.name!r} failed: {type(error).__name__}: {error}",
-            where=name,
-            hint="this is a fault of the reader; the other files were read",
-        ) from error
+                yield replace(item, id=_rename(item.id, path, name), source=source)
+
+    def _id(self, path: Path) -> str:
+        return _printable(relative_id(path, self._home))
 
 
-def _rename_source(text: str, path: Path, name: str) -> str:
+def _rename(text: str, path: Path, name: str) -> str:
     return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
 
 
-def relative_id(whole: Path, home: Path) -> str:
+def relative_id(path: Path, home: Path) -> str:
     """Return a file's id: its path from the home; absolute if they share no folder."""
-    try:
-        shared = Path(os.path.commonpath([whole, home]))
-    except ValueError:  # other drives
-        return whole.as_posix()
-    if shared == Path(shared.anchor) and not whole.is_relative_to(home):
-        return whole.as_posix()
-    return Path(os.path.relpath(whole, home)).as_posix()
+    whole = os.path.abspath(path)  # noqa: PTH100 - a link keeps the name that the user sees
+    apart = os.path.commonpath([whole, home]) == os.sep != str(home)
+    return whole if apart else os.path.relpath(whole, home)
+
+
+def _no_source(name: str) -> str:
+    """Return why a file or folder of this name is nobody's document; empty if it may be one."""
+    return next(
+        (why for pattern, why in _NO_SOURCE.items() if fnmatch.fnmatchcase(name, pattern)), ""
+    )
+
+
+def _matches(relative: str, patterns: tuple[str, ...]) -> bool:
+    """Return True if a pattern matches a file's path below the source, or its name."""
+    bare = [pattern.removesuffix("/") for pattern in patterns]
+    flat = [pattern.removeprefix("**/") for pattern in bare]
+    texts = (relative, relative.rpartition("/")[2])
+    return any(fnmatch.fnmatchcase(text, p) for text in texts for p in (*bare, *flat))
+
+
+@cache
+def _system() -> frozenset[int]:
+    """Return the device numbers of file systems whose files may be endless, or block."""
+    folders = map(Path, ("/proc", "/sys"))
+    return frozenset(folder.stat().st_dev for folder in folders if folder.exists())
+
+
+def _is_on_disk(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_dev not in _system()
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # resolve() fails on a link to itself
+
+
+def _read_bytes(path: Path, where: str, most: int) -> bytes:
+    """Read a regular file within the size limit.
+
+    Raises:
+        UnsupportedSourceError: A pipe, a device, or larger than ``most`` bytes.
+        OSError: As the system reports it.
+    """
+    # without blocking, and bounded: it may be a pipe, or grow
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if not _is_on_disk(status):
+            raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
+        _check_size(status.st_size, where, most)
+        return file.read(status.st_size)
+
+
+def _check_size(size: int, where: str, most: int) -> None:
+    if size > most:
+        raise UnsupportedSourceError(
+            f"the file has {size:,} bytes, more than `max_bytes` ({most:,})",
+            where=where,
+            hint="split it, or raise `max_bytes`",
+        )
+
+
+def _printable(name: str) -> str:
+    r"""Write a file name, with ``\xff`` for bytes that are not UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def documents(
@@ -225,33 +365,6 @@ def documents(
             yield Failure(inner, error)
 
 
-_HIDDEN = "…"
-_SHORTEST = 4
-"""Fewest characters of a secret that is looked for in a message."""
-
-
-def _fill_in(value: Any, where: str, secrets: list[str]) -> Any:
-    """Replace each ``{env: NAME}`` by the value of that environment variable, a secret.
-
-    Raises:
-        ConfigError: A variable is not set.
-    """
-    if isinstance(value, Mapping):
-        if set(value) == {"env"} and isinstance(name := value["env"], str):
-            if not os.environ.get(name):
-                raise ConfigError(
-                    f"the environment variable {name} is not set",
-                    where=where,
-                    hint=f"export {name}=…",
-                )
-            secrets.append(os.environ[name])
-            return secrets[-1]
-        return {key: _fill_in(inner, where, secrets) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_fill_in(inner, where, secrets) for inner in value]
-    return value
-
-
 EXTRAS: Mapping[str, str] = {
     "s3": "s3",
     "s3a": "s3",
@@ -273,46 +386,25 @@ EXTRAS: Mapping[str, str] = {
 """Scheme of an address -> the extra that brings what reads it."""
 
 _ADDRESS = re.compile(r"([a-z0-9]+)://")
-_PASSWORD = re.compile(r":[^:@/]+@")
+_MAGIC = re.compile(r"[*?\[]")
 _VERSIONS = (
     "ETag", "etag", "md5Hash", "content_md5", "sha", "CRC", "hash", "mtime", "modified",
     "LastModified", "last_modified", "updated", "created",
 )  # fmt: skip
 """What a file system may say of a file that changes with it, the best first."""
-_REFUSED = re.compile(
-    r"credential|access.?denied|forbidden|unauthor|permission|signature|invalidaccesskey|403|401",
-    re.IGNORECASE,
-)
 
 
-class RemoteReader(Reader):
+class RemoteReader(FileReader):
     """Reads files at an address of fsspec: ``s3://bucket/folder``, ``zip://::manuals.zip``.
 
     Only files whose version (etag, checksum or time of change) is new are fetched. Without
     ``arguments``, credentials are those that the store's own tools use.
-
-    Args:
-        options: What to read and within which limits.
-        base: Folder that the path of an archive starts from.
-        home: Folder that the path of an archive is relative to in ids; ``base`` by default.
-        scans: Counts the pages that OCR reads.
     """
 
     name = "remote"
-
-    def __init__(
-        self,
-        options: SourceOptions | None = None,
-        base: Path | None = None,
-        home: Path | None = None,
-        scans: ScanProgress | None = None,
-    ) -> None:
-        self.options = options or SourceOptions()
-        self.base = base or Path.cwd()
-        self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
-        self._scans = scans
-        self._begun: tuple[str, Any] | None = None
-        self._secrets: list[str] = []
+    _system: tuple[str, Any] = ("", None)
+    """The source that is read, and its file system."""
+    _secrets: tuple[str, ...] = ()
 
     def accepts(self, source: str) -> bool:
         """Return True for an address of a known scheme."""
@@ -322,32 +414,32 @@ class RemoteReader(Reader):
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files at the address, by name, each with its version; fetches nothing."""
         try:
-            system, path = self._open(source)
-            entries = _list_entries(system, path)
+            path = self._open(source)
+            system = self._system[1]
+            many = system.glob if _MAGIC.search(path) else system.find
+            found = {n: info or system.info(n) for n, info in many(path, detail=True).items()}
         except RagwrightError as error:
-            place = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
-            yield Failure(place, error)
+            yield Failure(source.replace(_password(source), "…"), error)
             return
         except Exception as error:
             yield Failure(source, self._unreachable(source, error))
             return
-        rest = source.partition("::")[2]
+        archive = source.partition("::")[2]
+        if archive and not _ADDRESS.match(archive):
+            archive = relative_id(self.base / archive, self._home)
         total = 0
-        for name, info in sorted(entries.items()):
-            relative = _below(name, path)
-            if self._is_left_out(relative):
+        for name, info in sorted(found.items()):
+            if info.get("type", "file") != "file" or self._is_left_out(_below(name, path)):
                 continue
             size = int(info.get("size") or 0)
             total += size
-            id_ = f"{self._archive(rest)}#{name}" if rest else str(system.unstrip_protocol(name))
-            if ".." in PurePosixPath(name).parts or (rest and name.startswith(("/", "\\"))):
+            id_ = f"{archive}#{name}" if archive else str(system.unstrip_protocol(name))
+            if ".." in PurePosixPath(name).parts or (archive and name.startswith(("/", "\\"))):
                 leaves = UnsupportedSourceError(
-                    "the name leads out of the source",
-                    where=id_,
-                    hint="leave it out with `exclude`",
+                    "the name leads out of the source", where=id_, hint=_LEAVE_OUT
                 )
                 yield Failure(id_, leaves)
-            elif rest and total > self.options.max_unpacked_bytes:
+            elif archive and total > self.options.max_unpacked_bytes:
                 too_much = UnsupportedSourceError(
                     "the archive unpacks to more than `max_unpacked_bytes` "
                     f"({self.options.max_unpacked_bytes:,})",
@@ -357,8 +449,10 @@ class RemoteReader(Reader):
                 yield Failure(source, too_much)
                 return
             else:
-                yield RemoteFile(id_, _version(info, size), size)
-        if not entries:
+                known = (v for v in _VERSIONS if info.get(v) not in (None, ""))
+                version = next((f"{v}={info[v]} {size}" for v in known), "")
+                yield RemoteFile(id_, version, size, source, name)
+        if not found:
             nothing = SourceError(
                 "no file was found",
                 where=source,
@@ -366,32 +460,17 @@ class RemoteReader(Reader):
             )
             yield Failure(source, nothing)
 
-    def begin(self, source: str) -> None:
-        """Open the address once, to read files that another process listed."""
-        if self._begun is None or self._begun[0] != source:
-            self._open(source)
-
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one of the :meth:`files`."""
         assert isinstance(path, RemoteFile)
-        assert self._begun is not None
-        source, system = self._begun
-        rest = source.partition("::")[2]
-        inner = path.id.removeprefix(f"{self._archive(rest)}#")
-        name = inner if rest else str(system._strip_protocol(path.id))
         most = self.options.max_bytes
         try:
-            data = b""
-            if path.size <= most:
-                with system.open(name, "rb") as file:
-                    data = file.read(most + 1)
-            if max(path.size, len(data)) > most:
-                size = f"{path.size:,}" if path.size > most else "more"
-                raise UnsupportedSourceError(
-                    f"the file has {size} bytes, more than `max_bytes` ({most:,})",
-                    where=path.id,
-                    hint="split it, or raise `max_bytes`",
-                )
+            if self._system[0] != path.source:  # another process listed the files
+                self._open(path.source)
+            _check_size(path.size, path.id, most)
+            with self._system[1].open(path.name, "rb") as file:
+                data = file.read(most + 1)
+            _check_size(len(data), path.id, most)
             yield from documents(path.id, data, self.options, self._scans)
         except RagwrightError as error:
             yield Failure(path.id, error)
@@ -400,32 +479,28 @@ class RemoteReader(Reader):
 
     def _is_left_out(self, relative: str) -> bool:
         path = PurePosixPath(relative)
-        options = self.options
-        if any(part.startswith(".") and part != ".." for part in path.parts):
-            return True
-        steps = [path, *path.parents][:-1] or [path]
-        excluded = any(matches(str(step), step.name, options.exclude) for step in steps)
-        if excluded or options.include:
-            return excluded or not matches(relative, path.name, options.include)
-        return any(no_source(part) for part in path.parts)
+        steps = [str(step) for step in (path, *path.parents)][:-1]
+        return (
+            any(part.startswith(".") and part != ".." for part in path.parts)
+            or any(_matches(step, self.options.exclude) for step in steps)
+            or (
+                not _matches(relative, self.options.include)
+                if self.options.include
+                else any(map(_no_source, path.parts))
+            )
+        )
 
-    def _archive(self, address: str) -> str:
-        """Return an archive's name in ids; a local one is relative to the home."""
-        if _ADDRESS.match(address):
-            return address
-        return relative_id(Path(os.path.abspath(self.base / address)), self._home)  # noqa: PTH100
-
-    def _open(self, source: str) -> tuple[Any, str]:
-        """Open the file system of an address; returns also the path on it."""
+    def _open(self, source: str) -> str:
+        """Open the file system of an address; returns the path on it."""
         scheme = source.partition("://")[0]
-        if _holds_password(source):
+        if _password(source):
             raise ConfigError(
                 "an address must not contain a password",
                 where=f"{scheme}://…",
                 hint="write it under `arguments`, as {env: NAME}",
             )
         core = require("fsspec.core", EXTRAS[scheme], f"reading {scheme}:// addresses")
-        arguments = _fill_in(self.options.arguments, source, self._secrets)
+        arguments = json.loads(json.dumps(self.options.arguments), object_hook=self._fill_in)
         inner, chained, outer = source.partition("::")
         address = source
         if chained and not _ADDRESS.match(outer):
@@ -439,19 +514,34 @@ class RemoteReader(Reader):
                 where=source,
                 hint=f"pip install 'ragwright[{EXTRAS[scheme]}]'",
             ) from error
-        self._begun = (source, system)
-        return system, str(path)
+        self._system = (source, system)
+        return str(path)
+
+    def _fill_in(self, value: dict[str, Any]) -> Any:
+        """Replace ``{env: NAME}`` by the value of that environment variable, a secret.
+
+        Raises:
+            ConfigError: The variable is not set.
+        """
+        if set(value) != {"env"}:
+            return value
+        secret = os.environ.get(name := str(value["env"]), "")
+        if not secret:
+            raise ConfigError(
+                f"the environment variable {name} is not set",
+                where="arguments",
+                hint=f"export {name}=…",
+            )
+        self._secrets += (secret,)
+        return secret
 
     def _unreachable(self, where: str, error: Exception) -> SourceError:
         """Return the error of a file system, without secrets."""
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         for secret in self._secrets:
-            if len(secret) >= _SHORTEST:
-                reason = reason.replace(secret, _HIDDEN)
-        hint = "check the address and the network"
-        if _REFUSED.search(reason):
-            hint = "check the credentials in the environment, or under `arguments`"
-        elif where.startswith("zip://") and "::" not in where:
+            reason = reason.replace(secret, "…")
+        hint = "check the address, the network and the credentials"
+        if where.startswith("zip://") and "::" not in where:
             hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
         return SourceError(
             f"cannot be read: {reason}",
@@ -460,31 +550,16 @@ class RemoteReader(Reader):
         )
 
 
-def _holds_password(source: str) -> bool:
-    """Return True for ``scheme://user:password@host``; ``github://org:repo@ref`` has none."""
+def _password(source: str) -> str:
+    """Return that of ``scheme://user:password@host``; ``github://org:repo@ref`` has none."""
     parts = urlsplit(source)
-    return bool(parts.password) and parts.scheme != "github"
-
-
-def _list_entries(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
-    """List the files at a path: itself, those below it, or what a pattern matches."""
-    if any(mark in path for mark in "*?["):
-        entries = system.glob(path, detail=True)
-        return {name: info for name, info in entries.items() if info.get("type") == "file"}
-    alone = path and system.isfile(path)
-    return {path: system.info(path)} if alone else dict(system.find(path, detail=True))
+    return "" if parts.scheme == "github" else parts.password or ""
 
 
 def _below(name: str, path: str) -> str:
     """Return a file's name below the address; its last part if the address is the file."""
-    root = re.split(r"[*?\[]", path)[0].rpartition("/")[0] if re.search(r"[*?\[]", path) else path
-    root = root.rstrip("/")
+    magic = _MAGIC.search(path)
+    root = (path[: magic.start()].rpartition("/")[0] if magic else path).rstrip("/")
     if root and name.startswith(f"{root}/"):
         return name[len(root) + 1 :]
     return name.rpartition("/")[2] if name == path else name
-
-
-def _version(info: Mapping[str, Any], size: int) -> str:
-    """Return a text that changes with a file's content; empty if the system has none."""
-    known = (name for name in _VERSIONS if info.get(name) not in (None, ""))
-    return next((f"{name}={info[name]} {size}" for name in known), "")

@@ -8,11 +8,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from ..core import Chunk, ChunkError, Document, RagwrightError, Span
+from ..core import Chunk, ChunkError, Document, RagwrightError, SourceError, Span, StoppedError
+
+T = TypeVar("T")
 
 
 def check_spans(document: Document, spans: Sequence[Span]) -> None:
@@ -171,12 +173,15 @@ class RemoteFile:
 
     It is known by its id, and by a version that changes with its content.
 
-    An empty version says nothing: the file is read at every ingest.
+    An empty version says nothing: the file is read at every ingest. ``source`` is the address that
+    the file was listed for, ``name`` its own in there.
     """
 
     id: str
     version: str
     size: int = 0
+    source: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         """Return the id, as a path does."""
@@ -222,15 +227,33 @@ class Reader(ABC):
         """
         return None
 
-    def begin(self, source: str) -> None:
-        """Prepare for :meth:`read_file` of files of a source that another process listed.
-
-        A reader that needs nothing of its listing need not override this.
-        """
-
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one of the :meth:`files`."""
         raise NotImplementedError(f"{type(self).__name__} reads no single files")
+
+
+def catch_failures(
+    items: Iterator[T | Failure], source: str, reader: Reader
+) -> Iterator[T | Failure]:
+    """Read a reader's documents; an error becomes a failure, so other sources are still read."""
+    try:
+        yield from items
+    except StoppedError:
+        raise
+    except Exception as error:  # a custom reader must not affect the other sources
+        yield Failure(source, reader_error(reader, source, error))
+
+
+def reader_error(reader: Reader, source: str, error: Exception) -> RagwrightError:
+    """Return an error of a reader as one that names it; one of ours stays as it is."""
+    if isinstance(error, RagwrightError):
+        return error
+    return SourceError(
+        f"the reader {reader.name or type(reader).__name__!r} failed: "
+        f"{type(error).__name__}: {error}",
+        where=source,
+        hint="this is a fault of the reader; the other sources were read",
+    )
 
 
 class SuffixReader(Reader):

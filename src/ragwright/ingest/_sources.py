@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ..core import (
     GROUPS,
@@ -16,7 +16,6 @@ from ..core import (
     Filter,
     PluginError,
     RagwrightError,
-    SourceError,
     StoppedError,
     UnclearGroupsError,
     UnsupportedSourceError,
@@ -32,12 +31,10 @@ from ..core import (
 from ._apart import ScanProgress
 from ._files import FileReader, RemoteReader
 from ._options import SourceOptions
-from ._seams import Failure, Reader, SourceFile, SuffixReader
+from ._seams import Failure, Reader, SourceFile, SuffixReader, catch_failures, reader_error
 from ._table import BeirReader
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import check_parser
-
-T = TypeVar("T")
 
 _FORMS = (
     "a file, folder or pattern (manuals/*.pdf)",
@@ -121,7 +118,7 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
         except RagwrightError:
             raise
         except Exception as error:
-            raise _reader_error(reader, source, error) from error
+            raise reader_error(reader, source, error) from error
         if accepted:
             return reader
     raise UnsupportedSourceError(
@@ -138,33 +135,8 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
     except StoppedError:
         raise
     except Exception as error:
-        known = error if isinstance(error, RagwrightError) else _reader_error(reader, source, error)
-        return iter([Failure(source, known)])
+        return iter([Failure(source, reader_error(reader, source, error))])
     return None if files is None else catch_failures(files, source, reader)
-
-
-def catch_failures(
-    items: Iterator[T | Failure], source: str, reader: Reader
-) -> Iterator[T | Failure]:
-    """Read a reader's documents; an error becomes a failure, so other sources are still read."""
-    try:
-        yield from items
-    except StoppedError:
-        raise
-    except Exception as error:  # a custom reader must not affect the other sources
-        known = error if isinstance(error, RagwrightError) else _reader_error(reader, source, error)
-        yield Failure(source, known)
-
-
-def _reader_error(reader: Reader, source: str, error: Exception) -> SourceError:
-    wrapped = SourceError(
-        f"the reader {reader.name or type(reader).__name__!r} failed: "
-        f"{type(error).__name__}: {error}",
-        where=source,
-        hint="this is a fault of the reader; the other sources were read",
-    )
-    wrapped.__cause__ = error
-    return wrapped
 
 
 _WILDCARD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")

@@ -278,7 +278,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
             yield item
             return
         reader = self._reader_of(feed)
-        reader.begin(self._sources[feed][0])
         recipe = self._sources[feed][1]
         assert recipe is not None, "the driver reads sources without one"
         yield from recipe.labelled(catch_failures(reader.read_file(item), str(item), reader))
