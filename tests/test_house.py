@@ -354,7 +354,6 @@ INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "flow/test_scarce.py": "a lease that ends within a test",
-    "ingest/test_chunkers.py": "texts handed to a tokenizer in blocks of a few characters",
     "jobs/test_promotion.py": "a lock waited for briefly, and a disk full at one write",
     "measure/test_embedded.py": "blocks of a few rows, and draws that are nearly impossible",
     "measure/test_judge_call.py": "how often a text is made safe for many replies",
