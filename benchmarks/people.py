@@ -22,8 +22,7 @@ from typing import Any
 from benchmarks.data_sets import DATA
 from benchmarks.publish import RESULTS, Section, Table, publish
 from ragwright.core import Row, text_hash
-from ragwright.measure import Estimate
-from ragwright.passport import (
+from ragwright.experiment import (
     Passport,
     PeopleSet,
     Verdicts,
@@ -33,6 +32,7 @@ from ragwright.passport import (
     read_recorded_verdicts,
     verdicts_in,
 )
+from ragwright.measure import Estimate
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,7 @@ from benchmarks.data_sets import DATA
 from benchmarks.publish import Cell, Row, Section, Table, publish, section_lines
 from ragwright import Workbench
 from ragwright.core import Row as TestRow, text_hash
-from ragwright.measure import parse_measures, score_rows
-from ragwright.project import init_project
-from ragwright.promise import (
+from ragwright.experiment import (
     SCORES,
     RightRule,
     auc,
@@ -44,6 +42,8 @@ from ragwright.promise import (
     grade_rows,
     risk_bound,
 )
+from ragwright.measure import parse_measures, score_rows
+from ragwright.project import init_project
 from ragwright.testsets import Testset
 
 RISKS = (0.05, 0.1, 0.2, 0.4)

@@ -36,8 +36,6 @@ WINGS = {
         "testsets",
         "experiment",
         "audit",
-        "passport",
-        "promise",
         "training",
         "report",
     ),

@@ -38,8 +38,6 @@ ROOMS = (
     "drafting",
     "experiment",
     "audit",
-    "passport",
-    "promise",
     "training",
     "report",
     "jobs",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
-from ragwright.passport import list_passports
+from ragwright.experiment import list_passports
 from ragwright.testing import ScriptedServer
 
 ROWS = [

@@ -13,7 +13,7 @@ from command_line import ragwright
 
 from ragwright import Workbench
 from ragwright.core import TestsetError
-from ragwright.passport import PassportOptions, free_passport, passport_json
+from ragwright.experiment import PassportOptions, free_passport, passport_json
 from ragwright.testing import Reply, ScriptedServer
 
 RUBRIC = """

@@ -13,16 +13,16 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, MeasureError, StoreError, TestsetError
-from ragwright.experiment import EvaluationOptions
-from ragwright.flow import Message
-from ragwright.ledger import FileLock
-from ragwright.promise import (
+from ragwright.experiment import (
+    EvaluationOptions,
     PromiseOptions,
     certificate_in_force,
     certificates,
     repeat_request,
     withdraw_promise,
 )
+from ragwright.flow import Message
+from ragwright.ledger import FileLock
 from ragwright.retrieve import parse_filter
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, load_testset

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.promise import PromiseOptions
+from ragwright.experiment import PromiseOptions
 
 _FIRST = ("Amber", "Birch", "Cedar", "Dover", "Elmwood", "Falcon", "Garnet", "Harbour", "Ivory")
 _SECOND = ("lamp", "kettle", "radio", "bicycle", "camera", "heater", "printer", "toaster", "drill")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragwright.measure import Estimate
-from ragwright.passport import (
+from ragwright.experiment import (
     FreeDifference,
     GroupBias,
     JudgeFigures,
@@ -19,6 +18,7 @@ from ragwright.passport import (
     Passport,
     PeopleFigures,
 )
+from ragwright.measure import Estimate
 from ragwright.report import passport_html, passport_verdict
 
 PEOPLE = PeopleFigures(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ragwright.experiment import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ragwright.measure import Estimate
-from ragwright.passport import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ragwright.report import passport_table
 
 JUDGE = JudgePassport(

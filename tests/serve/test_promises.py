@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.drafting import OutputQuery
-from ragwright.promise import certificates
+from ragwright.experiment import certificates
 
 KNOWN = f"How many watts does the {things()[0]} need?"
 UNKNOWN = "Who designed the Quartz kettle?"

@@ -28,7 +28,7 @@ LOADED = (
     *(f"ragwright.{room}" for room in ("core", "flow", "models", "ingest", "index", "retrieve")),
     *(f"ragwright.{room}" for room in ("answer", "measure", "project", "testsets", "drafting")),
     *(f"ragwright.{room}" for room in ("experiment", "report", "jobs", "workbench", "testing")),
-    *(f"ragwright.{room}" for room in ("records", "audit", "operations", "passport")),
+    *(f"ragwright.{room}" for room in ("records", "audit", "jobs", "experiment")),
     "httpcore2",
     "jinja2",
     "numpy",

@@ -12,37 +12,33 @@ from typer import Argument, BadParameter, Option
 from ..core import ConfigError, count_noun, replace_text
 from ..experiment import (
     BASELINE,
+    SCORES,
     KnownRun,
+    Passport,
+    PassportOptions,
+    PromiseOptions,
+    calls_a_model,
+    certificate_in_force,
     clusters_of_results,
     compare_evaluations,
+    forecast_passport,
+    free_passport,
     grounds,
     list_baselines,
     list_changed_settings,
     list_runs,
+    make_judged_passport,
     open_baselines,
     open_results,
-)
-from ..measure import MeasureSetup
-from ..passport import (
-    Passport,
-    PassportOptions,
-    calls_a_model,
-    forecast_passport,
-    free_passport,
-    make_judged_passport,
     passport_json,
     read_passport,
     record_passport,
-)
-from ..project import ProjectFolder, Session, settings_without_file
-from ..promise import (
-    SCORES,
-    PromiseOptions,
-    certificate_in_force,
     repeat_request,
     suspending_changes,
     withdraw_promise,
 )
+from ..measure import MeasureSetup
+from ..project import ProjectFolder, Session, settings_without_file
 from ..report import (
     Report,
     ReportOptions,

@@ -13,11 +13,11 @@ from ..experiment import (
     compare_evaluations,
     find_run,
     grounds,
+    judge_checks,
     load_evaluation,
     read_results,
 )
 from ..measure import GateOptions, GateOutcome, JudgeCheck, gate, parse_measure
-from ..passport import judge_checks
 from ..project import (
     Change,
     Configuration,

@@ -7,9 +7,16 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from ..experiment import Ablation, PartEffect, PartResult
+from ..experiment import (
+    Ablation,
+    Certificate,
+    PartEffect,
+    PartResult,
+    PromiseResult,
+    ScoreCandidate,
+    risk_bound,
+)
 from ..measure import Comparison, Summary
-from ..promise import Certificate, PromiseResult, ScoreCandidate, risk_bound
 from ..training import TunedTable, TuneResult, TutorialTable
 from ._text import (
     WIDTH,

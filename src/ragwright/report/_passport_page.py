@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..core import count_noun
+from ..experiment import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ..measure import Estimate
-from ..passport import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ._charts import Chart, Spec, intervals, kind, whisker
 from ._headline import Headline
 from ._page import chart_data, figure_of, page_parts, page_template

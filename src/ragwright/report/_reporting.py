@@ -36,6 +36,7 @@ from ..experiment import (
     objective_scores,
     objectives_of,
     pareto_front,
+    passport_line,
     promise_note,
     questions_of,
     read_diagnosed_row,
@@ -45,7 +46,6 @@ from ..experiment import (
 )
 from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
-from ..passport import passport_line
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline import baseline_subject

@@ -18,7 +18,6 @@ from .. import (
     ledger,
     measure,
     project as opened,
-    promise,
     retrieve,
     training,
 )
@@ -36,6 +35,8 @@ from ..experiment import (
     GridOptions,
     KnownRun,
     PersonaModelGrid,
+    PromiseOptions,
+    PromiseResult,
     Study,
     SweepForecast,
     SweepOptions,
@@ -45,7 +46,6 @@ from ..flow import Forecast, RunSummary
 from ..jobs import CheckLine
 from ..measure import Measure
 from ..project import Check, Project
-from ..promise import PromiseOptions, PromiseResult
 from ..testsets import Testset
 from ..training import ModelTuneOptions, TuneResult, TutorialOptions, TutorialTable
 
@@ -93,14 +93,14 @@ class TuningVerbs(ABC):
     def promise(
         self, options: PromiseOptions, told: Callable[[str], None] | None = None
     ) -> PromiseResult:
-        """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
-        return promise.make_promise(self.project, options, told)
+        """Certify a risk of wrong answers; see :func:`ragwright.experiment.make_promise`."""
+        return experiment.make_promise(self.project, options, told)
 
     def forecast_promise(
         self, options: PromiseOptions, told: Callable[[str], None] | None = None
     ) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
-        return promise.forecast_promise(self.project, options, told)
+        return experiment.forecast_promise(self.project, options, told)
 
     def tune_embedder(
         self, testset: str = "", options: ModelTuneOptions | None = None

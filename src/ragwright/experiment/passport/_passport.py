@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ..core import TestsetError, replace_text, value_hash
-from ..experiment import Evaluation, differing, judge_identity
-from ..measure import Estimate, FlipRate, JudgeCheck, JudgeSpread, parse_measure
-from ..project import ProjectFolder
+from ...core import TestsetError, replace_text, value_hash
+from ...measure import Estimate, FlipRate, JudgeCheck, JudgeSpread, parse_measure
+from ...project import ProjectFolder
+from ..evaluations import Evaluation, differing, judge_identity
 
 JudgeKind: TypeAlias = Literal["free", "model", "recorded"]
 """``free``: a measure that calls no model; ``model``: one that does; ``recorded``: verdicts that

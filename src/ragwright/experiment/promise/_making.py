@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..core import ConfigError, StoreError, TestsetError, count_noun, make_plain
-from ..experiment import Evaluation, EvaluationOptions, evaluate_testset, forecast_testset
-from ..flow import Forecast, RunRow
-from ..measure import Measure, parse_measures
-from ..project import Project, refuse_forget
-from ..testsets import Openings, Testset, project_testset, split_clusters
+from ...core import ConfigError, StoreError, TestsetError, count_noun, make_plain
+from ...flow import Forecast, RunRow
+from ...measure import Measure, parse_measures
+from ...project import Project, refuse_forget
+from ...testsets import Openings, Testset, project_testset, split_clusters
+from ..evaluations import Evaluation, EvaluationOptions, evaluate_testset, forecast_testset
 from ._certificate import (
     Certificate,
     answering_settings_of,

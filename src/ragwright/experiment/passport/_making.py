@@ -7,18 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..core import ConfigError, Row, count_noun
-from ..experiment import (
-    EvaluationOptions,
-    OnForecast,
-    forecast_rows,
-    forecast_stored,
-    judge_identity,
-    judging,
-    score_stored,
-)
-from ..flow import Forecast
-from ..measure import (
+from ...core import ConfigError, Row, count_noun
+from ...flow import Forecast
+from ...measure import (
     Measure,
     MeasureSetup,
     default_measures,
@@ -28,8 +19,17 @@ from ..measure import (
     parse_measures,
     set_rubric_scales,
 )
-from ..project import Project, refuse_forget
-from ..testsets import Testset
+from ...project import Project, refuse_forget
+from ...testsets import Testset
+from ..evaluations import (
+    EvaluationOptions,
+    OnForecast,
+    forecast_rows,
+    forecast_stored,
+    judge_identity,
+    judging,
+    score_stored,
+)
 from ._compute import measures_about, passport_from
 from ._passport import Passport
 from ._people import PeopleSet

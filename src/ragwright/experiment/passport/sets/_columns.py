@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...core import (
+from ....core import (
     ConfigError,
     Row,
     TestsetError,
@@ -23,9 +23,9 @@ from ...core import (
     suggest_name,
     value_hash,
 )
-from ...experiment import clusters_of_rows, read_sheets
-from ...measure import parse_measure
-from ...testsets import records_of, rows_of
+from ....measure import parse_measure
+from ....testsets import records_of, rows_of
+from ...evaluations import clusters_of_rows, read_sheets
 from .._people import Dimension, PeopleSet, RatedAnswer, check_people
 from ._answers import SetFiles
 

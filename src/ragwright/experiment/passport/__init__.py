@@ -1,6 +1,6 @@
 """Passports of judges: how far a measure, a model or recorded verdicts agree with people."""
 
-from ._compute import dimension_about, measures_about, passport_from
+from ._compute import passport_from
 from ._making import (
     PassportOptions,
     calls_a_model,
@@ -12,7 +12,6 @@ from ._passport import (
     FreeDifference,
     GroupBias,
     JudgeFigures,
-    JudgeKind,
     JudgePassport,
     LabelPlan,
     Passport,
@@ -26,21 +25,28 @@ from ._passport import (
     read_passport,
     record_passport,
 )
-from ._people import Adapter, Dimension, PeopleSet, RatedAnswer, check_people
-from ._verdicts import FREE, Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in
-from .sets import MappedColumn, SetFiles, list_sets, open_people, read_column_map
+from ._people import Dimension, PeopleSet, RatedAnswer, check_people
+from ._verdicts import Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in
+from .sets import (
+    SetFiles,
+    climate_fever,
+    evouna,
+    mtrag,
+    open_people,
+    q2,
+    qags,
+    qrels,
+    ragchecker,
+    trulens,
+)
 
 __all__ = [
-    "FREE",
-    "Adapter",
     "Dimension",
     "FreeDifference",
     "GroupBias",
     "JudgeFigures",
-    "JudgeKind",
     "JudgePassport",
     "LabelPlan",
-    "MappedColumn",
     "Passport",
     "PassportOptions",
     "PeopleFigures",
@@ -50,24 +56,28 @@ __all__ = [
     "Verdicts",
     "calls_a_model",
     "check_people",
-    "dimension_about",
+    "climate_fever",
+    "evouna",
     "forecast_passport",
     "free_passport",
     "free_verdicts",
     "judge_checks",
     "list_passports",
-    "list_sets",
     "make_judged_passport",
-    "measures_about",
+    "mtrag",
     "open_people",
     "passport_from",
     "passport_json",
     "passport_line",
     "passport_of",
     "passport_of_judge",
-    "read_column_map",
+    "q2",
+    "qags",
+    "qrels",
+    "ragchecker",
     "read_passport",
     "read_recorded_verdicts",
     "record_passport",
+    "trulens",
     "verdicts_in",
 ]

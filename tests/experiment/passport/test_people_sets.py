@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragwright.core import ConfigError, PluginError, RagwrightError, TestsetError
-from ragwright.passport import PassportOptions, free_passport, open_people
+from ragwright.experiment import PassportOptions, free_passport, open_people
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -113,7 +113,7 @@ def test_an_adapter_of_ones_own_takes_few_lines(
 ) -> None:
     (tmp_path / "own_set_reader.py").write_text(
         "from ragwright.core import Row\n"
-        "from ragwright.passport import Dimension, PeopleSet, RatedAnswer\n\n\n"
+        "from ragwright.experiment import Dimension, PeopleSet, RatedAnswer\n\n\n"
         "def read(files):\n"
         "    [name] = files.named('verdicts.csv')\n"
         "    rated = tuple(\n"

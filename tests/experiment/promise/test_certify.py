@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ragwright.promise import (
+from ragwright.experiment import (
     Plan,
     auc,
     certify_steps,

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from ragwright.core import Row, Score, TestsetError
-from ragwright.measure import MeasureScale, parse_measures
-from ragwright.passport import (
+from ragwright.experiment import (
     Dimension,
     PeopleSet,
     RatedAnswer,
@@ -27,6 +26,7 @@ from ragwright.passport import (
     read_recorded_verdicts,
     record_passport,
 )
+from ragwright.measure import MeasureScale, parse_measures
 
 LABELS = [1, 4, 2, 3, 4, 1, 2, 4, 3, 1, 4, 2]
 VERDICTS = [0.1, 0.9, 0.4, 0.5, 0.8, 0.3, 0.2, 0.7, 0.6, 0.2, 1.0, 0.5]
@@ -238,7 +238,7 @@ def test_an_empty_set_and_a_double_id_are_refused() -> None:
 def test_the_figures_of_mtrag() -> None:
     from benchmarks.data_sets import DATA
 
-    from ragwright.passport import PassportOptions
+    from ragwright.experiment import PassportOptions
 
     how = PassportOptions(measures="KPrecision(content+bigrams)")
     passport = free_passport(f"mtrag:{DATA}/mtrag", how)
@@ -259,7 +259,7 @@ def test_the_figures_of_mtrag() -> None:
 def test_the_kappa_of_umbrela() -> None:
     from benchmarks.data_sets import DATA
 
-    from ragwright.passport import PassportOptions
+    from ragwright.experiment import PassportOptions
 
     judge = f"{DATA}/rag25/qrels.rag25.test-umbrela2.txt"
     people = f"qrels:{DATA}/rag25/qrels.rag25.test.txt"

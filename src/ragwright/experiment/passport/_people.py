@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..core import Row, TestsetError, count_noun, suggest_name
+from ...core import Row, TestsetError, count_noun, suggest_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import value_hash
-from ..measure import (
+from ...core import value_hash
+from ...measure import (
     Agreement,
     Estimate,
     MeasureScale,

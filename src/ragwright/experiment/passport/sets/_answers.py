@@ -17,8 +17,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...core import Row, TestsetError, list_names
-from ...testsets import read_qrels
+from ....core import Row, TestsetError, list_names
+from ....testsets import read_qrels
 from .._people import Dimension, PeopleSet, RatedAnswer, note_left_out
 
 _SUMMARISE = "What does the article say?"

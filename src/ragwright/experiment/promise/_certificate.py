@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..answer import AnswerGuard, DraftOptions
-from ..core import ConfigError, StoreError, replace_text, value_hash
-from ..experiment import judging
-from ..ledger import FileLock
-from ..project import Project, ProjectFolder, Settings, configuration_of
+from ...answer import AnswerGuard, DraftOptions
+from ...core import ConfigError, StoreError, replace_text, value_hash
+from ...ledger import FileLock
+from ...project import Project, ProjectFolder, Settings, configuration_of
+from ..evaluations import judging
 from ._certify import ScoreCandidate, answer_score, name_score
 
 _HINT = (

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import Score, TestsetError, count_noun, value_hash
-from ..experiment import Evaluation, judge_identity, open_results
-from ..measure import (
+from ...core import Score, TestsetError, count_noun, value_hash
+from ...measure import (
     Measure,
     MeasureScale,
     MeasureSetup,
     parse_measures,
     score_rows,
 )
-from ..testsets import open_bytes, records_of
+from ...testsets import open_bytes, records_of
+from ..evaluations import Evaluation, judge_identity, open_results
 from ._passport import JudgeKind
 from ._people import PeopleSet
 from .sets import MappedColumn, read_graded_rows

@@ -17,10 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Answer, ConfigError, MeasureError, Row, Score, suggest_name
-from ..experiment import RIGHT_ANSWER, RowResult, add_answer, is_right
-from ..flow import Flow
-from ..measure import (
+from ...core import Answer, ConfigError, MeasureError, Row, Score, suggest_name
+from ...flow import Flow
+from ...measure import (
     GateRule,
     Measure,
     MeasureSetup,
@@ -30,6 +29,8 @@ from ..measure import (
     read_mark,
     score_row,
 )
+from ..diagnosis import RIGHT_ANSWER, is_right
+from ..evaluations import RowResult, add_answer
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
