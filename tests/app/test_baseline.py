@@ -43,9 +43,9 @@ def reader(request: ServerRequest) -> str | Reply:
 def project(tmp_path: Path, server: ScriptedServer, **more: str) -> Path:
     text = "".join(f"## The {word}\n\nYou must {fact}.\n\n" for word, fact in FACTS.items())
     settings = (
-        f"models: {{scripted: {{base: '{server.url}', dimensions: 512}}}}\n"
+        f"models: {{scripted: {{base: '{server.url}'}}}}\n"
         "chunk: {by: headings, size: 60}\nretrieve: {top_k: 2, search: keyword}\n"
-        "embed: {model: 'scripted:words'}\nanswer: {model: 'scripted:reader'}\n"
+        "embed: {model: 'scripted:words', dimensions: 512}\nanswer: {model: 'scripted:reader'}\n"
     )
     folder = MakeProject(tmp_path)(settings, **{"manual.md": text})
     rows = [

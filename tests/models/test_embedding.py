@@ -17,12 +17,11 @@ from ragwright.models import (
     EmbedOptions,
     HFTokenizer,
     Matrix,
-    ModelSettings,
+    Models,
     OnnxEmbedder,
     SentenceTransformerEmbedder,
     Tokenizer,
     embed_texts,
-    family_prefixes,
 )
 from ragwright.testing import EmbedderSuite
 
@@ -122,11 +121,11 @@ def test_other_weights_are_another_identity(
     assert OnnxEmbedder(copy).identity != onnx.identity
 
 
-def test_options_win_over_settings_and_settings_over_files(minilm_onnx: Path) -> None:
-    settings = ModelSettings(query_prefix="q: ", passage_prefix="p: ", similarity="dot")
-    found = OnnxEmbedder(minilm_onnx, EmbedOptions(query_prefix=""), settings)
-    assert found.rule.prefixes.query == ""
-    assert found.rule.prefixes.passage == "p: "
+def test_options_win_over_files(minilm_onnx: Path) -> None:
+    options = EmbedOptions(query_prefix="", passage_prefix="p: ", similarity="dot")
+    found = OnnxEmbedder(minilm_onnx, options)
+    assert found.rule.query_prefix == ""
+    assert found.rule.passage_prefix == "p: "
     assert found.rule.similarity == "dot"
 
 
@@ -270,10 +269,9 @@ def test_many_requests_are_one_batch_and_keep_their_order() -> None:
     ],
 )
 def test_known_families_bring_their_prefixes(name: str, query: str, passage: str) -> None:
-    found = family_prefixes(name)
-    assert found is not None
-    assert found.query.startswith(query)
-    assert found.passage == passage
+    found = Models().vector_rule(f"ollama:{name}")
+    assert found.query_prefix.startswith(query)
+    assert found.passage_prefix == passage
 
 
 @pytest.mark.parametrize(
@@ -289,7 +287,9 @@ def test_known_families_bring_their_prefixes(name: str, query: str, passage: str
     ],
 )
 def test_other_names_bring_none(name: str) -> None:
-    assert family_prefixes(name) is None
+    found = Models().vector_rule(f"ollama:{name}")
+    assert not found.query_prefix
+    assert not found.passage_prefix
 
 
 def test_a_model_s_own_prompts_are_read_from_its_folder(minilm_onnx: Path, tmp_path: Path) -> None:
@@ -299,8 +299,8 @@ def test_a_model_s_own_prompts_are_read_from_its_folder(minilm_onnx: Path, tmp_p
     config = json.loads(path.read_text("utf-8"))
     config["prompts"] = {"query": "ask: ", "document": "doc: "}
     path.write_text(json.dumps(config))
-    assert OnnxEmbedder(copy).rule.prefixes.query == "ask: "
-    assert OnnxEmbedder(copy).rule.prefixes.passage == "doc: "
+    assert OnnxEmbedder(copy).rule.query_prefix == "ask: "
+    assert OnnxEmbedder(copy).rule.passage_prefix == "doc: "
 
 
 def test_wrong_folders_are_told_apart(tmp_path: Path, minilm: Path) -> None:

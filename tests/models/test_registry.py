@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,8 +46,12 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-def priced(server: ScriptedServer, **more: Any) -> Models:
-    return Models({"acme": ModelSettings(base=server.url, **more)})
+def priced(server: ScriptedServer, embed: EmbedOptions | None = None, **more: Any) -> Models:
+    return Models({"acme": ModelSettings(base=server.url, **more)}, embed)
+
+
+def embedding(name: str = "e", **rule: Any) -> EmbedOptions:
+    return EmbedOptions(model=f"acme:{name}", **rule)
 
 
 ONCE = RetryPolicy(attempts=1)
@@ -129,7 +133,7 @@ def test_a_retry_sends_only_the_part_that_failed(server: ScriptedServer) -> None
         return Reply(vectors=[[float(ord(t)), 1.0] for t in texts], usage=(100 * len(texts), 0))
 
     server.play(shaky)
-    models = priced(server, batch_size=2, price_in=1.0, similarity="dot")
+    models = priced(server, embedding(similarity="dot"), batch_size=2, price_in=1.0)
     retry = RetryPolicy(attempts=3, base=0.001)
     with Runner(model_handlers(models), retry=retry) as runner:
         found = runner.run(embed("acme:e", list("abcdef")))
@@ -206,9 +210,8 @@ def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedSer
 
 
 def test_what_decides_the_vectors_of_a_server_is_in_the_identity(server: ScriptedServer) -> None:
-    def identity(long_texts: Literal["pool", "refuse"] = "pool", **more: Any) -> str:
-        entry = ModelSettings(base=server.url, **more)
-        models = Models({"acme": entry}, EmbedOptions(long_texts=long_texts))
+    def identity(embed: EmbedOptions | None = None, **more: Any) -> str:
+        models = priced(server, embed, **more)
         handler: Any = model_handlers(models)[Embed]
         request = Embed("acme:e", ("a",))
         return str(handler(request).identity(request))
@@ -219,17 +222,18 @@ def test_what_decides_the_vectors_of_a_server_is_in_the_identity(server: Scripte
         identity(params={"task": "retrieval.passage"}),
         identity(context_window=100),
         identity(context_window=200),
-        identity("refuse", context_window=100),
-        identity(query_prefix="q: "),
-        identity(dimensions=8),
+        identity(embedding(long_texts="refuse"), context_window=100),
+        identity(embedding(query_prefix="q: ")),
+        identity(embedding(dimensions=8)),
     ]
     assert len(set(found)) == len(found)
-    assert identity("refuse") == identity(), "without a window nothing is long"
+    refusing = identity(embedding(long_texts="refuse"))
+    assert refusing == identity(), "without a window nothing is long"
     assert identity(concurrency=2, batch_size=3, price_in=1.0) == identity()
 
 
 def test_remote_embedding(server: ScriptedServer) -> None:
-    models = priced(server, query_prefix="q: ", passage_prefix="p: ", batch_size=2)
+    models = priced(server, embedding(query_prefix="q: ", passage_prefix="p: "), batch_size=2)
     with Runner(model_handlers(models)) as runner:
         passages = runner.run(embed("acme:e", ["a", "b", "c"], "passage"))
         query = runner.run(embed("acme:e", ["a"]))
@@ -240,7 +244,7 @@ def test_remote_embedding(server: ScriptedServer) -> None:
 
 
 def test_remote_embedding_knows_families_and_dimensions(server: ScriptedServer) -> None:
-    models = priced(server, dimensions=8)
+    models = priced(server, embedding("nomic-embed-text", dimensions=8))
     with Runner(model_handlers(models)) as runner:
         vectors = runner.run(embed("acme:nomic-embed-text", ["a"]))
     assert vectors.shape == (1, 8)
@@ -254,7 +258,7 @@ def test_vectors_as_plain_numbers_are_read_too(server: ScriptedServer) -> None:
         return Reply(vectors=[[3.0, 4.0]])
 
     server.play(plain_only)
-    models = priced(server, similarity="dot")
+    models = priced(server, embedding(similarity="dot"))
     with Runner(model_handlers(models)) as runner:
         assert runner.run(embed("acme:e", ["a"])).tolist() == [[3.0, 4.0]]
 
@@ -282,7 +286,7 @@ def test_wrong_vectors_are_refused(reply: Reply, server: ScriptedServer) -> None
 def test_a_server_that_ignores_dimensions_is_found_out(server: ScriptedServer) -> None:
     server.play(Reply(vectors=[[1.0, 2.0, 3.0]]))
     with (
-        Runner(model_handlers(priced(server, dimensions=2))) as runner,
+        Runner(model_handlers(priced(server, embedding(dimensions=2)))) as runner,
         pytest.raises(ModelRefusedError, match="length 3"),
     ):
         runner.run(embed("acme:e", ["a"]))
@@ -333,7 +337,7 @@ class Overlap(Reranker):
 
 
 def test_registered_back_ends_are_used() -> None:
-    models = Models({"mine": ModelSettings(query_prefix="??")})
+    models = Models(embed=EmbedOptions(model="mine", query_prefix="??"))
     models.register("talk", Echo("me"))
     models.register("mine", Lengths())
     models.register("sort", Overlap())
@@ -421,23 +425,23 @@ def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
 @pytest.mark.slow
 def test_a_relative_folder_keeps_its_name_and_its_settings(minilm_onnx: Path) -> None:
     root, name = minilm_onnx.parent, f"onnx:{minilm_onnx.name}"
-    settings = {name: ModelSettings(query_prefix="find: ")}
-    models = Models(settings, EmbedOptions(model=name), root)
+    models = Models(embed=EmbedOptions(model=name, query_prefix="find: "), root=root)
     with Runner(model_handlers(models)) as runner:
         (vector,) = runner.run(embed(name, ["a red car"]))
     embedder = models.embedder(name)
     assert embedder is not None
     assert vector.tobytes() == embedder.embed_batch(["find: a red car"])[0].tobytes()
-    assert models.vector_rule(name).prefixes.query == "find: "
+    assert models.vector_rule(name).query_prefix == "find: "
     identity = models.embedder_identity(name)
     assert str(root) not in identity
     absolute = f"onnx:{minilm_onnx}"
-    elsewhere = Models({absolute: ModelSettings(query_prefix="find: ")})
+    elsewhere = Models(embed=EmbedOptions(model=absolute, query_prefix="find: "))
     assert elsewhere.embedder_identity(absolute) == identity, "weights, not where they lie"
-    strict = Models(settings, EmbedOptions(model=name, long_texts="refuse"), root)
+    refusing = EmbedOptions(model=name, query_prefix="find: ", long_texts="refuse")
+    strict = Models(embed=refusing, root=root)
     assert strict.embedder_identity(name) != identity
     with pytest.raises(ConfigError):
-        Models(settings, root=root / "elsewhere").embedder(name)
+        Models(root=root / "elsewhere").embedder(name)
 
 
 def test_rerank_needs_as_many_scores_as_passages() -> None:

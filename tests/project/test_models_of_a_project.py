@@ -17,8 +17,8 @@ class _Opened(Embedder):
 
     seen: ClassVar[list[tuple[str, str | None]]] = []
 
-    def __init__(self, source: str, options: Any, settings: Any) -> None:
-        _Opened.seen.append((source, settings.query_prefix))
+    def __init__(self, source: str, options: Any) -> None:
+        _Opened.seen.append((source, options.query_prefix))
         self.identity, self.dimensions = "double", 2
         self.rule = VectorRule()
 
@@ -31,7 +31,7 @@ def test_a_relative_folder_is_opened_with_its_own_settings(
 ) -> None:
     (tmp_path / "mini").mkdir()
     (tmp_path / "ragwright.yaml").write_text(
-        "embed: {model: 'onnx:mini'}\nmodels: {'onnx:mini': {query_prefix: 'find: '}}\n", "utf-8"
+        "embed: {model: 'onnx:mini', query_prefix: 'find: '}\n", "utf-8"
     )
     _Opened.seen.clear()
     for name in ("__init__", "embed_batch", "tokenizer"):

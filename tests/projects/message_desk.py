@@ -78,8 +78,8 @@ def execute(folder: Path, statement: str, *rows: tuple[object, ...]) -> None:
 
 def with_vectors(server: ScriptedServer) -> str:
     """Settings of an embedding model."""
-    model = f"models: {{scripted: {{base: '{server.url}', dimensions: 64}}}}"
-    return f"{model}\nembed: {{model: 'scripted:words'}}\n"
+    model = f"models: {{scripted: {{base: '{server.url}'}}}}"
+    return f"{model}\nembed: {{model: 'scripted:words', dimensions: 64}}\n"
 
 
 def make_desk(folder: Path, server: ScriptedServer) -> Path:

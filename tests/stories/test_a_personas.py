@@ -83,8 +83,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
     """Six facts in one manual; each is asked for by two teams, with a gold answer for each."""
     text = "".join(f"## The {word}\n\nYou must {fact}.\n\n" for word, fact in FACTS.items())
     chosen = (
-        f"models: {{m: {{base: '{server.url}', dimensions: 64}}}}\n"
-        "embed: {model: 'm:words'}\nanswer: {model: 'm:writer'}\njudge: {model: 'm:judge'}\n"
+        f"models: {{m: {{base: '{server.url}'}}}}\n"
+        "embed: {model: 'm:words', dimensions: 64}\nanswer: {model: 'm:writer'}\n"
+        "judge: {model: 'm:judge'}\n"
         "chunk: {by: headings, size: 60, overlap: 0}\nretrieve: {top_k: 2}\n"
     )
     folder = make_project(tmp_path_factory.mktemp("shop"), {"manual.md": text}, chosen)

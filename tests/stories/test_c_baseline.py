@@ -91,8 +91,9 @@ def play(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
         scene = f"\n## Scène {word}\n\n{speaker}. {said(word)} {more} {RUMOUR}\n"
         texts[f"acte-{act}.md"] += scene
     chosen = (
-        f"models: {{m: {{base: '{server.url}', dimensions: 512}}}}\n"
-        "embed: {model: 'm:mots'}\nanswer: {model: 'm:lecteur'}\nkeyword: {language: fr}\n"
+        f"models: {{m: {{base: '{server.url}'}}}}\n"
+        "embed: {model: 'm:mots', dimensions: 512}\nanswer: {model: 'm:lecteur'}\n"
+        "keyword: {language: fr}\n"
         "chunk: {by: headings, size: 600}\nretrieve: {top_k: 2}\n"
     )
     folder = make_project(tmp_path_factory.mktemp("play"), texts, chosen)

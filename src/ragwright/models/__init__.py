@@ -15,15 +15,14 @@ from ._embedding import (
     ChatModel,
     Embedder,
     Matrix,
-    Prefixes,
     Reranker,
     Tokenizer,
     VectorRule,
     embed_texts,
-    family_prefixes,
+    folder_hash,
 )
 from ._handlers import SystemHandler, model_handlers
-from ._hub import Hub, folder_hash, list_cached_models, transformer_folder
+from ._hub import Hub, list_cached_models, transformer_folder
 from ._language import sentence_spans, stop_words
 from ._names import (
     NO_MODEL,
@@ -80,7 +79,6 @@ __all__ = [
     "OnnxEmbedder",
     "OpenAIChat",
     "OpenAIEmbeddings",
-    "Prefixes",
     "Provider",
     "Reranker",
     "SentenceTransformerEmbedder",
@@ -101,7 +99,6 @@ __all__ = [
     "drop_thought",
     "embed_texts",
     "export_onnx",
-    "family_prefixes",
     "fold",
     "folder_hash",
     "is_code",

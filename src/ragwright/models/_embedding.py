@@ -10,7 +10,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ModelRefusedError, RagwrightError, Span, value_hash
+from ..core import ModelRefusedError, RagwrightError, Span, text_hash, value_hash
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
-from ._names import EmbedOptions, ModelSettings, Pooling, Similarity
+from ._names import EmbedOptions, Pooling, Similarity
 
 Matrix = NDArray[np.float32]
 
@@ -105,68 +105,45 @@ class ChatModel(ABC):
 Role: TypeAlias = Literal["query", "passage"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefixes:
-    """Text put before queries and passages."""
-
-    query: str = ""
-    passage: str = ""
-
-    def of(self, role: Role) -> str:
-        """The prefix of a role."""
-        return self.query if role == "query" else self.passage
-
-
 _ASK = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = (
     "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 )
 
-FAMILIES: tuple[tuple[str, Prefixes], ...] = (
-    (r"e5-[\w.-]*instruct|gte-qwen|qwen3-embedding", Prefixes(_INSTRUCT)),
-    (r"(?:^|[/_-])(?:multilingual-)?e5(?:-|_|$)", Prefixes("query: ", "passage: ")),
-    (r"bge-(?:small|base|large)-zh", Prefixes("为这个句子生成表示以用于检索相关文章：")),
-    (r"bge-(?:small|base|large)-en|bge-(?:small|base|large)$", Prefixes(_ASK)),
-    (r"mxbai-embed|arctic-embed-(?:xs|s|m|l)(?:-v1\.5|-long)?$", Prefixes(_ASK)),
-    (r"arctic-embed-[ml]-v2", Prefixes("query: ")),
-    (r"nomic-embed-text|modernbert-embed", Prefixes("search_query: ", "search_document: ")),
-    (r"embedding-?gemma", Prefixes("task: search result | query: ", "title: none | text: ")),
+FAMILIES = (
+    (r"e5-[\w.-]*instruct|gte-qwen|qwen3-embedding", _INSTRUCT, ""),
+    (r"(?:^|[/_-])(?:multilingual-)?e5(?:-|_|$)", "query: ", "passage: "),
+    (r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
+    (r"bge-(?:small|base|large)-en|bge-(?:small|base|large)$", _ASK, ""),
+    (r"mxbai-embed|arctic-embed-(?:xs|s|m|l)(?:-v1\.5|-long)?$", _ASK, ""),
+    (r"arctic-embed-[ml]-v2", "query: ", ""),
+    (r"nomic-embed-text|modernbert-embed", "search_query: ", "search_document: "),
+    (r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
 )
-"""Prefixes that the authors of common model families specify, by a pattern of the name.
+"""Prefixes of queries and passages that the authors of common model families specify, by a pattern
+of the name.
 
 Models that match nothing (gte, all-MiniLM, all-mpnet, GIST, bge-m3) need none.
 """
-
-
-def family_prefixes(name: str) -> Prefixes | None:
-    """Prefixes known for a model's name (without its provider), None where none are known."""
-    name = re.sub(r":[\w.-]+$", "", name.lower())  # Ollama's tag
-    for pattern, prefixes in FAMILIES:
-        if re.search(pattern, name):
-            return prefixes
-    return None
 
 
 @dataclass(frozen=True, slots=True)
 class VectorRule:
     """Everything besides weights and tokenizer that determines a text's vector."""
 
-    prefixes: Prefixes = Prefixes()
+    query_prefix: str = ""
+    passage_prefix: str = ""
     pooling: Pooling = "mean"
     similarity: Similarity = "cosine"
     dimensions: int | None = None
 
+    def prefix(self, role: Role) -> str:
+        """The text put before texts of a role."""
+        return self.query_prefix if role == "query" else self.passage_prefix
+
     def identity(self) -> str:
         """A short hash, part of every embedder's identity."""
-        return value_hash(
-            [
-                self.prefixes.query,
-                self.prefixes.passage,
-                self.pooling,
-                self.similarity,
-                self.dimensions,
-            ]
-        )[:16]
+        return value_hash(list(astuple(self)))[:16]
 
     def shaped(self, vectors: Matrix) -> Matrix:
         """Vectors cut to ``dimensions`` and, for cosine, brought to length 1."""
@@ -182,11 +159,36 @@ class RuledEmbedder(Embedder):
 
     Attributes:
         rule: Prefixes, pooling, similarity, dimensions.
+        tokens: The model's own tokenizer, None for a slow one.
         where: Names the model in messages.
     """
 
     rule: VectorRule
+    tokens: Tokenizer | None
     where: str
+
+    def settle(
+        self,
+        engine: str,
+        home: Path,
+        options: EmbedOptions,
+        own: tuple[Sequence[str], VectorRule],
+    ) -> None:
+        """Take rule and identity from a folder's files and the options.
+
+        Args:
+            engine: What runs the model.
+            home: The folder.
+            options: What the project sets.
+            own: What the model is called, and the rule of its files.
+        """
+        self.where = str(home)
+        self.rule = settle_rule(options, *own)
+        self.identity = f"{engine}:{folder_hash(home)}:{self.rule.identity()}"
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's own tokenizer."""
+        return self.tokens
 
     @abstractmethod
     def rows(self, texts: Sequence[str]) -> Matrix:
@@ -216,25 +218,18 @@ class RuledEmbedder(Embedder):
             )
 
 
-def settle_rule(
-    options: EmbedOptions, settings: ModelSettings, names: Sequence[str], own_rule: VectorRule
-) -> VectorRule:
-    """The rule of a model: options, else its settings, else its family, else its own files.
+def settle_rule(options: EmbedOptions, names: Sequence[str], own_rule: VectorRule) -> VectorRule:
+    """The rule of a model: options, else its own files, else the prefixes of its family.
 
     ``names`` are what the model is called, tried in order against the known families.
     """
-    family = next((p for p in map(family_prefixes, names) if p is not None), None)
-    defaults = own_rule.prefixes if own_rule.prefixes != Prefixes() else family or Prefixes()
-    query = _first_set(options.query_prefix, settings.query_prefix, defaults.query)
-    passage = _first_set(options.passage_prefix, settings.passage_prefix, defaults.passage)
-    pooling: Pooling = options.pooling or settings.pooling or own_rule.pooling
-    similarity: Similarity = options.similarity or settings.similarity or own_rule.similarity
-    dimensions = options.dimensions or settings.dimensions or own_rule.dimensions
-    return VectorRule(Prefixes(query, passage), pooling, similarity, dimensions)
-
-
-def _first_set(*values: str | None) -> str:
-    return next((v for v in values if v is not None), "")
+    if not own_rule.query_prefix and not own_rule.passage_prefix:
+        bare = [re.sub(r":[\w.-]+$", "", name.lower()) for name in names]  # without Ollama's tag
+        known = (entry for name in bare for entry in FAMILIES if re.search(entry[0], name))
+        _, query, passage = next(known, ("", "", ""))
+        own_rule = replace(own_rule, query_prefix=query, passage_prefix=passage)
+    chosen = {field.name: getattr(options, field.name) for field in fields(VectorRule)}
+    return replace(own_rule, **{k: value for k, value in chosen.items() if value is not None})
 
 
 SHORTEST, LONGEST = 1e-6, 1e6
@@ -410,11 +405,26 @@ def _even_pieces(text: str, spans: Sequence[Span], room: int, tokenizer: Tokeniz
     return pieces
 
 
-def file_hash(path: Path) -> str:
-    """Hash of a file's bytes (BLAKE2b, 32 hexadecimal digits)."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-    return digest.hexdigest()
+_DECIDE = {".bin", ".json", ".metadata", ".model", ".onnx", ".onnx_data", ".safetensors", ".txt"}
+"""Files that determine a model's output: weights, configuration, vocabulary."""
+
+
+def folder_hash(home: Path) -> str:
+    """Hash of the files of a folder that determine the model's output, without opening it.
+
+    Contains names within the folder only, no path of this machine.
+    """
+    hashes = []
+    for path in sorted(p for p in home.rglob("*") if p.suffix in _DECIDE and p.is_file()):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        hashes.append(f"{path.relative_to(home).as_posix()}:{digest}")
+    return text_hash(" ".join(hashes))[:32]
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with a question mark for each half of a pair: no tokenizer takes them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class WindowReranker(Reranker):
@@ -425,13 +435,11 @@ class WindowReranker(Reranker):
 
     Attributes:
         window: Most tokens of query and passage, special ones left out; None for no limit.
+        tokens: The model's tokenizer; None means that nothing is cut.
     """
 
     window: int | None
-
-    @abstractmethod
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer; None means that nothing is cut."""
+    tokens: Tokenizer | None
 
     @abstractmethod
     def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
@@ -445,14 +453,14 @@ class WindowReranker(Reranker):
         """
         if not passages:
             return []
-        tokenizer, room = self.tokenizer(), None
-        if self.window is not None and tokenizer is not None:
-            room = self.window - tokenizer.count(query)
+        room = None
+        if self.window is not None and self.tokens is not None:
+            room = self.window - self.tokens.count(query)
             if room < 1:
                 raise ModelRefusedError(
                     f"the query fills the window of {self.window} tokens", where=self.identity
                 )
-        planned = plan_windows([passages], "", tokenizer, room, (self.identity, "pool"))
+        planned = plan_windows([passages], "", self.tokens, room, (self.identity, "pool"))
         pair_scores = iter(self.pair_scores([(query, piece) for piece in planned.pieces]))
         (counts,) = planned.counts
         assert isinstance(counts, list), "pooling never fails"

@@ -139,7 +139,7 @@ class LocalEmbedHandler(ByModel, BatchHandler[Embed, EmbedReply]):
             results = embed_texts(
                 embedder,
                 [request.texts for request in requests],
-                rule.prefixes.of(requests[0].role),
+                rule.prefix(requests[0].role),
                 long_texts=self.models.embed.long_texts,
                 normalise=rule.similarity == "cosine",
             )
@@ -290,10 +290,8 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
 
     def open_model(self, name: str) -> OpenAIEmbeddings:
         """Open a server's embedding model."""
-        target = self.models.target(name)
         dimensions = self.models.vector_rule(name).dimensions
-        settings = replace(target.settings, dimensions=dimensions)
-        return OpenAIEmbeddings(replace(target, settings=settings), self.connections)
+        return OpenAIEmbeddings(self.models.target(name), self.connections, dimensions)
 
     def identity(self, request: Embed) -> str:
         """Everything that determines a vector: server, parameters, rule, window, ``long_texts``."""
@@ -314,7 +312,7 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
         rule, model = self.models.vector_rule(name), self.model(name)
         planned = plan_windows(
             [request.texts],
-            rule.prefixes.of(request.role),
+            rule.prefix(request.role),
             _ROUGH,
             model.target.settings.context_window,
             (name, self.models.embed.long_texts),

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ..core import (
     ConfigError,
+    MissingExtraError,
     MissingKeyError,
     ModelError,
     RagwrightError,
     replacing,
     require,
-    text_hash,
 )
 from ..ledger import folder_locked
-from ._embedding import Prefixes, VectorRule, file_hash
+from ._embedding import VectorRule
 from ._names import Pooling
 
 log = logging.getLogger("ragwright.models")
@@ -39,18 +37,8 @@ _ONNX = ("onnx/model.onnx", "model.onnx")
 _LAYER = re.compile(r"((?:(?:query|document)_)?\d+_\w+)/[\w.-]+")
 _IN_ONNX = re.compile(r"0_Transformer|\d+_(Pooling|Normalize)")
 
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """The files and the revision of a hub model that a project uses.
-
-    Attributes:
-        revision: The commit, 40 hexadecimal digits.
-        files: Names of its files in the repository, sorted.
-    """
-
-    revision: str
-    files: tuple[str, ...]
+_Pin: TypeAlias = tuple[str, list[str]]
+"""Commit of a model (40 hexadecimal digits), and the sorted names of its files in use."""
 
 
 @dataclass(slots=True)
@@ -81,10 +69,10 @@ class Hub:
             ModelError: The hub cannot be reached, or the disk is full.
         """
         if text not in self._folders:
-            self._folders[text] = self.located(text) or self._fetch(text, self.pins().get(text))
+            self._folders[text] = self.located(text) or self._fetch(text)
         return self._folders[text]
 
-    def pins(self) -> dict[str, Pin]:
+    def pins(self) -> dict[str, _Pin]:
         """The pins in ``ragwright.lock``, by name on the hub.
 
         Raises:
@@ -95,7 +83,7 @@ class Hub:
             return {}
         try:
             models = json.loads(path.read_text("utf-8"))["models"]
-            return {n: Pin(str(m["revision"]), tuple(m["files"])) for n, m in models.items()}
+            return {n: (str(m["revision"]), list(m["files"])) for n, m in models.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"not readable: {error!r}",
@@ -105,65 +93,55 @@ class Hub:
 
     def located(self, text: str) -> Path | None:
         """The folder of a model in the cache, if every pinned file is in it."""
-        hub, repo, pin = _hub_library(), _repo_and_revision(text)[0], self.pins().get(text)
-        if pin is None:
+        hub, (repo, _) = _hub_library(), _repo_and_revision(text)
+        if text not in self.pins():
             return None
+        revision, files = self.pins()[text]
         try:
             folder = Path(
                 hub.snapshot_download(
-                    repo,
-                    revision=pin.revision,
-                    allow_patterns=list(pin.files),
-                    local_files_only=True,
+                    repo, revision=revision, allow_patterns=files, local_files_only=True
                 )
             )
         except hub.errors.LocalEntryNotFoundError:
             return None
-        return folder if all((folder / file).is_file() for file in pin.files) else None
+        return folder if all((folder / file).is_file() for file in files) else None
 
-    def _fetch(self, text: str, pin: Pin | None) -> Path:
+    def _fetch(self, text: str) -> Path:
         hub, (repo, wanted) = _hub_library(), _repo_and_revision(text)
-        revision = pin.revision if pin is not None else wanted
+        revision, files = self.pins().get(text, (wanted, []))
+        hashes: dict[str, Any] = {}
         try:
             try:
                 info = hub.HfApi().model_info(repo, revision=revision, files_metadata=True)
+                revision, hashes = info.sha, {s.rfilename: s.lfs for s in info.siblings or ()}
             except Exception as error:
-                if pin is not None or (_status(error) or 500) < 500:
+                if files or (_status(error) or 500) < 500:
                     raise
-                return self._newest_cached(hub, text)
-            sizes = {s.rfilename: s.size or 0 for s in info.siblings or ()}
-            files = pin.files if pin is not None else _choose_files(text, list(sizes))
-            megabytes = sum(sizes.get(file, 0) for file in files) / 1e6
-            log.info("fetching hf:%s: %d files, %.0f MB", text, len(files), megabytes)
-            with _quiet(hub):
-                folder = Path(
-                    hub.snapshot_download(repo, revision=info.sha, allow_patterns=list(files))
-                )
-            _verify_hashes(folder, {s.rfilename: s.lfs for s in info.siblings or ()}, files)
+                cached = Path(hub.snapshot_download(repo, revision=wanted, local_files_only=True))
+                log.info("the hub cannot be reached; hf:%s is used as it is in the cache", text)
+                revision = cached.name
+                hashes = {path.relative_to(cached).as_posix(): None for path in cached.rglob("*")}
+            files = files or _choose_files(text, list(hashes))
+            log.info("fetching hf:%s: %d files", text, len(files))
+            folder = Path(hub.snapshot_download(repo, revision=revision, allow_patterns=files))
         except RagwrightError:
             raise
         except Exception as error:
-            raise _typed_error(error, text, pinned=pin is not None) from error
-        self._write_pin(text, Pin(str(info.sha), tuple(files)))
+            raise _typed_error(error, text) from error
+        for file in files:
+            _verify_hash(folder / file, getattr(hashes.get(file), "sha256", None))
+        self._write_pin(text, (str(revision), files))
         return folder
 
-    def _newest_cached(self, hub: Any, text: str) -> Path:
-        """The newest commit in the cache, for a project that has not pinned one."""
-        repo, revision = _repo_and_revision(text)
-        folder = Path(hub.snapshot_download(repo, revision=revision, local_files_only=True))
-        present = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        self._write_pin(text, Pin(folder.name, _choose_files(text, present)))
-        log.info("the hub cannot be reached; hf:%s is used as it is in the cache", text)
-        return folder
-
-    def _write_pin(self, text: str, pin: Pin) -> None:
+    def _write_pin(self, text: str, pin: _Pin) -> None:
         if self.root is None:
             return
         path = self.root / LOCK_FILE
         try:
             with folder_locked(self.root, "pinning a model"), replacing(path) as file:
                 pins = sorted({**self.pins(), text: pin}.items())
-                models = {name: {"revision": p.revision, "files": p.files} for name, p in pins}
+                models = {name: {"revision": r, "files": files} for name, (r, files) in pins}
                 file.write((json.dumps({"models": models}, indent=2) + "\n").encode())
         except OSError as error:
             log.warning(
@@ -173,37 +151,30 @@ class Hub:
 
 def list_cached_models() -> list[tuple[str, int]]:
     """Names and bytes of the models in the hub's cache; empty where there is no cache."""
-    if not _are_installed("huggingface_hub"):
-        return []
-    hub = _hub_library()
     try:
-        cache_info = hub.scan_cache_dir()
+        hub = _hub_library()
+    except MissingExtraError:
+        return []
+    try:
+        repos = hub.scan_cache_dir().repos
     except (hub.errors.CacheNotFound, OSError):
         return []
-    return sorted((r.repo_id, r.size_on_disk) for r in cache_info.repos if r.repo_type == "model")
+    return sorted((r.repo_id, r.size_on_disk) for r in repos if r.repo_type == "model")
 
 
 def _hub_library() -> Any:
-    """``huggingface_hub``, without the data on this machine that it would send along."""
+    """``huggingface_hub``, without the data on this machine that it would send along.
+
+    It shows no progress bars outside of a terminal.
+    """
     hub = require("huggingface_hub", "embed", "an hf: model")
     for part in ("constants", "errors", "utils"):
         require(f"huggingface_hub.{part}", "embed", "an hf: model")
     # Else it fetches a list of programs once a day to name the one that runs it.
     hub.constants.HF_HUB_DISABLE_TELEMETRY = True
-    return hub
-
-
-@contextmanager
-def _quiet(hub: Any) -> Iterator[None]:
-    """Show no progress bars outside of a terminal; those of other users of the hub come back."""
-    shown = not (sys.stderr.isatty() or hub.utils.are_progress_bars_disabled())
-    if shown:
+    if not sys.stderr.isatty():
         hub.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            hub.utils.enable_progress_bars()
+    return hub
 
 
 def _repo_and_revision(text: str) -> tuple[str, str | None]:
@@ -222,11 +193,11 @@ def _repo_and_revision(text: str) -> tuple[str, str | None]:
     return repo, revision or None
 
 
-def _choose_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
+def _choose_files(name: str, files: Sequence[str]) -> list[str]:
     """The files of a repository that are needed: settings, tokenizer and one set of weights.
 
     ONNX where there is one and the model has no layers that its file would lack; else
-    safetensors. What is not installed is passed over where the other can be had.
+    safetensors.
 
     Raises:
         ConfigError: Neither is there.
@@ -235,15 +206,11 @@ def _choose_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
     own = [file for file in files if "/" not in file or file in layers]
     torch = [file for file in own if _WEIGHTS.fullmatch(PurePosixPath(file).name)]
     onnx = next((file for file in _ONNX if file in files), None)
-    runs = _are_installed("onnxruntime", "tokenizers") or not _are_installed(
-        "sentence_transformers"
-    )
     further = any(not _IN_ONNX.fullmatch(layer) for layer in layers.values())
-    if onnx is not None and not (torch and (further or not runs)):
+    weights = torch
+    if onnx is not None and not (torch and further):
         weights = [file for file in files if file.startswith(onnx)]
-    elif torch:
-        weights = torch
-    else:
+    if not weights:
         have = sorted({PurePosixPath(f).suffix for f in files} & {".bin", ".gguf", ".h5", ".onnx"})
         raise ConfigError(
             "the model has no model.safetensors and no onnx/model.onnx"
@@ -256,98 +223,83 @@ def _choose_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
         for file in own
         if PurePosixPath(file).suffix in _SETTINGS and not file.endswith(".safetensors.index.json")
     ]
-    return tuple(sorted({*settings, *weights}))
+    return sorted({*settings, *weights})
 
 
-def _are_installed(*modules: str) -> bool:
-    return all(importlib.util.find_spec(module) is not None for module in modules)
-
-
-def _verify_hashes(folder: Path, stored: Mapping[str, Any], files: Sequence[str]) -> None:
-    """Compare large files with the hashes that the hub states; a wrong one is deleted.
+def _verify_hash(path: Path, expected: str | None) -> None:
+    """Compare a large file with the hash that the hub states; a wrong one is deleted.
 
     Raises:
-        ModelError: A file is not what the hub states.
+        ModelError: The file is not what the hub states.
     """
-    for file in files:
-        expected = getattr(stored.get(file), "sha256", None)
-        path = folder / file
-        if not expected or not path.is_file():
-            continue
-        with path.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-        if digest != expected:
-            path.resolve().unlink()
-            path.unlink(missing_ok=True)
-            raise ModelError(
-                f"{file} arrived damaged: its SHA-256 is not the one that the hub states",
-                where=str(folder),
-                hint="run the command again",
-            )
+    if expected is None:
+        return
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != expected:
+        path.resolve().unlink()
+        path.unlink()
+        raise ModelError(
+            f"{path.name} arrived damaged: its SHA-256 is not the one that the hub states",
+            where=str(path.parent),
+            hint="run the command again",
+        )
 
 
 def _status(error: BaseException) -> int | None:
     """The HTTP status of an error reply of the hub; None where no reply arrived."""
-    errors = _hub_library().errors
     response = getattr(error, "response", None)
-    if response is None or isinstance(error, errors.LocalEntryNotFoundError):
-        return None
-    return int(response.status_code)
+    missing = isinstance(error, _hub_library().errors.LocalEntryNotFoundError)
+    return None if response is None or missing else int(response.status_code)
 
 
-def _typed_error(error: Exception, name: str, *, pinned: bool) -> RagwrightError:
+_FAULTS = (
+    (
+        "GatedRepoError",
+        MissingKeyError,
+        "the model is gated: its owner must grant you access",
+        "ask for it on the model's page of the hub, then export HF_TOKEN=…",
+    ),
+    (
+        "RevisionNotFoundError",
+        ConfigError,
+        "the hub has no such revision",
+        f"check the part after @, or delete the model's entry in {LOCK_FILE}",
+    ),
+    (
+        "RepositoryNotFoundError",
+        ConfigError,
+        "the hub has no such model, or it is private",
+        "check the name (ORG/NAME); for a private model export HF_TOKEN=…",
+    ),
+)
+"""Errors of huggingface_hub, by name: ours, what happened, and what to do."""
+
+
+def _typed_error(error: Exception, name: str) -> RagwrightError:
     """Our error for one of huggingface_hub or of the disk: what happened and what to do."""
-    errors, constants = _hub_library().errors, _hub_library().constants
-    where, status = f"hf:{name}", _status(error)
-    if isinstance(error, errors.GatedRepoError):
-        return MissingKeyError(
-            "the model is gated: its owner must grant you access",
-            where=where,
-            hint=f"ask for it at {constants.ENDPOINT}/{_repo_and_revision(name)[0]}, then export "
-            "HF_TOKEN=…",
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
-        return ConfigError(
-            "the hub no longer has the pinned revision" if pinned else "no such revision",
-            where=where,
-            hint=hint if pinned else "check the part after @",
-        )
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return ConfigError(
-            "the hub has no such model, or it is private",
-            where=where,
-            hint="check the name (ORG/NAME); for a private model export HF_TOKEN=…",
-        )
+    hub, where, status = _hub_library(), f"hf:{name}", _status(error)
+    for kind, ours, what, hint in _FAULTS:
+        if isinstance(error, getattr(hub.errors, kind)):
+            return ours(what, where=where, hint=hint)
     if status in {401, 403}:
-        return MissingKeyError(
-            f"the hub refuses access ({status})",
-            where=where,
-            hint="export HF_TOKEN=… with a token that may read the model",
-        )
-    if status is not None:
-        return ModelError(
-            f"the hub answers with the error {status}", where=where, hint="try again later"
-        )
+        what, hint = f"the hub refuses access ({status})", "export HF_TOKEN=… with a valid token"
+        return MissingKeyError(what, where=where, hint=hint)
     away = isinstance(error, ConnectionError | TimeoutError)
-    if isinstance(error, OSError) and error.errno is not None and not away:
-        return ModelError(
-            f"the model cannot be stored: {error.strerror or error}",
-            where=str(error.filename or where),
-            hint="free space, or choose another folder with HF_HOME",
-        )
-    if constants.HF_HUB_OFFLINE:
-        return ModelError(
-            "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
-            where=where,
-            hint="unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
-        )
-    return ModelError(
+    what, hint = (
         "the hub cannot be reached, and the model is not in the cache",
-        where=where,
-        hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. "
-        "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy",
+        "connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. HF_ENDPOINT names a "
+        "mirror, HTTPS_PROXY a proxy",
     )
+    if status is not None:
+        what, hint = f"the hub answers with the error {status}", "try again later"
+    elif isinstance(error, OSError) and error.errno is not None and not away:
+        what = f"the model cannot be stored: {error.strerror or error}"
+        hint = "free space, or choose another folder with HF_HOME"
+    elif hub.constants.HF_HUB_OFFLINE:
+        what = "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it"
+        hint = "unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER"
+    return ModelError(what, where=where, hint=hint)
 
 
 POOLING: dict[str, Pooling] = {
@@ -368,7 +320,6 @@ class ModelFolder:
     """The configuration of a model's folder.
 
     Attributes:
-        path: The folder.
         names: The model's own name and the folder's name.
         rule: Pooling, similarity and prefixes by its own files.
         window: Most tokens, special ones included, by the smallest limit stated.
@@ -377,7 +328,6 @@ class ModelFolder:
             otherwise.
     """
 
-    path: Path
     names: tuple[str, ...]
     rule: VectorRule
     window: int | None
@@ -396,25 +346,22 @@ class ModelFolder:
                 "no such model folder", where=str(path), hint="write onnx:FOLDER or st:FOLDER"
             )
         config = read_json(path / "config.json")
-        modules = read_json(path / "modules.json")
-        entries = modules if isinstance(modules, list) else []
-        kinds = [str(m.get("type", "")).rpartition(".")[2] for m in entries]
-        places = {kind: str(m.get("path", "")) for kind, m in zip(kinds, entries, strict=True)}
+        places = {str(m.get("type")).rpartition(".")[2]: str(m.get("path")) for m in _modules(path)}
         pooling = read_json(path / places.get("Pooling", "1_Pooling") / "config.json")
         settings = read_json(path / "config_sentence_transformers.json")
         rule = VectorRule(
-            _prefixes_of(settings.get("prompts") or {}),
+            *prompt_prefixes(settings.get("prompts") or {}),
             _folder_pooling(pooling, path),
             "dot" if settings.get("similarity_fn_name") == "dot" else "cosine",
         )
         names = (*folder_names(path), str(config.get("_name_or_path") or ""))
-        layers = tuple(kind for kind in kinds if kind not in _LAYERS)
+        layers = tuple(kind for kind in places if kind not in _LAYERS)
         own_settings = config.get("sentence_transformers") or {}
         older = config.get("sbert_ce_default_activation_function")
         newest = settings.get("activation_fn")
         function = str(newest or own_settings.get("activation_fn") or older or "Sigmoid")
-        sigmoid = not function.endswith("Identity")
-        return cls(path, names, rule, _folder_window(path, config), layers, sigmoid)
+        window = _folder_window(path, config)
+        return cls(names, rule, window, layers, not function.endswith("Identity"))
 
 
 def folder_names(path: Path) -> tuple[str, ...]:
@@ -434,11 +381,9 @@ def local_engine(path: Path) -> Literal["onnx", "static", "st"]:
     """
     if any((path / file).is_file() for file in ("onnx/model.onnx", "model.onnx")):
         return "onnx"
-    modules = read_json(path / "modules.json")
-    kinds = [str(m.get("type", "")) for m in modules] if isinstance(modules, list) else []
-    if any(kind.endswith("StaticEmbedding") for kind in kinds):
-        return "static"
-    return "static" if read_json(path / "config.json").get("model_type") == "model2vec" else "st"
+    static = any(str(module.get("type")).endswith("StaticEmbedding") for module in _modules(path))
+    kind = read_json(path / "config.json").get("model_type")
+    return "static" if static or kind == "model2vec" else "st"
 
 
 def transformer_folder(path: Path, what: str) -> Path:
@@ -457,9 +402,7 @@ def transformer_folder(path: Path, what: str) -> Path:
             where=str(path),
             hint="name the folder of a transformer, for example of all-MiniLM-L6-v2",
         )
-    modules = read_json(path / "modules.json")
-    layers = [str(m.get("path", "")) for m in modules] if isinstance(modules, list) else []
-    for place in ("", *layers[:1]):
+    for place in ("", *(str(module.get("path")) for module in _modules(path)[:1])):
         if (path / place / "config.json").is_file():
             return path / place
     raise ConfigError(
@@ -468,6 +411,12 @@ def transformer_folder(path: Path, what: str) -> Path:
         hint="give a folder with config.json, weights and tokenizer: FOLDER, st:FOLDER or "
         "hf:ORG/NAME",
     )
+
+
+def _modules(home: Path) -> list[dict[str, Any]]:
+    """The layers of a model of sentence-transformers; empty where there is no list of them."""
+    modules = read_json(home / "modules.json")
+    return modules if isinstance(modules, list) else []
 
 
 def is_cross(home: Path) -> bool:
@@ -493,12 +442,11 @@ def read_json(path: Path) -> Any:
         raise ConfigError(f"not readable as JSON: {error}", where=str(path)) from error
 
 
-def _prefixes_of(prompts: dict[str, str]) -> Prefixes:
+def prompt_prefixes(prompts: Mapping[str, str]) -> tuple[str, str]:
+    """The prefixes of queries and of passages among the prompts of sentence-transformers."""
     query = prompts.get("query") or prompts.get("search_query") or ""
-    passage = next(
-        (prompts[n] for n in ("passage", "document", "search_document") if prompts.get(n)), ""
-    )
-    return Prefixes(query, passage)
+    passages = (prompts.get(name) for name in ("passage", "document", "search_document"))
+    return query, next(filter(None, passages), "")
 
 
 def _folder_pooling(config: dict[str, Any], path: Path) -> Pooling:
@@ -533,30 +481,3 @@ def _folder_window(path: Path, config: dict[str, Any]) -> int | None:
         limits[1] -= int(config.get("pad_token_id") or 1) + 1  # positions start after padding
     sizes = [int(cast(int, n)) for n in limits if isinstance(n, int | float) and 0 < n < 1e9]
     return min(sizes) if sizes else None
-
-
-_DECIDE = {".bin", ".json", ".metadata", ".model", ".safetensors", ".txt"}
-"""Files that determine a model's output: weights, configuration, vocabulary."""
-
-
-def folder_identity(source: str | Path) -> str | None:
-    """Identity of a cross-encoder by the files of its folder, without opening it.
-
-    None for a name on the hub: its files are only known after it is opened.
-    """
-    home = Path(source).expanduser()
-    return f"cross:{folder_hash(home)}" if home.is_dir() else None
-
-
-def folder_hash(home: Path) -> str:
-    """Hash of the files of a folder that determine the model's output, without opening it.
-
-    Contains names within the folder only, no path of this machine.
-    """
-    files = sorted(
-        path.relative_to(home)
-        for path in home.rglob("*")
-        if path.suffix in _DECIDE and path.is_file()
-    )
-    hashes = [f"{path.as_posix()}:{file_hash(home / path)}" for path in files]
-    return text_hash(" ".join(hashes))[:32]

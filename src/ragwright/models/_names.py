@@ -53,11 +53,6 @@ class ModelSettings:
     passage_params: Mapping[str, Any] = option(
         dict, "Parameters sent with passages to embed.", when="index"
     )
-    query_prefix: str | None = option(None, "Text put before queries.", when="index")
-    passage_prefix: str | None = option(None, "Text put before passages.", when="index")
-    pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
-    similarity: Similarity | None = option(None, "cosine or dot (product).", when="index")
-    dimensions: int | None = option(None, "Length the vectors are cut to.", when="index", ge=1)
     batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
 
 
@@ -65,8 +60,7 @@ class ModelSettings:
 class EmbedOptions:
     """The ``embed`` section of a project: which model makes vectors, and how.
 
-    None means: taken from the model's entry under ``models:``, then from its family, then from the
-    files beside its weights.
+    None means: taken from the files beside the model's weights, else from what its family needs.
     """
 
     model: str = option(

@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from ..core import ConfigError, Span, require, text_hash
 from ._embedding import (
     Matrix,
-    Prefixes,
     RuledEmbedder,
     Tokenizer,
     VectorRule,
     WindowReranker,
-    file_hash,
-    settle_rule,
+    folder_hash,
+    replace_surrogates,
 )
-from ._hub import ModelFolder, folder_identity, folder_names
-from ._names import EmbedOptions, ModelSettings, Pooling
+from ._hub import ModelFolder, folder_names
+from ._names import EmbedOptions, Pooling
 
 
 class HFTokenizer(Tokenizer):
@@ -91,7 +90,7 @@ class HFTokenizer(Tokenizer):
 
     def _encoded(self, *texts: str, special: bool) -> Any:
         # One input at a time: encode_batch would start threads of its own.
-        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        safe = map(replace_surrogates, texts)
         return self._tokenizer.encode(*safe, add_special_tokens=special)
 
 
@@ -112,50 +111,32 @@ class OnnxEmbedder(RuledEmbedder):
         folder: The folder, or an ONNX file in it.
         options: Prefixes, pooling, similarity, dimensions, threads; None takes them from the
             files.
-        settings: The model's entry under ``models:``.
 
     Raises:
         MissingExtraError: onnxruntime or tokenizers is not installed.
         ConfigError: The folder holds no ONNX file, several, or one of another kind of model.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        options: EmbedOptions | None = None,
-        settings: ModelSettings | None = None,
-    ) -> None:
+    tokens: HFTokenizer
+
+    def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
         options = options or EmbedOptions()
         home, file, self._session = open_onnx(folder)
-        self.where = str(home)
-        self.folder = ModelFolder.read(home)
-        self._tokenizer = HFTokenizer(home)
-        self.rule = settle_rule(
-            options, settings or ModelSettings(), self.folder.names, self.folder.rule
-        )
+        config = ModelFolder.read(home)
+        self.tokens = HFTokenizer(home)
         self.threads = options.threads
-        self._output, self._pooled = _output_of(self._session.get_outputs(), self.folder, file)
-        weights = [file_hash(f) for f in sorted(file.parent.glob(f"{file.stem}.onnx*"))]
-        tokens = file_hash(home / "tokenizer.json")
-        window = self.folder.window
-        self.window = None if window is None else window - self._tokenizer.specials()
-        self.identity = (
-            f"onnx:{'+'.join(w[:16] for w in weights)}:{tokens[:16]}"
-            f":{self._output}:{self.window}:{self.rule.identity()}"
-        )
+        self._output, self._pooled = _output_of(self._session.get_outputs(), config, file)
+        self.window = None if config.window is None else config.window - self.tokens.specials()
+        self.settle(f"onnx:{file.name}", home, options, (config.names, config.rule))
         self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors of texts run one by one, ``threads`` of them side by side."""
         return np.stack(_map_threads(self._embed_text, texts, self.threads))
 
-    def tokenizer(self) -> HFTokenizer:
-        """The model's own tokenizer."""
-        return self._tokenizer
-
     def _embed_text(self, text: str) -> NDArray[np.float32]:
-        ids, types = self._tokenizer.ids(text)
-        self.check(len(ids) - self._tokenizer.specials())
+        ids, types = self.tokens.ids(text)
+        self.check(len(ids) - self.tokens.specials())
         output = network_output(self._session, self._output, ids, types)
         vector = output if self._pooled else _POOLERS[self.rule.pooling](output)
         return np.asarray(vector, np.float32)
@@ -175,9 +156,11 @@ class OnnxReranker(WindowReranker):
         ConfigError: The folder holds no ONNX file, or a model that does not score pairs.
     """
 
+    tokens: HFTokenizer
+
     def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
         home, file, self._session = open_onnx(folder)
-        self._tokenizer = HFTokenizer(home)
+        self.tokens = HFTokenizer(home)
         self._threads = (options or EmbedOptions()).threads
         output = self._session.get_outputs()[0]
         if len(output.shape) != 2 or output.shape[1] not in {1, "1"}:
@@ -191,20 +174,16 @@ class OnnxReranker(WindowReranker):
         model = ModelFolder.read(home)
         self._sigmoid = model.sigmoid
         self.scale = "0-1, sigmoid" if self._sigmoid else "logit (Identity)"
-        specials = self._tokenizer.specials(pair=True)
+        specials = self.tokens.specials(pair=True)
         self.window = None if model.window is None else model.window - specials
-        self.identity = f"{folder_identity(home)}:{file.name}:{file.stat().st_size}"
-
-    def tokenizer(self) -> HFTokenizer:
-        """The model's own tokenizer."""
-        return self._tokenizer
+        self.identity = f"onnx:{file.name}:{folder_hash(home)}"
 
     def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Scores of queries with passages that fit the window beside them."""
         return _map_threads(self._pair_score, pairs, self._threads)
 
     def _pair_score(self, pair: tuple[str, str]) -> float:
-        ids, types = self._tokenizer.ids(*pair)
+        ids, types = self.tokens.ids(*pair)
         logit = float(network_output(self._session, self._output, ids, types)[0])
         if not self._sigmoid:
             return logit
@@ -218,22 +197,15 @@ class StaticEmbedder(RuledEmbedder):
     Args:
         folder: The folder, as model2vec or sentence-transformers writes it.
         options: Prefixes, similarity, dimensions; None takes them from the files.
-        settings: The model's entry under ``models:``.
 
     Raises:
         MissingExtraError: model2vec is not installed.
         ConfigError: The folder holds no static model.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        options: EmbedOptions | None = None,
-        settings: ModelSettings | None = None,
-    ) -> None:
+    def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
         model2vec = require("model2vec", "embed", "a static model")
         home = Path(folder).expanduser()
-        self.where = str(home)
         logging.getLogger("model2vec").setLevel(logging.ERROR)
         try:
             self._model: Any = model2vec.StaticModel.from_pretrained(home, force_download=False)
@@ -241,28 +213,17 @@ class StaticEmbedder(RuledEmbedder):
             raise ConfigError(
                 f"model2vec cannot open the folder: {error}", where=str(home)
             ) from error
-        self._tokenizer = HFTokenizer(self._model.tokenizer)
-        self.rule = settle_rule(
-            options or EmbedOptions(),
-            settings or ModelSettings(),
-            folder_names(home),
-            VectorRule(Prefixes()),
-        )
-        weights = [file_hash(f)[:16] for f in sorted(home.glob("*.safetensors"))]
-        self.identity = f"static:{'+'.join(weights)}:{self._tokenizer.name}:{self.rule.identity()}"
+        self.tokens = HFTokenizer(self._model.tokenizer)
+        self.settle("static", home, options or EmbedOptions(), (folder_names(home), VectorRule()))
         self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Means of the vectors of the texts' tokens."""
-        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        safe = list(map(replace_surrogates, texts))
         vectors = self._model.encode(
             safe, max_length=None, use_multiprocessing=False, show_progress_bar=False
         )
         return np.asarray(vectors, np.float32)
-
-    def tokenizer(self) -> HFTokenizer:
-        """The model's own tokenizer."""
-        return self._tokenizer
 
 
 def _map_threads(

@@ -241,10 +241,14 @@ class OpenAIEmbeddings:
     Args:
         target: Where the model is found.
         connections: Clients to share.
+        dimensions: Length of the vectors to ask for, None for the model's own.
     """
 
-    def __init__(self, target: ModelTarget, connections: Connections) -> None:
+    def __init__(
+        self, target: ModelTarget, connections: Connections, dimensions: int | None = None
+    ) -> None:
         self.target = target
+        self.dimensions = dimensions
         self._server = OpenAIServer(target, connections)
         self._kept: dict[tuple[str, ...], _Part] = {}
         self._size = target.settings.batch_size or EMBED_BATCH
@@ -292,7 +296,7 @@ class OpenAIEmbeddings:
         vectors = [rows for _, (rows, _) in parts]
         if len({rows.shape[1] for rows in vectors}) > 1:
             raise self._server.bad_reply("sent vectors of unequal length")
-        empty = np.zeros((0, self.target.settings.dimensions or 0), np.float32)
+        empty = np.zeros((0, self.dimensions or 0), np.float32)
         return (np.concatenate(vectors) if vectors else empty), usage
 
     async def _embed_batch(
@@ -306,14 +310,14 @@ class OpenAIEmbeddings:
             "input": list(texts),
             "encoding_format": "base64",
         }
-        if settings.dimensions:
-            body["dimensions"] = settings.dimensions
+        if self.dimensions:
+            body["dimensions"] = self.dimensions
         data, _ = await self._server.send("/embeddings", body, timeout)
         vectors = self._vectors_of_reply(data.get("data"), texts)
-        if settings.dimensions and vectors.shape[1] != settings.dimensions:
+        if self.dimensions and vectors.shape[1] != self.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
-                f"instead of {settings.dimensions}",
+                f"instead of {self.dimensions}",
                 where=self.target.base,
                 hint="leave dimensions unset: this model cannot shorten its vectors",
             )

@@ -21,8 +21,16 @@ from ..core import (
     load_object,
 )
 from ._analysis import LexicalReranker
-from ._embedding import ChatModel, Embedder, Reranker, Tokenizer, VectorRule, settle_rule
-from ._hub import Hub, folder_identity, local_engine
+from ._embedding import (
+    ChatModel,
+    Embedder,
+    Reranker,
+    Tokenizer,
+    VectorRule,
+    folder_hash,
+    settle_rule,
+)
+from ._hub import Hub, local_engine
 from ._names import (
     NO_MODEL,
     PROVIDERS,
@@ -175,7 +183,7 @@ class Models:
 
         def open_embedder() -> Embedder:
             source, engine = self._located(target)
-            return _ENGINES[engine](source, self._options(name), target.settings)
+            return _ENGINES[engine](source, self._options(name))
 
         return self._once("embedder", name, open_embedder)
 
@@ -199,7 +207,7 @@ class Models:
         return Path(self._located(target)[0]).expanduser()
 
     def trainable(self, name: str) -> str:
-        """The folder of an embedding model's PyTorch weights, or its name on the hub.
+        """The folder of an embedding model's PyTorch weights.
 
         Raises:
             ConfigError: A server or a custom back end embeds, its vectors are static, or its folder
@@ -262,17 +270,13 @@ class Models:
     def reranker_identity(self, name: str) -> str:
         """Everything besides query and passages that determines a local reranker's scores.
 
-        A cross-encoder in a folder is not opened for this; its files are read once. One named on
-        the hub is opened: call ``reranker(name)`` before a run, or the loop waits for it.
+        A cross-encoder in a folder is not opened for this; its files are read once.
         """
         if self.backend(name) is None and self.target(name).name.provider in _CROSS:
-
-            def hash_files() -> str | None:
-                return folder_identity(self._located(self.target(name))[0])
-
-            identity = self._once("files", name, hash_files)
-            if identity is not None:
-                return identity
+            source, engine = self._located(self.target(name))
+            home = Path(source).expanduser()
+            if home.is_dir():
+                return self._once("files", name, lambda: f"{engine}:{folder_hash(home)}")
         return self.reranker(name).identity
 
     def tokenizer(self, name: str) -> Tokenizer | None:
@@ -299,12 +303,8 @@ class Models:
         rule = getattr(embedder, "rule", None)
         if isinstance(rule, VectorRule):
             return rule
-        settings = self.directory.settings.get(name, ModelSettings())
-        names: tuple[str, ...] = ()
-        if embedder is None:
-            target = self.target(name)
-            settings, names = target.settings, (target.name.name,)
-        return settle_rule(self._options(name), settings, names, VectorRule())
+        names = [self.target(name).name.name] if embedder is None else []
+        return settle_rule(self._options(name), names, VectorRule())
 
     def embedder_identity(self, name: str) -> str:
         """Everything besides the texts that determines a model's vectors.
@@ -376,7 +376,7 @@ class Models:
         return EmbedOptions(threads=self.embed.threads)
 
 
-_ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
+_ENGINES: Mapping[str, Callable[[str, EmbedOptions], Embedder]] = {
     "onnx": OnnxEmbedder,
     "st": SentenceTransformerEmbedder,
     "static": StaticEmbedder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import tempfile
@@ -14,110 +13,77 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, RagwrightError, count_noun, require, text_hash
+from ..core import ConfigError, count_noun, require
 from ._embedding import (
     Matrix,
-    Prefixes,
     RuledEmbedder,
     VectorRule,
     WindowReranker,
-    file_hash,
-    settle_rule,
+    folder_hash,
+    replace_surrogates,
 )
-from ._hub import POOLING, folder_identity, folder_names, is_cross
-from ._names import EmbedOptions, ModelSettings, Pooling
+from ._hub import POOLING, folder_names, is_cross, prompt_prefixes
+from ._names import EmbedOptions, Pooling
 from ._onnx import HFTokenizer
 
 CARD = "README.md"
 """File name of the card in a model's folder. No identity of a model depends on it."""
 
-_BATCH = 32
-"""Most texts that one call holds, on other devices than a CPU."""
-
 _WHAT = "an st: model"
 
 
 class SentenceTransformerEmbedder(RuledEmbedder):
-    """An embedding model by sentence-transformers (torch, on the CPU by default).
+    """An embedding model by sentence-transformers (torch, on the CPU).
 
-    On the CPU texts are run one by one, so that a vector does not depend on other texts, to the
-    byte; this is about a fifth slower than batches. On another device they are batched and a vector
-    may vary in the seventh digit.
-
-    The hub's own switches (``HF_HUB_OFFLINE``, ``HF_HOME``) are respected; no code from the
-    hub is run.
+    Texts are run one by one, so that a vector does not depend on other texts, to the byte; this is
+    about a fifth slower than batches. Nothing is fetched, and no code of the folder is run.
 
     Args:
-        source: A folder, or a name on the hub.
+        folder: The folder.
         options: Prefixes, pooling, similarity, dimensions, threads (of the whole process:
             torch has one setting).
-        settings: The model's entry under ``models:``.
-        device: A torch device.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
         ConfigError: No such model, or the pooling asked for is not one it can do.
     """
 
-    def __init__(
-        self,
-        source: str | Path,
-        options: EmbedOptions | None = None,
-        settings: ModelSettings | None = None,
-        device: str = "cpu",
-    ) -> None:
+    def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
         options = options or EmbedOptions()
-        self._model = open_quietly("SentenceTransformer", str(source), device)
-        self.where = str(source)
-        self._batch = 1 if device == "cpu" else _BATCH
+        home = Path(folder).expanduser()
+        self._model = open_quietly("SentenceTransformer", home)
         require("torch", "torch", _WHAT).set_num_threads(options.threads)
-        prompts = self._model.prompts or {}
         own_rule = VectorRule(
-            Prefixes(prompts.get("query", ""), prompts.get("passage", prompts.get("document", ""))),
+            *prompt_prefixes(self._model.prompts or {}),
             _model_pooling(self._model),
             "dot" if self._model.similarity_fn_name == "dot" else "cosine",
         )
-        names = folder_names(Path(source))
-        self.rule = settle_rule(options, settings or ModelSettings(), names, own_rule)
-        set_pooling(self._model, self.rule.pooling)
-        self._tokenizer, tokens = _fast_tokenizer(self._model)
+        self.tokens = _fast_tokenizer(self._model)
         self.window = _window_of(self._model, pair=False)
-        weights = model_hash(self._model)
-        self.identity = f"st:{weights}:{tokens}:{self.window}:{self.rule.identity()}"
+        self.settle("st", home, options, (folder_names(home), own_rule))
+        set_pooling(self._model, self.rule.pooling)
         self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors as the model gives them, its prompts left out."""
-        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        safe = list(map(replace_surrogates, texts))
         for text in safe:
-            self.check(self._token_count(text))
+            tokens = self._model.tokenizer(text, add_special_tokens=False, verbose=False)
+            self.check(len(tokens["input_ids"]))
         vectors = self._model.encode(
-            safe, prompt="", batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+            safe, prompt="", batch_size=1, show_progress_bar=False, convert_to_numpy=True
         )
         return np.asarray(vectors, np.float32)
-
-    def tokenizer(self) -> HFTokenizer | None:
-        """The model's own tokenizer, None if it is a slow tokenizer."""
-        return self._tokenizer
-
-    def _token_count(self, text: str) -> int:
-        """Tokens of a text; 0 if it surely fits the window, which saves counting."""
-        if self.window is None or len(text.encode()) <= self.window:
-            return 0
-        if self._tokenizer is not None:
-            return self._tokenizer.count(text)
-        return len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 class CrossEncoderReranker(WindowReranker):
     """A cross-encoder by sentence-transformers: reads query and passage together.
 
-    On the CPU pairs are run one by one, so that a score does not depend on other pairs.
+    Pairs are run one by one, so that a score does not depend on other pairs.
 
     Args:
-        source: A folder, or a name on the hub.
+        folder: The folder.
         options: ``threads`` (of the whole process).
-        device: A torch device.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -125,40 +91,30 @@ class CrossEncoderReranker(WindowReranker):
             such as an embedding model.
     """
 
-    def __init__(
-        self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
-    ) -> None:
-        options = options or EmbedOptions()
-        self._model = open_cross_encoder(source, device)
-        require("torch", "torch", _WHAT).set_num_threads(options.threads)
-        self._batch = 1 if device == "cpu" else _BATCH
-        self._tokenizer, tokens = _fast_tokenizer(self._model)
+    def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
+        home = Path(folder).expanduser()
+        self._model = open_cross_encoder(home)
+        require("torch", "torch", _WHAT).set_num_threads((options or EmbedOptions()).threads)
+        self.tokens = _fast_tokenizer(self._model)
         self.window = _window_of(self._model, pair=True)
         function = type(self._model.activation_fn).__name__
         self.scale = "0-1, sigmoid" if function == "Sigmoid" else f"logit ({function})"
-        self.identity = folder_identity(source) or (
-            f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
-        )
-
-    def tokenizer(self) -> HFTokenizer | None:
-        """The model's own tokenizer, None if it is a slow tokenizer."""
-        return self._tokenizer
+        self.identity = f"st:{folder_hash(home)}"
 
     def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Scores of queries with passages that fit the window beside them."""
-        safe = [tuple(t.encode("utf-8", "replace").decode("utf-8") for t in pair) for pair in pairs]
+        safe = [tuple(map(replace_surrogates, pair)) for pair in pairs]
         predicted = self._model.predict(
-            safe, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+            safe, batch_size=1, show_progress_bar=False, convert_to_numpy=True
         )
         return [float(score) for score in predicted]
 
 
-def open_cross_encoder(source: str | Path, device: str = "cpu", *, new_head: bool = False) -> Any:
+def open_cross_encoder(source: str | Path, *, new_head: bool = False) -> Any:
     """A cross-encoder of sentence-transformers that gives one score per pair.
 
     Args:
-        source: A folder, or a name on the hub.
-        device: A torch device.
+        source: A folder.
         new_head: An encoder without a head that scores pairs gets a new one.
 
     Raises:
@@ -171,7 +127,7 @@ def open_cross_encoder(source: str | Path, device: str = "cpu", *, new_head: boo
     for logger in loggers:  # the report of missing weights: what matters of it becomes an error
         logger.setLevel(logging.ERROR)
     try:
-        model = open_quietly("CrossEncoder", source, device)
+        model = open_quietly("CrossEncoder", source)
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
@@ -198,8 +154,8 @@ def has_head(model: Any) -> bool:
     return not (saved and opened.endswith("ForSequenceClassification") and opened not in saved)
 
 
-def open_quietly(kind: str, source: str | Path, device: str = "cpu") -> Any:
-    """A model by the class of sentence-transformers named, without progress bars.
+def open_quietly(kind: str, source: str | Path) -> Any:
+    """A model by the class of sentence-transformers named, without progress bars, on the CPU.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -207,27 +163,21 @@ def open_quietly(kind: str, source: str | Path, device: str = "cpu") -> Any:
     """
     st = require("sentence_transformers", "torch", _WHAT)
     home = Path(source).expanduser()
-    _refuse_code(home)
-    try:
-        with no_progress_bars(_WHAT):
-            model = getattr(st, kind)(
-                str(home.resolve()) if home.is_dir() else str(source),
-                device=device,
-                trust_remote_code=False,
-            )
-    except RagwrightError:
-        raise
-    except Exception as error:
-        if not home.is_dir():
-            raise ConfigError(
-                "no such model folder",
-                where=str(home),
-                hint="write st:FOLDER; for a model on the hub write hf:ORG/NAME",
-            ) from error
+    if not home.is_dir():
         raise ConfigError(
-            f"sentence-transformers cannot open {str(source)!r}: {str(error)[:300]}",
-            hint="its files are damaged or incomplete: copy the model into the folder again",
-        ) from error
+            "no such model folder",
+            where=str(home),
+            hint="write st:FOLDER; for a model on the hub write hf:ORG/NAME",
+        )
+    with no_progress_bars(_WHAT):
+        try:
+            model = getattr(st, kind)(str(home.resolve()), device="cpu", trust_remote_code=False)
+        except Exception as error:
+            raise ConfigError(
+                f"sentence-transformers cannot open {str(source)!r}: {str(error)[:300]}",
+                hint="its files are damaged or incomplete, or it wants to run code of its own: "
+                "copy the model again, or name a back end of yours under models:",
+            ) from error
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)
     vocabulary: dict[str, int] = getattr(tokenizer, "get_vocab", dict)()
@@ -239,36 +189,6 @@ def open_quietly(kind: str, source: str | Path, device: str = "cpu") -> Any:
             hint="copy tokenizer.json (or vocab.txt) of the model into the folder",
         )
     return model
-
-
-def _refuse_code(home: Path) -> None:
-    """Refuse a folder whose files name classes other than those of the installed library.
-
-    Versions of sentence-transformers before 6 import them from the folder although remote code is
-    off: the folder's Python files would run.
-
-    Raises:
-        ConfigError: A file names such a class, or cannot be read.
-    """
-    for file in sorted([*home.rglob("modules.json"), *home.rglob("router_config.json")]):
-        try:
-            content = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the file cannot be read: {error}", where=str(file)) from error
-        entries = content if isinstance(content, list) else [content]
-        types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
-        for entry in entries:
-            routed = entry.get("types") if isinstance(entry, dict) else None
-            types += routed.values() if isinstance(routed, dict) else []
-        for name in types:
-            own = isinstance(name, str) and name.startswith("sentence_transformers.")
-            if isinstance(name, str) and not own:
-                raise ConfigError(
-                    f"the model wants to run code of its own: the class {name!r}",
-                    where=str(file),
-                    hint="if you trust it, open it in a module of yours, and name that under "
-                    "models: as backend",
-                )
 
 
 @contextmanager
@@ -310,10 +230,10 @@ def _model_pooling(model: Any) -> Pooling:
     return POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
 
 
-def _fast_tokenizer(model: Any) -> tuple[HFTokenizer | None, str]:
-    """The tokenizer of a model and its hash; None and ``slow`` for a slow tokenizer."""
+def _fast_tokenizer(model: Any) -> HFTokenizer | None:
+    """The tokenizer of a model, None for a slow one."""
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
-    return (None, "slow") if fast is None else (HFTokenizer(fast), text_hash(fast.to_str())[:16])
+    return None if fast is None else HFTokenizer(fast)
 
 
 def _window_of(model: Any, *, pair: bool) -> int | None:
@@ -321,21 +241,6 @@ def _window_of(model: Any, *, pair: bool) -> int | None:
     window = model.max_seq_length
     specials = model.tokenizer.num_special_tokens_to_add(pair)
     return int(window) - specials if window and window < 1e9 else None
-
-
-def model_hash(model: Any) -> str:
-    """Hash of layers and weights: of the files if they are in a folder, else of the tensors."""
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)  # static: none
-    folder = Path(str(getattr(config, "_name_or_path", "") or ""))
-    files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
-    further = any(layer.state_dict() for layer in list(model)[1:])  # a Dense has its own file
-    parts = [type(layer).__name__ for layer in model]
-    if folder.is_absolute() and files and not further:
-        return text_hash("+".join([*parts, *(file_hash(f) for f in files)]))[:16]
-    for name, tensor in sorted(model.state_dict().items()):
-        data = tensor.detach().cpu().float().numpy()
-        parts.append(f"{name}:{text_hash(data.tobytes().decode('latin-1'))}")
-    return text_hash("+".join(parts))[:16]
 
 
 def open_trainable(source: str, rule: VectorRule) -> Any:
@@ -354,7 +259,7 @@ def open_trainable(source: str, rule: VectorRule) -> Any:
     """
     model = open_quietly("SentenceTransformer", source)
     set_pooling(model, rule.pooling)
-    model.prompts = {"query": rule.prefixes.query, "document": rule.prefixes.passage}
+    model.prompts = {"query": rule.query_prefix, "document": rule.passage_prefix}
     model.default_prompt_name = None
     model.similarity_fn_name = rule.similarity
     return model

@@ -270,15 +270,15 @@ class _Embedder(Kind):
         losses = require(
             "sentence_transformers.sentence_transformer.losses", "train", "training a model"
         )
-        prefixes = self._rule.prefixes
+        rule = self._rule
         columns: dict[str, Sequence[Any]] = {
-            "anchor": [prefixes.query + pair.question for pair in pairs],
-            "positive": [prefixes.passage + pair.positive for pair in pairs],
+            "anchor": [rule.query_prefix + pair.question for pair in pairs],
+            "positive": [rule.passage_prefix + pair.positive for pair in pairs],
         }
         if all(pair.negatives for pair in pairs):
-            columns["negative"] = [prefixes.passage + pair.negatives[0] for pair in pairs]
+            columns["negative"] = [rule.passage_prefix + pair.negatives[0] for pair in pairs]
         loss = losses.MultipleNegativesRankingLoss(model)
-        if self._rule.similarity != "cosine":
+        if rule.similarity != "cosine":
             util = require("sentence_transformers.util", "train", "training a model")
             # The scale of cosines would saturate products of long vectors.
             loss = losses.MultipleNegativesRankingLoss(
@@ -302,11 +302,11 @@ class _Embedder(Kind):
         evaluation = require(
             "sentence_transformers.sentence_transformer.evaluation", "train", "training a model"
         )
-        prefixes = self._rule.prefixes
+        rule = self._rule
         gold = [sorted(set(gold) & unseen.passages.keys()) for gold in unseen.gold]
         return evaluation.InformationRetrievalEvaluator(
-            {str(at): prefixes.query + text for at, text in enumerate(unseen.questions)},
-            {key: prefixes.passage + text for key, text in unseen.passages.items()},
+            {str(at): rule.query_prefix + text for at, text in enumerate(unseen.questions)},
+            {key: rule.passage_prefix + text for key, text in unseen.passages.items()},
             {str(at): set(keys) for at, keys in enumerate(gold)},
             name="unseen",
             batch_size=self.options.training.batch,
