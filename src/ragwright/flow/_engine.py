@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -59,7 +59,6 @@ class RunnerLoop:
     ) -> None:
         self.options = options
         self.caller = CallRunner(options, retry, replies, budget)
-        self._keeping = 0
         self._routes = routes
         self._replies = replies
         self._handlers: dict[int, Handler[Any, Any]] = {}
@@ -327,7 +326,7 @@ class RunnerLoop:
             call.waiters -= 1
             if listener is not None:
                 call.listeners.remove(listener)
-            wanted = call.waiters or self.reason is not None or self._keeping
+            wanted = call.waiters or self.reason is not None or context.left
             if not wanted and not call.future.done():
                 self._abandon(merge_key, call)
         if listener is not None:
@@ -454,18 +453,6 @@ class RunnerLoop:
                 for task in list(self._tasks):
                     task.cancel()
         self.caller.reason = None
-
-    async def leave(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        """Close flows that are no longer read; their calls in flight are still committed."""
-        leaving = list(tasks)  # read here, on the loop that changes it
-        self._keeping += 1
-        try:
-            for task in leaving:
-                task.cancel()
-            if leaving:
-                await asyncio.wait(leaving)
-        finally:
-            self._keeping -= 1
 
     async def close(self) -> None:
         """Stop, drain and release every handler, those that a route picked included.

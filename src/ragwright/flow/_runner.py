@@ -7,9 +7,12 @@ import concurrent.futures
 import copy
 import os
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
@@ -106,9 +109,9 @@ class Runner:
             RagwrightError: What the flow failed with.
             StoppedError: The budget was spent, or the user stopped the work.
         """
-        self._refuse_own_thread()
         with self._at_work():
-            future = self._submit(self._top(flow, scope, timeout, sink, trace, sources))
+            context = Context(scope, _deadline(timeout), sink, trace, sources=sources)
+            future = self._submit(self._engine.run(flow, context))
             try:
                 return future.result()
             except KeyboardInterrupt:
@@ -140,8 +143,8 @@ class Runner:
 
         try:
             begun = await asyncio.to_thread(begin)
-            future = self._submit(self._top(begun, scope, timeout, sink, trace, sources))
-            return await asyncio.wrap_future(future)
+            context = Context(scope, _deadline(timeout), sink, trace, sources=sources)
+            return await asyncio.wrap_future(self._submit(self._engine.run(begun, context)))
         except Stopping as stopping:
             if not self._closed:
                 await asyncio.wrap_future(self._submit(self._engine.drain()))
@@ -183,10 +186,40 @@ class Runner:
         flows that had not ended are ``skipped`` with the reason, and no further flow is started;
         Ctrl-C is raised at the end.
         """
-        self._refuse_own_thread()
-        mapping = _Mapping(self, limit or self.options.width, scope, timeout)
+        most, left, stopped = limit or self.options.width, iter(flows), False
+        rows: deque[_Row[T]] = deque()
+        news = threading.Event()
         with self._at_work():
-            yield from mapping.run(iter(flows))
+            try:
+                while True:
+                    news.clear()
+                    done = bool(rows) and rows[0].outcome is not None
+                    stopped = stopped or self._engine.reason is not None
+                    stopped = stopped or (done and rows[0].outcome.state == "skipped")
+                    # rows that wait for an earlier slow one count too: memory is bounded
+                    open_rows = sum(row.outcome is None for row in rows)
+                    room = not stopped and open_rows < most and len(rows) < 4 * most
+                    if room and (flow := next(left, None)) is not None:
+                        rows.append(_Row(flow, Context(scope, _deadline(timeout)), news))
+                        self._started().call_soon_threadsafe(rows[-1].begin, self._engine)
+                    elif done:
+                        yield rows.popleft().outcome
+                    elif rows:
+                        news.wait()
+                    else:
+                        break
+            except KeyboardInterrupt:
+                self.interrupt()
+                for row in rows:
+                    yield row.outcome or Outcome("skipped")
+                raise
+            except BaseException:  # the caller stopped reading, or the iterable of flows raised
+                if not self._closed:
+                    for row in rows:
+                        self._started().call_soon_threadsafe(row.leave)
+                raise
+            if stopped:
+                self._drain()
 
     @contextmanager
     def giving_up(self) -> Iterator[None]:
@@ -207,7 +240,6 @@ class Runner:
 
         No model is called.
         """
-        self._refuse_own_thread()
         return self._submit(self._engine.known(request, scope)).result()
 
     def forecast(
@@ -222,7 +254,6 @@ class Runner:
         Raises:
             RagwrightError: A flow would call a model that cannot be called, such as an unknown one.
         """
-        self._refuse_own_thread()
         forecast: Forecast = self._submit(self._forecast(list(makers), scope, ends)).result()
         return forecast
 
@@ -257,7 +288,6 @@ class Runner:
 
         It waits for ``options.grace`` seconds at most; calls without a reply by then are cancelled.
         """
-        self._refuse_own_thread()
         if self._loop is not None and not self._closed:
             self.ask_to_stop(
                 reason or Interrupted("stopped by the user", hint="run it again: replies are kept")
@@ -276,7 +306,6 @@ class Runner:
 
     def close(self) -> None:
         """Stop, wait for calls in flight, release clients and threads; safe to call twice."""
-        self._refuse_own_thread()
         with self._lock:
             if self._closed:
                 return
@@ -296,20 +325,6 @@ class Runner:
 
     # -- the loop --------------------------------------------------------------------------
 
-    async def _top(
-        self,
-        flow: Flow[T],
-        scope: str,
-        timeout: float | None,
-        sink: Callable[[str], None] | None,
-        trace: list[TraceEntry] | None,
-        sources: tuple[str, ...] = (),
-    ) -> T:
-        deadline = None
-        if timeout is not None:
-            deadline = asyncio.get_running_loop().time() + timeout
-        return await self._engine.run(flow, Context(scope, deadline, sink, trace, sources=sources))
-
     def _submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._started())
@@ -323,6 +338,11 @@ class Runner:
                 "a runner does not survive a fork",
                 hint="make a Runner in the child process, or start children with spawn",
             )
+        if threading.current_thread() is self._thread:
+            raise FlowError(
+                "the runner was driven from its own thread and would wait for itself",
+                hint="inside a flow use `yield from`; inside a handler do the work directly",
+            )
         with self._lock:
             if self._closed:
                 raise FlowError("the runner is closed")
@@ -334,107 +354,41 @@ class Runner:
                 self._thread.start()
             return self._loop
 
-    def _refuse_own_thread(self) -> None:
-        if threading.current_thread() is self._thread:
-            raise FlowError(
-                "the runner was driven from its own thread and would wait for itself",
-                hint="inside a flow use `yield from`; inside a handler do the work directly",
-            )
+
+def _deadline(timeout: float | None) -> float | None:
+    """Time on the loop's clock when a flow's own time is up."""
+    return None if timeout is None else time.monotonic() + timeout
 
 
-class _Mapping:
-    """One ``outcomes`` under way: the caller's thread feeds, the loop works, order is kept.
+@dataclass(slots=True, eq=False)
+class _Row(Generic[T]):
+    """A flow of :meth:`Runner.outcomes`; only the loop writes its task and its outcome."""
 
-    Finished flows are in ``_ended``, which only the loop writes, so that a Ctrl-C between any two
-    steps of the caller's thread loses nothing and blocks nothing.
-    """
+    flow: Flow[T]
+    context: Context
+    news: threading.Event
+    task: asyncio.Task[T] | None = None
+    outcome: Outcome[T] | None = None
 
-    def __init__(self, runner: Runner, limit: int, scope: str, timeout: float | None) -> None:
-        self._runner = runner
-        self._limit = max(1, limit)
-        self._scope = scope
-        self._timeout = timeout
-        self._ended: dict[int, Outcome[Any]] = {}
-        self._news = threading.Event()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._given = 0
-        self._taken = 0
-        self._stopped = False
+    def begin(self, engine: RunnerLoop) -> None:
+        """Drive it; on the loop."""
+        self.task = asyncio.get_running_loop().create_task(engine.run(self.flow, self.context))
+        self.task.add_done_callback(self._end)
 
-    def run(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
-        exhausted = False
-        try:
-            while True:
-                while not exhausted and self._room():
-                    flow = next(flows, None)
-                    if flow is None:
-                        exhausted = True
-                    else:
-                        self._give(flow)
-                while self._taken in self._ended:
-                    yield self._take()
-                if self._taken == self._given and (exhausted or self._stopped):
-                    break
-                self._wait(exhausted)
-        except KeyboardInterrupt:
-            self._runner.interrupt()
-            while self._taken < self._given:
-                yield self._take()
-            raise
-        except BaseException:  # the caller stopped reading, or the iterable of flows raised
-            if not self._runner._closed:  # close open flows, keep the replies in flight
-                self._runner._submit(self._runner._engine.leave(self._tasks))
-            raise
-        if self._stopped:
-            self._runner._drain()
+    def leave(self) -> None:
+        """Close it, since nobody reads it any more; its calls in flight are still committed."""
+        self.context.left = True
+        if self.task is not None:
+            self.task.cancel()
 
-    def _room(self) -> bool:
-        """True while another flow may be opened.
-
-        Finished rows that wait for an earlier slow one count too, so that memory is bounded.
-        """
-        unread = self._given - self._taken
-        return (
-            not self._stopped
-            and unread - len(self._ended) < self._limit
-            and unread < 4 * self._limit
-        )
-
-    def _take(self) -> Outcome[Any]:
-        position, self._taken = self._taken, self._taken + 1
-        return self._ended.pop(position, None) or Outcome("skipped")
-
-    def _wait(self, exhausted: bool) -> None:
-        """Wait for news, unless the next row has ended or another flow may be opened."""
-        self._news.clear()
-        if self._taken not in self._ended and (exhausted or not self._room()):
-            self._news.wait()
-
-    def _give(self, flow: Flow[Any]) -> None:
-        loop = self._runner._started()
-        position, self._given = self._given, self._given + 1
-        loop.call_soon_threadsafe(self._begin, loop, position, flow)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
-        task = loop.create_task(self._runner._top(flow, self._scope, self._timeout, None, None))
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._end(position, flow, done))
-
-    def _end(self, position: int, flow: Flow[Any], task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        outcome: Outcome[Any]
+    def _end(self, task: asyncio.Task[T]) -> None:
+        self.outcome = Outcome("skipped")
         if task.cancelled():
-            flow.close()  # a task that is cancelled before its first step never touches its flow
-            outcome = Outcome("skipped")
+            self.flow.close()  # a task that is cancelled before its first step never touches it
         elif (error := task.exception()) is None:
-            outcome = Outcome("done", task.result())
+            self.outcome = Outcome("done", task.result())
         elif isinstance(error, Stopping):
-            outcome = Outcome("skipped", error=copy.copy(error.reason))
+            self.outcome = Outcome("skipped", error=copy.copy(error.reason))
         elif isinstance(error, Exception):
-            outcome = Outcome("failed", error=error)
-        else:
-            outcome = Outcome("skipped")
-        if outcome.state == "skipped":
-            self._stopped = True
-        self._ended[position] = outcome
-        self._news.set()
+            self.outcome = Outcome("failed", error=error)
+        self.news.set()

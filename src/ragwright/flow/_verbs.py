@@ -347,6 +347,7 @@ class Context:
         trace: Gets an entry for each request, if set.
         scenario: Set in a dry run: what is forecast instead of sent.
         sources: Added to the sources of every request.
+        left: True if nobody reads its result any more; its calls in flight are still committed.
     """
 
     scope: str = ""
@@ -356,6 +357,7 @@ class Context:
     scenario: Scenario | None = None
     streamed: bool = False
     sources: tuple[str, ...] = ()
+    left: bool = False
 
     def __post_init__(self) -> None:
         if self.scope and not self.scope.strip():
