@@ -52,7 +52,7 @@ def almost_full(store: Replies, pages: int) -> None:
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {used + pages}")
 
-    store._ledger.writer.call(work)
+    store.open().writer.call(work)
 
 
 def claim(store: Replies, lease: float) -> tuple[Claim, str]:
@@ -66,7 +66,7 @@ def claim(store: Replies, lease: float) -> tuple[Claim, str]:
 def test_a_full_disk_is_called_so_and_what_still_fits_is_kept(replies: Replies) -> None:
     almost_full(replies, 4)
     held = threading.Event()
-    replies._ledger.writer.submit(lambda _: held.wait(10))  # what follows: one batch
+    replies.open().writer.submit(lambda _: held.wait(10))  # what follows: one batch
     threading.Timer(0.05, held.set).start()
     first, second, third = written(replies, entry("a"), entry("b", 200_000), entry("c"))
     assert first is None
@@ -162,7 +162,7 @@ def test_a_renewed_claim_is_given_back_when_its_call_fails(
     with Runner({Chat: handler}, replies=replies) as runner, pytest.raises(ValueError, match="bug"):
         runner.run(ask("a"))
     count = "SELECT count(*) FROM replies"
-    assert replies._ledger.writer.call(lambda c: c.execute(count).fetchone()[0]) == 0
+    assert replies.open().writer.call(lambda c: c.execute(count).fetchone()[0]) == 0
 
 
 # -- sources -------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_sums_over_calls_do_not_read_their_bodies(replies: Replies) -> None:
         "SELECT total(seconds) FROM replies WHERE lane = 'm' AND state IN ('done', 'spent')",
         "SELECT kind, lane, total(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane",
     ):
-        plan = replies._ledger.select(f"EXPLAIN QUERY PLAN {question}")
+        plan = replies.open().select(f"EXPLAIN QUERY PLAN {question}")
         assert "COVERING INDEX" in str(plan), plan
 
 

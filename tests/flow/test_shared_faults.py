@@ -47,7 +47,7 @@ def sql(postgres: str) -> Iterator[Any]:
 
 def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreachableError, match="cannot be reached") as caught:
-        Replies(SharedPlace(f"postgresql:///x?host={tmp_path}"))
+        Replies(SharedPlace(f"postgresql:///x?host={tmp_path}")).open()
     assert str(tmp_path) in (caught.value.where or "")
 
 
@@ -74,7 +74,7 @@ def test_a_schema_of_another_program_is_left_alone(place: SharedPlace, sql: Any)
     sql.execute(f"CREATE SCHEMA {place.schema}_replies")
     sql.execute(f"CREATE TABLE {place.schema}_replies.replies (theirs text)")
     with pytest.raises(StoreDamagedError, match="another program"):
-        Replies(place)
+        Replies(place).open()
     found = sql.execute(
         "SELECT count(*) FROM pg_tables WHERE schemaname = %s", (f"{place.schema}_replies",)
     )
@@ -111,7 +111,7 @@ def test_work_goes_on_after_lost_connections(place: SharedPlace, sql: Any) -> No
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         return 7
 
-    assert replies._ledger.writer.call(work) == 7
+    assert replies.open().writer.call(work) == 7
     found = sql.execute(f"SELECT characters FROM {place.schema}_replies.replies WHERE key = 'a'")
     assert found.fetchone() == (16,)
     replies.close()
@@ -124,7 +124,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
     import psycopg
 
     replies, runs = Replies(place), Runs(place)
-    kind = type(replies._ledger.database.connect())
+    kind = type(replies.open().database.connect())
     real = kind.execute
     lost = threading.Event()
 
@@ -155,6 +155,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 def test_a_run_stops_when_the_server_goes_away(postgres: str) -> None:
     url = f"postgresql://admin@/postgres?host={postgres}"
     replies = Replies(SharedPlace(url, f"f{next(NUMBERS)}", patience=0.3))
+    replies.open()
     stopped = threading.Event()
 
     class Waiting(FakeChat):
@@ -183,6 +184,7 @@ def test_a_run_stops_when_the_server_goes_away(postgres: str) -> None:
 
 def test_a_server_that_is_started_again_is_waited_for(postgres: str, place: SharedPlace) -> None:
     replies = Replies(place)
+    replies.open()
     stop_server(postgres)
     threading.Timer(0.5, start_server, (postgres,)).start()
     put(replies, entry("a"))
@@ -195,7 +197,7 @@ def test_too_many_connections_and_locks_are_busy(place: SharedPlace, sql: Any) -
     put(replies, entry("a", sources=("d",)))
     sql.execute("BEGIN")
     sql.execute(f"LOCK TABLE {place.schema}_replies.replies IN ACCESS SHARE MODE")
-    replies._ledger.select("SELECT set_config('lock_timeout', '200ms', false)")
+    replies.open().select("SELECT set_config('lock_timeout', '200ms', false)")
     with pytest.raises(StoreBusyError):
         replies.forget(source="d")
     sql.execute("ROLLBACK")

@@ -87,7 +87,7 @@ def test_a_newer_or_damaged_file_is_refused_with_a_way_out(tmp_path: Path) -> No
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(SchemaVersionError) as caught:
-        Replies(newer)
+        Replies(newer).open()
     assert caught.value.hint
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"not a database at all" * 500)
@@ -171,7 +171,7 @@ def test_forgetting_says_so_where_a_reader_keeps_the_old_bytes(
     reader = sqlite3.connect(tmp_path / "replies.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT body FROM replies").fetchone()
-    replies._ledger.select("PRAGMA busy_timeout = 50")
+    replies.open().select("PRAGMA busy_timeout = 50")
     with pytest.raises(StoreBusyError):
         replies.forget(source="doc")
     reader.close()
@@ -251,12 +251,12 @@ def test_a_reply_that_could_not_be_kept_leaves_no_claim_behind(replies: Replies)
     def flow() -> Flow[str]:
         return (yield from chat("m", user("a"), sources=["d"])).text
 
-    replies._ledger.writer.call(lambda c: c.execute("ALTER TABLE reply_sources RENAME TO gone"))
+    replies.open().writer.call(lambda c: c.execute("ALTER TABLE reply_sources RENAME TO gone"))
     handler = FakeChat()
     with Runner({Chat: handler}, replies=replies) as runner:
         with pytest.raises(StoreError):
             runner.run(flow())
-        replies._ledger.writer.call(lambda c: c.execute("ALTER TABLE gone RENAME TO reply_sources"))
+        replies.open().writer.call(lambda c: c.execute("ALTER TABLE gone RENAME TO reply_sources"))
         assert runner.run(flow()) == "re: a"
 
 
@@ -265,7 +265,7 @@ def test_a_failed_call_leaves_no_claim_behind(replies: Replies) -> None:
     with Runner({Chat: handler}, replies=replies) as runner, pytest.raises(ValueError, match="bug"):
         runner.run(ask("a"))
     count = "SELECT count(*) FROM replies"
-    assert replies._ledger.writer.call(lambda c: c.execute(count).fetchone()[0]) == 0
+    assert replies.open().writer.call(lambda c: c.execute(count).fetchone()[0]) == 0
 
 
 def test_a_reply_is_committed_before_the_flow_sees_it(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_reply_is_committed_before_the_flow_sees_it(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_fails_the_flow_with_a_typed_error(tmp_path: Path) -> None:
     replies = Replies(tmp_path / "replies.db")
-    replies._ledger.writer.call(lambda c: c.execute("DROP TABLE reply_sources"))
+    replies.open().writer.call(lambda c: c.execute("DROP TABLE reply_sources"))
 
     def flow() -> Flow[str]:
         return (yield from chat("m", user("a"), sources=["d"])).text

@@ -17,6 +17,7 @@ from ..core import (
     ModelTimeoutError,
     RagwrightError,
     StoppedError,
+    StoreError,
     StoreFullError,
     StoreUnreachableError,
     UnhandledRequestError,
@@ -297,11 +298,14 @@ class RunnerLoop:
     async def _known(self, request: Request, key: Key | None) -> Reply | None:
         if key is None or not self.options.reuse or self._replies is None:
             return None
-        if self._replies.remote:  # off the loop
-            loop = asyncio.get_running_loop()
-            data = await loop.run_in_executor(self._pool, self._replies.get, key.text)
-        else:
-            data = self._replies.get(key.text)
+        try:
+            if self._replies.remote:  # off the loop
+                loop = asyncio.get_running_loop()
+                data = await loop.run_in_executor(self._pool, self._replies.get, key.text)
+            else:
+                data = self._replies.get(key.text)
+        except StoreError as error:  # calls would be paid for again
+            raise Stopping(error) from error
         return None if data is None else decode(type(request), data)
 
     async def _shared(

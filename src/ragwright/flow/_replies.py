@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -24,8 +25,10 @@ from ..core import (
 from ..ledger import (
     REPLY_TABLES,
     Connection,
+    Database,
     Ledger,
     Place,
+    SharedPlace,
     one_to_forget,
     process_runs,
 )
@@ -90,30 +93,37 @@ class LaneFacts:
 class Replies:
     """Durable replies in one SQLite file, or in a database that several machines share.
 
-    If the file cannot be written, new replies are not kept.
+    It is opened by its first use, from any thread. If the file cannot be written, new replies are
+    not kept.
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
-        max_bytes: Size above which the oldest replies are evicted when the store is opened.
+        max_bytes: Size above which the oldest replies are evicted at opening.
 
     Attributes:
         unkept: Replies that were not kept.
         remote: True if looking up a reply may have to wait for a network.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        max_bytes: int = 2_000_000_000,
-    ) -> None:
-        self._ledger = Ledger(place, REPLY_TABLES)
-        self._database = self._ledger.database
-        self.remote = self._database.remote
-        self._owner = _owner()
+    def __init__(self, place: Place, *, max_bytes: int = 2_000_000_000) -> None:
+        self._place = place
+        self._max_bytes = max_bytes
+        self._opened: Ledger | None = None
+        self._lock = threading.Lock()
+        self.remote = isinstance(place, SharedPlace)
         self.unkept = 0
-        if not self._database.read_only and self.size() > max_bytes:
-            self._evict(max_bytes)
+
+    def open(self) -> Ledger:
+        """The ledger of the replies.
+
+        Raises:
+            StoreError: It cannot be used; its subclasses say why.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = Ledger(self._place, REPLY_TABLES)
+                self._evict(self._opened.database)
+            return self._opened
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -121,18 +131,18 @@ class Replies:
         if not self.unkept:
             return ()
         return (
-            f"{self.unkept} replies of models are not kept: {self._database.where} cannot be "
+            f"{self.unkept} replies of models are not kept: {self.open().database.where} cannot be "
             "written, and repeated calls are paid for again",
         )
 
     def get(self, key: str) -> bytes | None:
         """Return the stored form of a reusable reply, None where there is none; any thread."""
-        return next(iter(self._ledger.select(_BODY, (key,))), (None,))[0]
+        return next(iter(self.open().select(_BODY, (key,))), (None,))[0]
 
     def _submit(self, work: Callable[[Connection], T], unwritten: T) -> Future[T]:
         """Queue work; its result is ``unwritten`` where the file cannot be written."""
-        if not self._database.read_only:
-            return self._ledger.writer.submit(work)
+        if not self.open().database.read_only:
+            return self.open().writer.submit(work)
         future: Future[T] = Future()
         future.set_result(unwritten)
         return future
@@ -143,7 +153,7 @@ class Replies:
         Returns the claim's name for :meth:`release`, and the claim to come. Leases end by the
         clock of the database: in a shared one, that of its server.
         """
-        name = f"{self._owner}|{next(_CLAIMS)}"
+        name = f"{_owner()}|{next(_CLAIMS)}"
 
         def work(connection: Connection) -> Claim:
             row = connection.execute(
@@ -203,7 +213,7 @@ class Replies:
 
     def put(self, entry: ReplyEntry) -> Future[None]:
         """Commit a reply; the future ends once it is on disk."""
-        self.unkept += self._database.read_only
+        self.unkept += self.open().database.read_only
         return self._submit(partial(_write, entry), None)
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
@@ -211,7 +221,7 @@ class Replies:
         new = sources
         if not self.remote:
             known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
-            new = [source for source in sources if not self._ledger.select(known, (source, key))]
+            new = [source for source in sources if not self.open().select(known, (source, key))]
         if not new:
             return
 
@@ -227,7 +237,7 @@ class Replies:
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
-        [row] = self._ledger.select(
+        [row] = self.open().select(
             "SELECT count(*), coalesce(sum(prompt_tokens), 0), "
             "coalesce(sum(completion_tokens), 0), coalesce(sum(characters), 0), "
             "coalesce(sum(seconds), 0) FROM (SELECT prompt_tokens, completion_tokens, "
@@ -248,30 +258,30 @@ class Replies:
         query, name = _KEYS_OF_SOURCE, source
         if source is None:
             query, name = "SELECT key FROM replies WHERE scope = ?", scope
-        count = self._ledger.write(lambda connection: _delete(connection, query, name))
-        self._ledger.scrub()
+        count = self.open().write(lambda connection: _delete(connection, query, name))
+        self.open().scrub()
         return count
 
     def number_of(self, source: str) -> int:
         """Count the stored replies of a source."""
-        return len(self._ledger.select(_KEYS_OF_SOURCE, (source,)))
+        return len(self.open().select(_KEYS_OF_SOURCE, (source,)))
 
     def drop(self, source: str) -> int:
         """Delete the replies of a source that are no longer needed; returns their number.
 
         Unlike :meth:`forget` this does not overwrite the bytes.
         """
-        return self._ledger.write(lambda connection: _delete(connection, _KEYS_OF_SOURCE, source))
+        return self.open().write(lambda connection: _delete(connection, _KEYS_OF_SOURCE, source))
 
     def clear(self) -> int:
         """Delete every reply; returns their number."""
-        count = self._ledger.write(_delete_all)
-        self._ledger.scrub()
+        count = self.open().write(_delete_all)
+        self.open().scrub()
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
         """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
-        rows = self._ledger.select(
+        rows = self.open().select(
             "SELECT kind, lane, count(*), sum(prompt_tokens), sum(completion_tokens), "
             "sum(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
             "ORDER BY 1, 2"
@@ -280,18 +290,20 @@ class Replies:
 
     def size(self) -> int:
         """Bytes on disk, 0 where the file could not be made."""
-        return self._database.size()
+        return self.open().database.size()
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
-        self._ledger.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    def _evict(self, max_bytes: int) -> None:
+    def _evict(self, database: Database) -> None:
         """Drop the oldest replies, so that the others take three quarters of the size.
 
         Best effort: tried again later if the file is held or the disk is full.
         """
-        database = self._database
+        if database.read_only or database.size() <= self._max_bytes:
+            return
         newest = "sum(length(body) + 500) OVER (ORDER BY created DESC, key)"  # 500: the rest of it
         with (
             suppress(StoreBusyError, StoreFullError),
@@ -304,7 +316,7 @@ class Replies:
             connection.execute(
                 "DELETE FROM replies WHERE key IN (SELECT key FROM (SELECT key, "  # noqa: S608
                 f"{newest} AS used FROM replies WHERE state != 'pending') AS each WHERE used > ?)",
-                (max_bytes * 3 // 4,),
+                (self._max_bytes * 3 // 4,),
             )
             connection.execute(
                 "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
@@ -337,6 +349,7 @@ def _delete_all(connection: Connection) -> int:
     return int(connection.execute("DELETE FROM replies").rowcount)
 
 
+@cache
 def _owner() -> str:
     pid = os.getpid()
     return f"{_host()}|{pid}|{_started(pid)}"

@@ -276,6 +276,8 @@ class Runner:
             await self._engine.drive(flow, Context(scope, scenario=scenario))
         except ConfigError:  # the run would fail with it, too
             raise
+        except Stopping as stopping:
+            raise stopping.reason from None
         except Exception:  # a flow may fail on a stand-in reply; its further calls are unknown
             scenario.uncertain += 1
         if scenario.refused is not None:
