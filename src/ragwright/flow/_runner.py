@@ -193,17 +193,18 @@ class Runner:
             try:
                 while True:
                     news.clear()
-                    done = bool(rows) and rows[0].outcome is not None
+                    outcome = rows[0].outcome if rows else None
                     stopped = stopped or self._engine.reason is not None
-                    stopped = stopped or (done and rows[0].outcome.state == "skipped")
+                    stopped = stopped or (outcome is not None and outcome.state == "skipped")
                     # rows that wait for an earlier slow one count too: memory is bounded
                     open_rows = sum(row.outcome is None for row in rows)
                     room = not stopped and open_rows < most and len(rows) < 4 * most
                     if room and (flow := next(left, None)) is not None:
                         rows.append(_Row(flow, Context(scope, _deadline(timeout)), news))
                         self._started().call_soon_threadsafe(rows[-1].begin, self._engine)
-                    elif done:
-                        yield rows.popleft().outcome
+                    elif outcome is not None:
+                        del rows[0]
+                        yield outcome
                     elif rows:
                         news.wait()
                     else:
