@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,10 +20,17 @@ from ..core import (
     compile_late,
     retry_after,
 )
-from ._names import TimeLimits
-from ._replies import read_json
+from ._names import ModelTarget, TimeLimits
+from ._replies import mask_key, read_json
 
 _LONGEST = 400
+_DEEPEST = 6
+_FIELDS = (
+    ("message", "msg", "detail", "error", ""),
+    ("code", "error_code", "type"),
+    ("param", "loc"),
+)
+"""Names of message, code and parameter in the error bodies of OpenAI, FastAPI, Google, Cohere."""
 
 _UNSUPPORTED = compile_late(
     r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
@@ -70,7 +75,7 @@ class Complaint:
 
     @classmethod
     def read(cls, raw: bytes) -> Complaint:
-        """Read an error body: OpenAI's, FastAPI's, Google's list, Cohere's, or plain text."""
+        """Read an error body: JSON of any shape, or plain text."""
         try:
             data = read_json(raw)
         except ValueError:
@@ -80,28 +85,23 @@ class Complaint:
 
     @classmethod
     def of(cls, data: Any) -> Complaint:
-        """Read an error body that is parsed already."""
-        if isinstance(data, list) and data:
-            data = data[0]
-        if not isinstance(data, dict):
-            return cls(_value_text(data))
-        error = data.get("error", data)
-        if not isinstance(error, dict):
-            error = {**data, "message": error}
-        message = error.get("message") or error.get("detail") or data.get("detail") or ""
-        detail = message.get("detail") if isinstance(message, dict) else message
-        param = _value_text(error.get("param") or "")
-        if isinstance(detail, list) and detail and isinstance(detail[0], dict):
-            first = detail[0]
-            loc = first.get("loc")
-            loc = loc if isinstance(loc, list) else []
-            places = [str(p) for p in loc if isinstance(p, str | int) and p != "body"]
-            param = param or (places[0] if places else "")
-            reason = f"{_value_text(first.get('type', ''))}: {_value_text(first.get('msg', ''))}"
-            message = f"{reason} ({'.'.join(places)})"
-        code = error.get("code") or data.get("error_code") or error.get("type") or ""
-        text = message if isinstance(message, str) else _value_text(message)
-        return cls(text[:_LONGEST], _value_text(code), param)
+        """Read an error body that is parsed already: its outermost values under the usual names."""
+        fields: dict[str, str] = {}
+        level = [("", data)]
+        for _ in range(_DEEPEST):
+            inner: list[tuple[str, Any]] = []
+            for name, value in level:
+                if isinstance(value, dict):
+                    inner += value.items()
+                elif isinstance(value, list):
+                    inner += [(name, item) for item in value]
+                elif value not in (None, "", "body"):
+                    fields.setdefault(name, str(value)[:_LONGEST])
+            level = inner
+        message, code, param = (
+            next((fields[name] for name in names if name in fields), "") for names in _FIELDS
+        )
+        return cls(f"{message} ({param})" if param not in message else message, code, param)
 
     def rejects_system(self) -> bool:
         """True if the model takes no system turn."""
@@ -130,16 +130,6 @@ class Complaint:
         return None
 
 
-def _value_text(value: Any) -> str:
-    """A value of an error body as text: other types as JSON, if possible."""
-    if isinstance(value, str):
-        return value[:_LONGEST]
-    try:
-        return json.dumps(value, ensure_ascii=False)[:_LONGEST]
-    except (ValueError, RecursionError):  # a number of thousands of digits, or a deep nest
-        return ""
-
-
 def _parameter_mention(name: str, message: str) -> re.Match[str] | None:
     if name in _PLAIN_WORDS:
         pattern = (
@@ -151,24 +141,20 @@ def _parameter_mention(name: str, message: str) -> re.Match[str] | None:
 
 
 def failure(
-    status: int,
-    complaint: Complaint,
-    headers: Mapping[str, str],
-    *,
-    model: str,
-    where: str,
-    key_env: str = "",
+    status: int, complaint: Complaint, headers: Mapping[str, str], target: ModelTarget
 ) -> ModelError:
-    """The typed error for an HTTP status from 400 up.
+    """The typed error for an HTTP status from 400 up, the key masked.
 
     401 and 403 mean the key; 429 (and 503 with a time to retry) the rate, unless the account is out
     of money; 408 a timeout; 5xx and 409 the server's state; everything else is a rejected request.
     """
-    detail = f": {complaint.message}" if complaint.message else ""
+    model, where = target.name.text, target.base
+    message = mask_key(complaint.message, target.key())
+    detail = f": {message}" if message else ""
     problem = f"{model} answered {status}{detail}"
     code = complaint.code.lower()
     if status in {401, 403}:
-        name = key_env or "the key's variable"
+        name = target.key_env or "the key's variable"
         return MissingKeyError(
             f"{model} rejects the key ({status}){detail}",
             where=where,
@@ -180,7 +166,8 @@ def failure(
             where=where,
             hint="the account has no money or quota left; waiting will not help",
         )
-    wait = _seconds_to_wait(headers)
+    milliseconds = retry_after(headers.get("retry-after-ms"))
+    wait = retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
     if status == 429 or (status == 503 and wait is not None):
         return RateLimitedError(
             problem, where=where, hint="lower concurrency under models:", retry_after=wait
@@ -190,7 +177,13 @@ def failure(
     text = f"{complaint.code} {complaint.message}".lower()
     is_long = "context" in text and ("length" in text or "window" in text or "exceed" in text)
     if is_long or (status in {413, 500} and _TOO_LONG.search(text)):
-        return PromptTooLongError(problem, where=where, hint=_length_hint(text))
+        hint = (
+            "lower answer.max_tokens, or set context_window under models:"
+            if re.search(r"max_(?:completion_)?tokens", text)
+            else "set context_window under models: (then texts are fitted to it), or shorten the "
+            "prompt: fewer or smaller chunks (top_k, chunk size)"
+        )
+        return PromptTooLongError(problem, where=where, hint=hint)
     if status >= 500 or status in {409, 425}:
         return ModelUnavailableError(
             problem, where=where, hint="the server failed; try again later"
@@ -209,15 +202,6 @@ def batch_limit(message: str, sent: int) -> int:
     return max(named, default=sent // 2)
 
 
-def _length_hint(text: str) -> str:
-    if "max_tokens" in text or "max_completion_tokens" in text:
-        return "lower answer.max_tokens, or set context_window under models:"
-    return (
-        "set context_window under models: (then texts are fitted to it), or shorten the prompt: "
-        "fewer or smaller chunks (top_k, chunk size)"
-    )
-
-
 def _refusal_hint(status: int, text: str) -> str:
     if status == 404 or ("model" in text and "exist" in text):
         return "check the model's name and the base address"
@@ -227,16 +211,6 @@ def _refusal_hint(status: int, text: str) -> str:
             "models:, such as {input_type: query} and {input_type: passage}"
         )
     return "the server rejects this request; see its message"
-
-
-def _seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds a server asks to wait, by ``retry-after-ms`` or ``Retry-After``; else None."""
-    lowered = {name.lower(): value for name, value in headers.items()}
-    with suppress(ValueError):
-        seconds = float(lowered.get("retry-after-ms", "")) / 1000
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-    return retry_after(lowered.get("retry-after"))
 
 
 Heard: TypeAlias = Callable[[], None]
@@ -253,23 +227,23 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, float] = {}
+        self.waiting: dict[int, asyncio.Timeout] = {}
         self._most = 0
         self._sent = 0
 
-    def enter(self, now: float) -> int:
-        """Register a call that is being sent; returns its number."""
+    def enter(self, limit: asyncio.Timeout) -> int:
+        """Register a call that is being sent, by its limit; returns its number."""
         self._sent += 1
-        self.waiting[self._sent] = now
+        self.waiting[self._sent] = limit
         self._most = max(self._most, len(self.waiting))
         return self._sent
 
-    def heard(self, number: int, now: float) -> None:
-        """Record that a piece came for this call."""
+    def heard(self, number: int, due: float) -> None:
+        """Record that a piece came for this call: those it kept waiting are due later."""
         self.waiting.pop(number, None)
-        for waiting in self.waiting:
-            if waiting + self._most > number:
-                self.waiting[waiting] = now
+        for waiting, limit in self.waiting.items():
+            if waiting + self._most > number and not limit.expired():
+                limit.reschedule(due)
 
 
 @asynccontextmanager
@@ -288,40 +262,27 @@ async def watch_silence(
     Raises:
         ModelTimeoutError: Names the setting of the limit that was exceeded.
     """
-    loop = asyncio.get_running_loop()
     queue = queue or Queue()
-    end = math.inf if total is None else loop.time() + total
-    number = queue.enter(loop.time())
     pieces = 0
-    timer: asyncio.TimerHandle
-
-    def look() -> None:
-        nonlocal timer
-        due = queue.waiting[number] + limits.first_piece
-        if due <= loop.time():
-            limit.reschedule(loop.time())
-        else:
-            timer = loop.call_at(due, look)
-
-    timer = loop.call_later(limits.first_piece, look)
+    whole, limit = asyncio.timeout(total), asyncio.timeout(limits.first_piece)
+    number = queue.enter(limit)
 
     def heard() -> None:
         nonlocal pieces
         pieces += 1
-        timer.cancel()
-        queue.heard(number, loop.time())
-        limit.reschedule(min(loop.time() + limits.silence, end))
+        now = asyncio.get_running_loop().time()
+        queue.heard(number, now + limits.first_piece)
+        limit.reschedule(now + limits.silence)
 
     try:
-        async with asyncio.timeout_at(None if total is None else end) as limit:
+        async with whole, limit:
             yield heard
     except TimeoutError:
-        if not limit.expired():
+        if not whole.expired() and not limit.expired():
             raise
-        late = limit.when() == end
-        raise _limit_error(model, where, limits, pieces, total if late else None) from None
+        late = total if whole.expired() else None
+        raise _limit_error(model, where, limits, pieces, late) from None
     finally:
-        timer.cancel()
         queue.waiting.pop(number, None)
 
 

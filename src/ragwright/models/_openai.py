@@ -8,9 +8,9 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +47,6 @@ _OWN = {"stream_options", "encoding_format"}
 
 EMBED_BATCH = 96
 """Most texts of one embeddings call: the smallest limit of the known providers."""
-
-
-KEPT_PARTS = 64
-"""Most answered calls that are kept when an embedding fails later: 38 MB for 1536 dimensions."""
-
-_Part: TypeAlias = tuple[Matrix, Usage]
 
 
 class OpenAIChat(ChatModel):
@@ -206,7 +200,7 @@ class OpenAIChat(ChatModel):
             pieces.append(clean.feed(text, last=last))
             hand_on(pieces[-1])
 
-        async for event in stream_events(response, heard):
+        async for event in stream_events(self._server.pieces(response, heard)):
             if event == "[DONE]":
                 finish = finish or "unknown"
                 break
@@ -249,9 +243,9 @@ class OpenAIEmbeddings:
     ) -> None:
         self.target = target
         self.dimensions = dimensions
-        self._server = OpenAIServer(target, connections)
-        self._kept: dict[tuple[str, ...], _Part] = {}
-        self._size = target.settings.batch_size or EMBED_BATCH
+        most = target.settings.batch_size or EMBED_BATCH
+        self._server = OpenAIServer(target, connections, most=most)
+        self._paid: dict[tuple[str, ...], tuple[Matrix, Usage]] = {}
 
     async def embed(
         self,
@@ -273,31 +267,22 @@ class OpenAIEmbeddings:
             ModelError: Any other failure of the server.
         """
         params = getattr(self.target.settings, f"{role}_params")
-        parts: list[tuple[tuple[str, ...], _Part]] = []
-        start = 0
-        try:
-            while start < len(texts):
-                part = tuple(texts[start : start + self._size])
-                reply = self._kept.pop(part, None)
-                if reply is None:
-                    if before is not None:
-                        await before()
-                    try:
-                        reply = await self._embed_batch(part, timeout, params)
-                    except ModelRefusedError as error:
-                        self._size = self._server.smaller_batch(error, len(part), self._size)
-                        continue
-                parts.append((part, reply))
-                start += len(part)
-        except BaseException:  # after a stop or a time limit, too, there may be paid vectors
-            self._kept = dict([*self._kept.items(), *parts][-KEPT_PARTS:])
-            raise
-        usage = sum((used for _, (_, used) in parts), Usage())
-        vectors = [rows for _, (rows, _) in parts]
+
+        async def send(part: Sequence[str]) -> tuple[Matrix, Usage]:
+            key = (role, *part)
+            if key not in self._paid:
+                if before is not None:
+                    await before()
+                self._paid[key] = await self._embed_batch(part, timeout, params)
+            return self._paid[key]
+
+        parts = await self._server.send_in_parts(texts, send)
+        self._paid.clear()
+        vectors = [rows for rows, _ in parts]
         if len({rows.shape[1] for rows in vectors}) > 1:
             raise self._server.bad_reply("sent vectors of unequal length")
         empty = np.zeros((0, self.dimensions or 0), np.float32)
-        return (np.concatenate(vectors) if vectors else empty), usage
+        return (np.concatenate(vectors) if vectors else empty), _total(parts)
 
     async def _embed_batch(
         self, texts: Sequence[str], timeout: float | None, params: Mapping[str, Any]
@@ -340,6 +325,11 @@ class OpenAIEmbeddings:
         if fault := vector_fault(checked_rows) or _one_for_all(vectors, texts):
             raise self._server.bad_reply(f"sent {fault}")
         return vectors.astype(np.float32)
+
+
+def _total(parts: Sequence[tuple[Any, Usage]]) -> Usage:
+    """The usage of several calls."""
+    return sum((usage for _, usage in parts), Usage())
 
 
 def _note_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
@@ -473,10 +463,10 @@ class ServerReranker:
 
     def __init__(self, target: ModelTarget, connections: Connections) -> None:
         self.target = target
-        self._server = OpenAIServer(target, connections)
+        most = target.settings.batch_size or _MOST_PASSAGES
+        self._server = OpenAIServer(target, connections, most=most)
         self.identity = server_identity(target)
         self._field = "documents"
-        self._size = target.settings.batch_size or _MOST_PASSAGES
 
     async def score(
         self, query: str, passages: Sequence[str], timeout: float | None = None
@@ -487,23 +477,13 @@ class ServerReranker:
             ModelReplyError: Scores missing or not numbers.
             ModelError: Whatever else the server does.
         """
-        scores: tuple[float, ...] = ()
-        total = Usage()
-        while len(scores) < len(passages):
-            part = passages[len(scores) : len(scores) + self._size]
-            try:
-                found, usage = await self._score_part(query, part, timeout)
-            except ModelRefusedError as error:
-                if self._field == "documents" and re.search(r"\btexts\b", error.what):
-                    self._field = "texts"  # text-embeddings-inference
-                else:
-                    self._size = self._server.smaller_batch(error, len(part), self._size)
-                continue
-            scores, total = scores + found, total + usage
-        return scores, total
+        parts = await self._server.send_in_parts(
+            passages, partial(self._score_part, query, timeout)
+        )
+        return tuple(score for scores, _ in parts for score in scores), _total(parts)
 
     async def _score_part(
-        self, query: str, passages: Sequence[str], timeout: float | None
+        self, query: str, timeout: float | None, passages: Sequence[str]
     ) -> tuple[tuple[float, ...], Usage]:
         body: dict[str, Any] = {
             "model": self.target.name.name,
@@ -514,7 +494,13 @@ class ServerReranker:
         }
         if self._field == "texts":
             del body["top_n"]
-        data, _ = await self._server.send("/rerank", body, timeout)
+        try:
+            data, _ = await self._server.send("/rerank", body, timeout)
+        except ModelRefusedError as error:
+            if self._field == "texts" or not re.search(r"\btexts\b", error.what):
+                raise
+            self._field = "texts"  # text-embeddings-inference
+            return await self._score_part(query, timeout, passages)
         try:
             scores = _passage_scores(data.get("results") or data.get("data"), passages)
         except ValueError as error:

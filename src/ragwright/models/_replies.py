@@ -11,18 +11,14 @@ import base64
 import codecs
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core import ModelReplyError, Usage
 from ..flow import ChatReply
 
 if TYPE_CHECKING:
-    import httpx2
-
-LARGEST_REPLY = 64 * 2**20
-"""Bytes of one reply, decompressed, if ``max_reply_bytes`` is not set."""
+    pass
 
 MOST_TOKENS = 10**8
 """Most tokens that one call can have used: ten times the longest known context window."""
@@ -32,33 +28,6 @@ _SHORTEST_KEY = 8
 
 _MASK = "***"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-
-class TooLargeError(Exception):
-    """A reply is larger than the limit; the rest of it was not read."""
-
-
-def limit_response(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A hook of the HTTP client: reading a response raises :class:`TooLargeError` past the limit.
-
-    The bytes are counted as they are decompressed, a piece at a time.
-    """
-
-    async def hook(response: httpx2.Response) -> None:
-        response.aiter_bytes = partial(_limited_pieces, response.aiter_bytes, limit)  # type: ignore[method-assign, assignment]
-
-    return hook
-
-
-async def _limited_pieces(
-    pieces: Callable[[int | None], AsyncIterator[bytes]], limit: int, chunk_size: int | None = None
-) -> AsyncIterator[bytes]:
-    size = 0
-    async for piece in pieces(chunk_size):
-        size += len(piece)
-        if size > limit:
-            raise TooLargeError(limit)
-        yield piece
 
 
 def read_json(raw: bytes | str, key: str = "") -> Any:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from ..core import (
     ModelError,
@@ -28,13 +28,16 @@ from ..core import (
 )
 from ._failures import Complaint, Heard, Queue, batch_limit, failure, watch_silence
 from ._names import ModelTarget, is_on_this_machine
-from ._replies import LARGEST_REPLY, TooLargeError, limit_response, mask_key, read_json
+from ._replies import mask_key, read_json
 
 if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
 log = logging.getLogger("ragwright.models")
+
+LARGEST_REPLY = 64 * 2**20
+"""Bytes of one reply, decompressed, if ``max_reply_bytes`` is not set."""
 
 CONNECTIONS = 1024
 """Most open connections of one client; the runner's limits are far lower."""
@@ -44,12 +47,12 @@ _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max
 
 @dataclass(slots=True)
 class Connections:
-    """One HTTP client per server, key, time to connect and size of replies.
+    """One HTTP client per server, key and time to connect.
 
     Each is opened on first use, on the runner's loop.
     """
 
-    _clients: dict[tuple[str, str, float, int], httpx2.AsyncClient] = field(default_factory=dict)
+    _clients: dict[tuple[str, str, float], httpx2.AsyncClient] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def client(self, target: ModelTarget) -> httpx2.AsyncClient:
@@ -61,8 +64,7 @@ class Connections:
         Raises:
             MissingKeyError: The server needs a key and its variable is not set.
         """
-        limit = target.settings.max_reply_bytes or LARGEST_REPLY
-        address = (target.base, target.key(), target.limits.connect, limit)
+        address = (target.base, target.key(), target.limits.connect)
         async with self._opening:
             if address not in self._clients:
                 self._clients[address] = await asyncio.to_thread(_open_client, *address)
@@ -75,7 +77,7 @@ class Connections:
             await client.aclose()
 
 
-def _open_client(base: str, key: str, connect: float, limit: int) -> httpx2.AsyncClient:
+def _open_client(base: str, key: str, connect: float) -> httpx2.AsyncClient:
     """A client of the SDK's making, with the headers that the SDK would send."""
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
@@ -88,7 +90,6 @@ def _open_client(base: str, key: str, connect: float, limit: int) -> httpx2.Asyn
         trust_env=not is_on_this_machine(base),
         # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
         follow_redirects=False,
-        event_hooks={"response": [limit_response(limit)]},
     )
     # Organization and project are OpenAI's: the SDK would send them to every server.
     others = None if "api.openai.com" in base else ""
@@ -105,11 +106,10 @@ def _open_client(base: str, key: str, connect: float, limit: int) -> httpx2.Asyn
     return client
 
 
-async def stream_events(response: httpx2.Response, heard: Heard) -> AsyncIterator[str]:
+async def stream_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
     """The data of each server-sent event, as it arrives."""
     rest, data = b"", list[bytes]()
-    async for part in response.aiter_bytes():
-        heard()
+    async for part in pieces:
         *lines, rest = re.split(rb"\r\n|\r(?!\Z)|\n", rest + part)
         for line in lines:
             if line.startswith(b"data:"):
@@ -153,6 +153,7 @@ class OpenAIServer:
     Attributes:
         refused: Parameter that the model rejected -> its other name, or None to drop it.
         no_system: The model rejected a system turn.
+        most: Items that it takes in one call.
     """
 
     target: ModelTarget
@@ -160,6 +161,7 @@ class OpenAIServer:
     queue: Queue = field(default_factory=Queue)
     refused: dict[str, str | None] = field(default_factory=dict)
     no_system: bool = False
+    most: int = 1000
 
     @property
     def model(self) -> str:
@@ -200,30 +202,22 @@ class OpenAIServer:
                     watch_silence(*watch) as heard,
                     client.stream(method, url, content=content) as response,
                 ):
-                    if not response.is_success:
-                        await response.aread()
-                        response.raise_for_status()
-                    return await read(response, heard), changed
+                    if response.is_success:
+                        return await read(response, heard), changed
+                    refusal = b"".join([piece async for piece in self.pieces(response, heard)])
             except Exception as error:
-                raised = self._typed_error(error, body)
-            if raised is not None:
-                raise raised
+                raise self._typed_error(error) from None
+            self._learn(response, refusal, body)
             changed += self._adapt(body)
 
     async def read(self, response: httpx2.Response, heard: Heard) -> dict[str, Any]:
         """The object in a reply, its texts cleaned and the key masked.
 
-        Each part that arrives resets the silence timer.
-
         Raises:
             ModelReplyError: Not a JSON object.
             ModelError: An error sent with status 200.
         """
-        parts = []
-        async for part in response.aiter_bytes():
-            heard()
-            parts.append(part)
-        raw = b"".join(parts)
+        raw = b"".join([piece async for piece in self.pieces(response, heard)])
         try:
             data = read_json(raw, self.target.key())
         except ValueError:
@@ -239,6 +233,51 @@ class OpenAIServer:
         if data.get("error") and not data.get("choices") and not data.get("data"):
             raise self.upstream(data, response.headers)
         return data
+
+    async def pieces(self, response: httpx2.Response, heard: Heard) -> AsyncIterator[bytes]:
+        """The pieces of a response, decompressed; each resets the silence timer.
+
+        Raises:
+            ModelReplyError: They are too large together; the rest is not read.
+        """
+        limit = self.target.settings.max_reply_bytes or LARGEST_REPLY
+        size = 0
+        async for piece in response.aiter_bytes():
+            heard()
+            size += len(piece)
+            if size > limit:
+                raise self.bad_reply(
+                    f"sent a reply of more than {limit:,} bytes; the rest was not read",
+                    "raise max_reply_bytes under models: where such replies are expected",
+                )
+            yield piece
+
+    async def send_in_parts(
+        self, items: Sequence[str], send: Callable[[Sequence[str]], Awaitable[T]]
+    ) -> list[T]:
+        """Replies to items, in calls of at most :attr:`most`, one after the other.
+
+        A smaller number that the server takes is learnt from its refusal.
+        """
+        replies: list[T] = []
+        start = 0
+        while start < len(items):
+            part = items[start : start + self.most]
+            try:
+                replies.append(await send(part))
+            except ModelRefusedError as error:
+                takes = batch_limit(error.what.partition(" answered ")[2], len(part))
+                if not takes:
+                    raise
+                if takes < self.most:
+                    log.warning(
+                        "%s takes %d texts in a call: set batch_size: %d under models:",
+                        *(self.model, takes, takes),
+                    )
+                    self.most = takes
+            else:
+                start += len(part)
+        return replies
 
     async def models(self, timeout: float | None = None) -> list[str]:
         """Names of the models the server lists.
@@ -266,8 +305,21 @@ class OpenAIServer:
             changed.append("a system turn, which is put before the question")
         return tuple(changed)
 
-    def _learn(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
-        """Remember what a server rejects; returns False if nothing is left to try.
+    def _learn(self, response: httpx2.Response, content: bytes, body: Mapping[str, Any]) -> None:
+        """Remember what a server rejects.
+
+        Raises:
+            ModelError: There is nothing to leave out or to rename: the call cannot be repeated.
+        """
+        status = response.status_code
+        if response.has_redirect_location:
+            raise self._redirect_error(response)
+        complaint = Complaint.read(content)
+        if status not in {400, 404, 422, 500, 501} or not self._remember(body, complaint):
+            raise failure(status, complaint, response.headers, self.target)
+
+    def _remember(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
+        """Remember what a complaint is about; returns False if nothing is left to try.
 
         It may be known already: other calls that carry it were in flight when it was learned. The
         limit on tokens is renamed, never dropped: the budget counts on it.
@@ -287,19 +339,10 @@ class OpenAIServer:
         self.refused[name] = replacement
         return True
 
-    def _typed_error(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
-        """Our error for one of the HTTP client's; None if the call can be repeated."""
+    def _typed_error(self, error: Exception) -> Exception:
+        """Our error for one of the HTTP client's."""
         import httpx2
 
-        if isinstance(error, httpx2.HTTPStatusError):
-            response = error.response
-            if response.has_redirect_location:
-                return self._redirect_error(response)
-            complaint = Complaint.read(response.content)
-            status = response.status_code
-            if status in {400, 404, 422, 500, 501} and self._learn(body, complaint):
-                return None
-            return self.refusal(status, complaint, response.headers)
         if isinstance(error, httpx2.DecodingError):
             return self.bad_reply(f"sent data that cannot be decompressed: {error}")
         if isinstance(error, httpx2.RequestError):
@@ -308,11 +351,6 @@ class OpenAIServer:
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
                 hint="normalise the source: ingest does so by default",
-            )
-        if isinstance(error, TooLargeError):
-            return self.bad_reply(
-                f"sent a reply of more than {error.args[0]:,} bytes; the rest was not read",
-                "raise max_reply_bytes under models: where such replies are expected",
             )
         if isinstance(error, ValueError | RecursionError):
             return self.bad_reply(f"sent data that cannot be read: {error}")
@@ -334,13 +372,7 @@ class OpenAIServer:
 
     def _redirect_error(self, response: httpx2.Response) -> ModelRefusedError:
         """The error for a redirect, which is never followed; it names both hosts."""
-        host = urlsplit(self.target.base).netloc
-        try:
-            parts = urlsplit(urljoin(self.target.base, response.headers["location"]))
-            port = f":{parts.port}" if parts.port else ""
-            place = f"{parts.scheme}://{parts.hostname or ''}{port}"[:200]
-        except ValueError:
-            place = "an invalid address"
+        host, place = urlsplit(self.target.base).netloc, response.headers["location"][:200]
         return ModelRefusedError(
             self.masked(
                 f"{self.model} redirects from {host} to {place} ({response.status_code}); "
@@ -350,22 +382,6 @@ class OpenAIServer:
             hint="if that server is yours, configure its address: base under models:",
         )
 
-    def smaller_batch(self, error: ModelRefusedError, sent: int, size: int) -> int:
-        """The number of items that a server takes in a call, if that is why it refused some.
-
-        Raises:
-            ModelRefusedError: It is another error.
-        """
-        takes = batch_limit(error.what.partition(" answered ")[2], sent)
-        if not takes:
-            raise error
-        if takes < size:
-            log.warning(
-                "%s takes %d texts in a call: set batch_size: %d under models:",
-                *(self.model, takes, takes),
-            )
-        return min(takes, size)
-
     def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
         """The error in a reply with status 200, or in a stream."""
         error = data.get("error")
@@ -373,21 +389,7 @@ class OpenAIServer:
         with suppress(TypeError, ValueError):
             code = int(str(code))
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        return self.refusal(status, Complaint.of(data), headers)
-
-    def refusal(self, status: int, complaint: Complaint, headers: Mapping[str, str]) -> ModelError:
-        """The typed error for a status from 400 up, the key masked."""
-        complaint = Complaint(
-            self.masked(complaint.message), self.masked(complaint.code), complaint.param
-        )
-        return failure(
-            status,
-            complaint,
-            headers,
-            model=self.model,
-            where=self.target.base,
-            key_env=self.target.key_env,
-        )
+        return failure(status, Complaint.of(data), headers, self.target)
 
     def masked(self, message: str) -> str:
         """A message that may quote the server, without the key that was sent to it."""
