@@ -1,4 +1,4 @@
-"""PDF pages put right: columns, tables without rules, running lines, footnotes, headings."""
+"""PDF pages put right: columns, tables without rules, running lines, headings."""
 
 from __future__ import annotations
 
@@ -77,14 +77,6 @@ def test_a_line_at_the_top_that_does_not_repeat_stays() -> None:
     assert "One opens" in extract.text
     assert "Two opens" in extract.text
     assert "running_lines" not in extract.metadata
-
-
-def test_a_footnote_follows_the_paragraph_with_its_mark() -> None:
-    page = shown(50, 700, "The pump has a filter.1") + shown(50, 600, "It turns to the left side.")
-    extract = read(page + shown(50, 60, "1 Sold apart from the pump.", 8))
-    assert extract.text.split("\n\n") == [
-        "The pump has a filter.1", "1 Sold apart from the pump.", "It turns to the left side."
-    ]  # fmt: skip
 
 
 def test_a_caption_of_the_same_letters_stands_apart_after_a_gap() -> None:

@@ -1,4 +1,4 @@
-"""PDF files: raised text, values of forms, notes, watermarks, hyphens, damaged parts."""
+"""PDF files: raised text, values of forms, comments, watermarks, hyphens, damaged parts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ def test_raised_and_lowered_digits_are_told_from_the_rest() -> None:
     )  # fmt: skip
     text = read(make.pdf([line])).text
     assert text == "Up to 10⁻³ m² of CO₂ under pressure ⁴, 120 of 350."
-
-
-def test_a_footnote_follows_its_raised_mark() -> None:
-    page = shown(("The pressure", 12, 0), ("1", 7, 5), (" is high.", 12, 0))
-    page += make.lines("Another paragraph of the page.", top=600)
-    page += make.lines("1 Measured at night.", top=60, size=8)
-    blocks = read(make.pdf([page])).text.split("\n\n")
-    assert blocks[:2] == ["The pressure ¹ is high.", "1 Measured at night."]
 
 
 def test_a_slanted_watermark_is_metadata_and_no_heading() -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -27,12 +27,11 @@ from ._options import SourceOptions
 from ._pdf_layout import (
     WIDE,
     Box,
+    Cell,
     Line,
     PageBlock,
     PageBlocks,
-    Word,
     body_size,
-    join_formulas,
     paragraphs,
     place,
     resolve_hyphens,
@@ -65,7 +64,7 @@ def heading_levels(
 ) -> Mapping[int, int]:
     """Return the levels of headings, from 1, by the ``id`` of their blocks.
 
-    An outline decides where at least half of its entries stand on their pages; headings that it
+    An outline decides if at least half of its entries stand on their pages; headings that it
     leaves out take the level of those that look like them. Else the larger and the bold stand
     above.
 
@@ -74,33 +73,31 @@ def heading_levels(
         outline: Entries of the outline.
         body: Letter height of the running text.
     """
-    alike = [block for blocks in pages for block in blocks if block.is_heading(body)]
-    listed = _match_outline(pages, outline)
-    if 2 * len(listed) < len(outline) or len(listed) < 2:
-        ranks = sorted({block.rank for block in alike}, reverse=True)
-        return {id(block): min(ranks.index(block.rank) + 1, 6) for block in alike}
-    levels = {id(block): level for block, level in listed}
-    known = {block.rank: level for block, level in reversed(listed)}
-    for block in alike:
+    blocks = [*chain.from_iterable(pages)]
+    levels = _match_outline(pages, outline)
+    if 2 * len(levels) < max(len(outline), 4):
+        levels = {}
+    known = {b.rank: levels[id(b)] for b in reversed(blocks) if id(b) in levels}
+    alike = (block for block in blocks if block.is_heading(body))
+    for block in sorted(alike, key=lambda block: block.rank, reverse=True):
         above = [level for rank, level in known.items() if rank > block.rank]
-        level = known.get(block.rank, max(above, default=0) + 1)
+        level = known.setdefault(block.rank, min(max(above, default=0) + 1, 6))
         levels.setdefault(id(block), level)
-    return {key: min(level, 6) for key, level in levels.items()}
+    return levels
 
 
 def _match_outline(
     pages: Sequence[Sequence[PageBlock]], outline: Sequence[OutlineEntry]
-) -> list[tuple[PageBlock, int]]:
-    """Return the blocks whose text is that of an entry for their page, with its level."""
-    wanted: dict[tuple[int, str], int] = {}
-    for title, level, page in outline:
-        wanted.setdefault((page, _letters(title)), level)
-    listed: list[tuple[PageBlock, int]] = []
-    for number, blocks in enumerate(pages):
-        for block in blocks:
-            if block.kind == "text" and block.lines <= 4 and len(block.text) < 300:
-                listed.append((block, wanted.pop((number, _letters(block.text)), 0)))
-    return [(block, level) for block, level in listed if level]
+) -> dict[int, int]:
+    """Return the levels of the blocks whose text is that of an entry for their page."""
+    wanted = {(page, _letters(title)): level for title, level, page in reversed(outline)}
+    return {
+        id(block): min(wanted.pop(key), 6)
+        for number, blocks in enumerate(pages)
+        for block in blocks
+        if not block.rows and block.lines <= 4 and len(block.text) < 300
+        if (key := (number, _letters(block.text))) in wanted
+    }
 
 
 def _letters(text: str) -> str:
@@ -278,7 +275,7 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables) -> PageBlo
         content = PageText(pdfium.raw, text_page)
         ruled, owners = tables.find(page, content.text, content.box, index)
         upright = not page.get_rotation()
-        blocks = _blocks(content, ruled, owners, tables_too=upright)
+        blocks = _blocks(content, ruled, owners, upright=upright)
         _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
         added = list(read_annotations(pdfium, document, page, text_page))
         empty = not any(block.text.strip() for block in blocks)
@@ -286,18 +283,8 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables) -> PageBlo
         return PageBlocks(blocks, bottom, top, content.slanted, added, drawn)
 
 
-def _running(lines: Sequence[Line], tables_too: bool) -> list[PageBlock]:
-    """Return paragraphs and tables without rules, in the order in which they were drawn."""
-    blocks: list[PageBlock] = []
-    for _, run in groupby(split_tables(lines) if tables_too else lines, type):
-        items = [*run]
-        blocks += paragraphs([item for item in items if isinstance(item, Line)])
-        blocks += [item for item in items if isinstance(item, PageBlock)]
-    return blocks
-
-
 def _blocks(
-    content: PageText, tables: Sequence[PageBlock], owners: Sequence[int], *, tables_too: bool
+    content: PageText, tables: Sequence[PageBlock], owners: Sequence[int], *, upright: bool
 ) -> list[PageBlock]:
     """Return the blocks of a page; ``owners`` is the number of each character's table, or -1."""
     blocks: list[PageBlock] = []
@@ -307,7 +294,8 @@ def _blocks(
             placed.setdefault(number, len(blocks))
             continue
         places = [*run]
-        blocks += _running(content.lines(places[0], places[-1] + 1), tables_too)
+        lines = content.lines(places[0], places[-1] + 1)
+        blocks += split_tables(lines) if upright else paragraphs(lines)
     for number, at in reversed(placed.items()):
         blocks.insert(place(blocks, at, tables[number]), tables[number])
     return blocks
@@ -322,7 +310,7 @@ def _build(
     """Feed the builder; return the running lines that were left out."""
     size = body_size([page.blocks for page in pages])
     running = settle(pages, labels, size)
-    every = [join_formulas(page.blocks) for page in pages]
+    every = [page.blocks for page in pages]
     resolve_hyphens(every)
     levels = heading_levels(every, outline, size)
     for page, blocks, label in zip(pages, every, labels, strict=True):
@@ -345,17 +333,10 @@ _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 _BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
 _WORDS = re.compile(r"\S+")
-_FEW = 8
-"""A line of so few words may be a cell of a table."""
 _BELOW, _ABOVE = 0.22, 0.94
 """Share of the font size that a line takes below and above its baseline."""
 _SMALLER, _RAISED, _LOWERED = 0.86, 0.15, 0.05
 """Shares of the font size: of raised letters, and how far they stand from the line."""
-_MATH = re.compile(r"CM(?:MI|SY|EX)\d|Math(?!ilda)|MTSY|Euler|STIX.*(?:Size|Var)")
-_SIGNS = re.compile("[\U0001d400-\U0001d7ff∑∏∫√∂∇≤≥≈≠≡∞∈∝]")
-_PLAIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f]{3,}")
-_FUNCTION = re.compile(r"\b(?:arg|cos|cosh|det|dim|exp|inf|lim|log|max|min|mod|sin|sinh|sup|tan)\b")
-_ITALIC = re.compile(r"italic|oblique|slanted|-it$", re.I)
 _BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
 
@@ -414,32 +395,30 @@ class PageText:
         if len(places) == len(chosen):  # heights of boxes differ between letters in many fonts
             em, base = map(median, zip(*places, strict=True))
             bottom, top = base - _BELOW * em, base + _ABOVE * em
-        styles = [self._style(at) for at in (first, last)]
-        signs = any(math_sign for _, _, math_sign in styles) or bool(_SIGNS.search(text))
         return Line(
             text,
             left=min(box[0] for box in boxes),
             right=max(box[2] for box in boxes),
             bottom=bottom,
             top=top,
-            bold=all(bold for bold, _, _ in styles),
-            italic=all(italic for _, italic, _ in styles),
-            formula=signs and not _PLAIN_WORD.search(_FUNCTION.sub("", text)),
-            words=self._words(first, last, top - bottom),
+            bold=all(map(self._is_bold, (first, last))),
+            cells=self._cells(first, last, top - bottom),
         )
 
-    def _words(self, first: int, last: int, size: float) -> tuple[Word, ...]:
-        """Return the words of a line that may belong to a table, from left to right."""
-        words: list[Word] = []
-        wide = False
+    def _cells(self, first: int, last: int, size: float) -> tuple[Cell, ...]:
+        """Return the words of a line, from left to right, joined if no wide gap parts them."""
+        cells: list[Cell] = []
         for match in _WORDS.finditer(self.text, first, last + 1):
             ends = (self.box(match.start(), loose=True), self.box(match.end() - 1, loose=True))
             left, right = min(box[0] for box in ends), max(box[2] for box in ends)
-            if words and left < words[-1][1]:
+            text = self._spell(match.start(), match.end())
+            if cells and left < cells[-1][1]:
                 return ()  # written from right to left
-            wide = wide or (bool(words) and left > words[-1][2] + WIDE * size)
-            words.append((self._spell(match.start(), match.end()), left, right))
-        return tuple(words) if wide or len(words) <= _FEW else ()
+            if cells and left <= cells[-1][2] + WIDE * size:
+                before = cells.pop()
+                text, left = f"{before[0]} {text}", before[1]
+            cells.append((text, left, right))
+        return tuple(cells)
 
     def _set(self, at: int) -> tuple[float, float] | None:
         """Return a character's font size and the height of its baseline; None if it is turned."""
@@ -452,12 +431,10 @@ class PageText:
         self._raw.FPDFText_GetCharOrigin(self._page, at, x, y)
         return em, y.value
 
-    def _style(self, at: int) -> tuple[bool, bool, bool]:
-        """Return whether a character is bold, is italic, and is of a font for formulas."""
+    def _is_bold(self, at: int) -> bool:
         name = ctypes.create_string_buffer(64)
         self._raw.FPDFText_GetFontInfo(self._page, at, name, 64, ctypes.c_int())
-        font = name.value.decode("latin-1")
-        return bool(_BOLD.search(font)), bool(_ITALIC.search(font)), bool(_MATH.search(font))
+        return bool(_BOLD.search(name.value.decode("latin-1")))
 
     def _spell(self, start: int, end: int) -> str:
         """Return a line as a reader sees it; empty if its glyphs have no letters."""

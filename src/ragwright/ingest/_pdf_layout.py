@@ -1,9 +1,8 @@
-"""Lines, paragraphs and order of PDF pages: also running lines, footnotes, columns, cut tables."""
+"""Lines, paragraphs and order of PDF pages: also running lines, columns, cut tables."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from itertools import chain, combinations, pairwise
 from typing import TypeAlias, TypeVar
 
 from ._extract import markdown_table
-from ._normalise import SUPERSCRIPTS
 
 T = TypeVar("T")
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
@@ -24,7 +22,6 @@ CAPTION = re.compile(
     r"exhibit|listing|bild|diagramm?)\s*(?:[A-Z]\.?)?\d+(?:[.\-–]\d+)*\s*[:.|–—-]?\s"
 )
 """The beginning of a caption: what it is, and its number."""
-_MATH_LETTER = re.compile("[\U0001d400-\U0001d7ff]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
@@ -46,7 +43,7 @@ WIDE = 0.75
 """A gap wider than this share of the letters' height parts a line."""
 Box: TypeAlias = tuple[float, float, float, float]
 """left, bottom, right, top in points, origin at the page's lower left."""
-Word: TypeAlias = tuple[str, float, float]
+Cell: TypeAlias = tuple[str, float, float]
 """Text, left and right edge."""
 
 
@@ -54,7 +51,7 @@ Word: TypeAlias = tuple[str, float, float]
 class Line:
     """One printed line: its text, box in points (origin bottom left) and letter height.
 
-    ``words`` are those of a line with wide gaps, or with few words; else empty.
+    ``cells`` are its parts between wide gaps; none if it is written from right to left.
     """
 
     text: str
@@ -63,9 +60,7 @@ class Line:
     bottom: float = 0.0
     top: float = 0.0
     bold: bool = False
-    italic: bool = False
-    formula: bool = False
-    words: tuple[Word, ...] = ()
+    cells: tuple[Cell, ...] = ()
 
     @property
     def size(self) -> float:
@@ -80,12 +75,11 @@ class Line:
 
 @dataclass(slots=True)
 class PageBlock:
-    """A paragraph, heading or table of a page, with its box (left, bottom, right, top)."""
+    """A paragraph, heading or table (of ``rows``) of a page, with its box."""
 
     text: str
     size: float = 0.0
     lines: int = 1
-    kind: str = "text"
     bold: bool = False
     box: Box = (0.0, 0.0, 0.0, 0.0)
     rows: list[list[str]] = field(default_factory=list)
@@ -98,7 +92,7 @@ class PageBlock:
     def is_heading(self, body: float) -> bool:
         """True for one or two short lines set clearly larger than the running text, or bold."""
         return (
-            self.kind == "text"
+            not self.rows
             and (self.size > 1.15 * body > 0 or (self.bold and self.size > 0.95 * body))
             and self.lines <= (3 if self.size > 1.3 * body else 2)
             and 2 < len(self.text) < 150
@@ -161,8 +155,6 @@ def _goes_on(group: Sequence[Line], line: Line, pitch: float) -> bool:
     return not (
         abs(before.size - line.size) > _RESIZED * max(before.size, line.size)
         or before.bold != line.bold
-        or before.formula != line.formula
-        or (captions and before.italic != line.italic)
         or (number and first and int(number[1]) == int(first[1]) + 1)
         or step < -0.5 * line.size  # up again: the next column
         or step > (1.15 if captions else 1.35) * usual
@@ -192,10 +184,8 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> PageBlock:
         else:
             parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
         parts.append(line.text)
-    formula = all(line.formula for line in group)
     return PageBlock(
         "".join(parts),
-        kind="formula" if formula else "text",
         size=max(line.size for line in group),
         lines=len(group),
         bold=all(line.bold for line in group),
@@ -233,7 +223,7 @@ def body_size(pages: Sequence[Sequence[PageBlock]]) -> float:
     """Return the letter height that most characters have."""
     sizes: Counter[float] = Counter()
     for block in chain.from_iterable(pages):
-        if block.kind == "text" and block.size > 0:
+        if not block.rows and block.size > 0:
             sizes[round(block.size, 1)] += len(block.text)
     return max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
 
@@ -286,34 +276,6 @@ def _close(left: str, right: str, words: set[str]) -> str:
     return left + right
 
 
-def join_formulas(blocks: Sequence[PageBlock]) -> list[PageBlock]:
-    """Return blocks with the parts of a formula in one, which says what it is: ``[formula] E = m``.
-
-    Its parts stand at several heights: bounds of a sum, numerator and denominator, exponents.
-    """
-    groups = group_runs(blocks, _is_formula_part)
-    for first, *others in groups:
-        if first.kind == "formula":
-            text = " ".join([first.text, *(part.text for part in others)])
-            letters = _MATH_LETTER.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text)
-            first.text = f"[formula] {' '.join(letters.split())}"
-    return [group[0] for group in groups]
-
-
-def _is_formula_part(group: Sequence[PageBlock], block: PageBlock) -> bool:
-    part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
-    left, bottom, right, top = box_around(item.box for item in group)
-    size = max(group[0].size, block.size)
-    return (
-        group[0].kind == "formula"
-        and part
-        and bottom - size < block.box[3]
-        and block.box[1] < top + size
-        and left - 4 * size < block.box[2]
-        and block.box[0] < right + 4 * size
-    )
-
-
 def box_around(boxes: Iterable[Box]) -> Box:
     """Return the smallest box that holds some others."""
     left, bottom, right, top = zip(*boxes, strict=True)
@@ -326,9 +288,6 @@ _NEAR = 4.0
 _GUTTER = 6.0
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,7}")
-_NOTE = re.compile(r"\s*(\d{1,3}|[*†‡§¶]{1,3})[.)]?\s*(?=\S)")
-_MARK = r"(?<=[^\W\d_]|[.,;:!?)\]»”\"’']){}(?!\d)(?=[\s.,;:)\]—–-]|$)"
-_SMALL = 0.93
 _COMPARED = 300
 """Blocks of a page whose places are compared."""
 
@@ -352,9 +311,8 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
     """Put the blocks of all pages right, in place.
 
     Lines that repeat at the edges of pages, page numbers and watermarks are taken out; columns are
-    put into the order of reading where they were drawn in another; footnotes follow the block that
-    refers to them; a table that goes on in the next column is joined, and on the next page it has
-    its head again.
+    put into the order of reading if they were drawn in another; a table that goes on on the next
+    page has its head again.
 
     Args:
         pages: All pages.
@@ -371,12 +329,9 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
             if size > 1.5 * body or slanted[text] > 1:
                 removed.append(text)
             else:
-                page.blocks.append(PageBlock(text, kind="slanted"))
-        notes = _notes(page, body)
-        others = [block for block in page.blocks if block.kind != "note"]
-        page.blocks = _join_tables(_cut(others) if _is_mixed(others) else others)
-        for note in notes:
-            _put_note(page.blocks, note)
+                page.blocks.append(PageBlock(text))
+        if _is_mixed(page.blocks):
+            page.blocks = _cut(page.blocks)
     _repeat_heads(pages)
     return list(dict.fromkeys(removed))
 
@@ -409,7 +364,7 @@ def _at_edge(block: PageBlock, page: PageBlocks, body: float) -> bool:
     height = page.top - page.bottom
     _, low, _, high = block.box
     return (
-        block.kind == "text"
+        not block.rows
         and height > 0
         and block.lines <= 2
         and len(block.text) < 200
@@ -431,34 +386,6 @@ def _is_page_number(text: str, names: set[str]) -> bool:
     numbers = [word for word in words if word.isdecimal() or word in names]
     others = len(words) - len(numbers)
     return bool(numbers) and numbers[0] in names and others <= 2 and len(text) < 25
-
-
-def _notes(page: PageBlocks, body: float) -> list[PageBlock]:
-    """Return the footnotes: small blocks that begin with a sign, with no other text below them."""
-    middle = (page.top + page.bottom) / 2
-    notes = [
-        block for block in page.blocks
-        if block.kind == "text" and 0 < block.size < _SMALL * body and block.box[3] < middle
-        and _NOTE.match(block.text)
-    ]  # fmt: skip
-    others = [block for block in page.blocks if block not in notes]
-    notes = [note for note in notes if not any(is_over(note, block) for block in others)]
-    for note in notes:
-        note.kind = "note"
-        note.text = _NOTE.sub(r"\1 ", note.text, count=1)
-    return sorted(notes, key=lambda b: -b.box[3])
-
-
-def _put_note(blocks: list[PageBlock], note: PageBlock) -> None:
-    """Insert a footnote after the block that has its mark, else at the end."""
-    sign = note.text.partition(" ")[0]
-    raised = sign.translate(SUPERSCRIPTS)
-    mark = re.compile(f"{_MARK.format(re.escape(sign))}|(?<![⁰¹²³⁴-⁹]){raised}(?![⁰¹²³⁴-⁹])")
-    places = (at for at, b in enumerate(blocks) if b.kind == "text" and mark.search(b.text))
-    at = next(places, len(blocks) - 1) + 1
-    while at < len(blocks) and blocks[at].kind == "note":
-        at += 1
-    blocks.insert(at, note)
 
 
 def _is_mixed(blocks: Sequence[PageBlock]) -> bool:
@@ -508,34 +435,14 @@ def _columns(blocks: Sequence[PageBlock]) -> list[list[PageBlock]]:
     return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
 
 
-def _join_tables(blocks: list[PageBlock]) -> list[PageBlock]:
-    """Join a table with its rest at the top of the next column."""
-    joined: list[PageBlock] = []
-    for block in blocks:
-        before = joined[-1] if joined else None
-        if before is not None and _is_rest_of(before, block) and block.box[0] >= before.box[2]:
-            before.rows += block.rows[block.rows[0] == before.rows[0] :]
-            before.text = markdown_table(before.rows)
-        else:
-            joined.append(block)
-    return joined
-
-
-def _is_rest_of(before: PageBlock, block: PageBlock) -> bool:
-    """Return True if both are tables of the same columns."""
-    return (
-        bool(before.rows and block.rows)
-        and len(before.rows[0]) == len(block.rows[0])
-        and abs((before.box[2] - before.box[0]) - (block.box[2] - block.box[0]))
-        < 0.2 * (block.box[2] - block.box[0])
-    )
-
-
 def _repeat_heads(pages: Sequence[PageBlocks]) -> None:
-    """Put the head of a table above its rest on the next page."""
+    """Put the head of a table above its rest on the next page, of the same columns."""
     for page, following in pairwise(pages):
         for before, rest in zip(page.blocks[-1:], following.blocks[:1], strict=False):
-            level = abs(before.box[0] - rest.box[0]) < _NEAR
-            if level and _is_rest_of(before, rest) and rest.rows[0] != before.rows[0]:
+            width = rest.box[2] - rest.box[0]
+            near = abs(before.box[0] - rest.box[0]) < _NEAR
+            alike = near and abs(before.box[2] - before.box[0] - width) < 0.2 * width
+            same = [len(row) for row in before.rows[:1]] == [len(row) for row in rest.rows[:1]]
+            if alike and same and rest.rows[:1] != before.rows[:1]:
                 rest.rows.insert(0, before.rows[0])
                 rest.text = markdown_table(rest.rows)
