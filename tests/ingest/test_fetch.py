@@ -104,11 +104,6 @@ def test_a_redirect_into_a_network_is_refused(site: Site, target: str) -> None:
         get(f"{site.base}/a")
 
 
-def test_a_request_may_allow_private_addresses(site: Site) -> None:
-    site.routes["/a"] = Answer("here")
-    assert get(Fetch(f"{site.base}/a", allow_private=True), FetchOptions()).body == b"here"
-
-
 def test_a_name_is_resolved_once_a_hop_and_that_address_used(site: Site) -> None:
     """DNS rebinding: the second answer of the name server must not matter."""
     answers = [["127.0.0.1"], ["127.0.0.9"], ["127.0.0.9"]]

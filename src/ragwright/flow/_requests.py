@@ -176,14 +176,10 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The content at an address; never stored.
-
-    ``allow_private`` permits addresses of private networks (and redirects to them).
-    """
+    """The content at an address; never stored."""
 
     url: str
     max_bytes: int = 50_000_000
-    allow_private: bool = False
     timeout: float | None = field(default=None, compare=False)
 
 

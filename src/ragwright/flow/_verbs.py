@@ -198,9 +198,9 @@ def sql(
     return _expect(SqlReply, (yield Sql(database, statement, max_rows, within)))
 
 
-def fetch(url: str, *, allow_private: bool = False) -> Flow[FetchReply]:
+def fetch(url: str) -> Flow[FetchReply]:
     """The content at an address."""
-    return _expect(FetchReply, (yield Fetch(url, allow_private=allow_private)))
+    return _expect(FetchReply, (yield Fetch(url)))
 
 
 @overload

@@ -8,43 +8,35 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from ..core import AddressRefusedError, ConfigError, FetchError, retry_after
 from ..flow import Fetch, FetchReply, OnDelta, SendHandler
 from ._options import FetchOptions
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Addresses of a host and port, best first."""
 
-_SERVICES = {
-    "168.63.129.16": "a cloud's own service",
-    "169.254.169.254": "a cloud's metadata service",
-    "fd00:ec2::254": "a cloud's metadata service",
-    "100.100.100.200": "a cloud's metadata service",
-}
-_PRIVATE = "a private or reserved address"
 _SPECIAL = {
     ipaddress.ip_network(block): kind
     for kind, blocks in {
+        "a cloud's own service": "168.63.129.16",
+        "a cloud's metadata service": "169.254.169.254 fd00:ec2::254 100.100.100.200",
         "this machine": "127.0.0.0/8 ::1/128",
         "a link-local address": "169.254.0.0/16 fe80::/10",
         "a multicast address": "224.0.0.0/4 ff00::/8",
-        _PRIVATE: "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
-        "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 "
-        "198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 "
-        "2001::/23 2001:db8::/32 2620:4f:8000::/48 3fff::/20",
+        "a private or reserved address": "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 "
+        "192.0.0.0/24 192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 "
+        "192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 "
+        "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20 ::/3 4000::/2 8000::/1",
     }.items()
     for block in blocks.split()
 }
-"""IANA's special-purpose addresses (2025), for IPv6 those within 2000::/3. Python's
-``is_global`` lacks some of them, and which ones depends on its version."""
-
-_PUBLIC6 = ipaddress.IPv6Network("2000::/3")
-"""The only IPv6 addresses that are given to hosts of the internet."""
+"""IANA's special-purpose addresses (2025), those with a kind of their own first; of IPv6 all but
+2000::/3, which alone is given to hosts of the internet. Python's ``is_global`` lacks some of them,
+and which ones depends on its version."""
 
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64: the last 32 bits are an IPv4 address."""
@@ -69,48 +61,19 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
-def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Parse networks written as CIDR blocks or single addresses.
-
-    Raises:
-        ConfigError: A text is neither.
-    """
-    try:
-        return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
-    except ValueError as error:
-        raise ConfigError(
-            f"not a network: {error}", hint="write it like 10.1.0.0/16 or 10.1.2.3"
-        ) from error
-
-
 def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     """Return why an address may not be fetched; empty if it may.
 
     Refused are all special-purpose addresses (private, shared, loopback, link-local, multicast,
     documentation, protocols and their tunnels) and the metadata services of clouds, also where an
-    IPv6 address wraps one of them (mapped, 6to4, NAT64). Networks in ``opened`` are allowed.
+    IPv6 address wraps one of them. Networks in ``opened`` are allowed.
     """
-    address: Address = ipaddress.ip_address(text.partition("%")[0])
+    address = ipaddress.ip_address(text.partition("%")[0])
     if any(address in network for network in opened):
         return ""
-    for inner in _meant(address):
-        special = (kind for network, kind in _SPECIAL.items() if inner in network)
-        kind = _SERVICES.get(str(inner)) or next(special, "")
-        if not kind and isinstance(inner, ipaddress.IPv6Address) and inner not in _PUBLIC6:
-            kind = _PRIVATE
-        if kind:
-            return kind
-    return ""
-
-
-def _meant(address: Address) -> list[Address]:
-    """Return the IPv4 address that an address wraps, and itself unless it is only a translation."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return [address]
     if address in _TRANSLATED:
-        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
-    wrapped = (address.ipv4_mapped, address.sixtofour)
-    return [*(inner for inner in wrapped if inner is not None), address]
+        address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return next((kind for network, kind in _SPECIAL.items() if address in network), "")
 
 
 if TYPE_CHECKING:
@@ -152,15 +115,18 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     def __init__(self, options: FetchOptions | None = None, resolver: Resolve = resolve) -> None:
         self.options = options or FetchOptions()
         self._resolve = resolver
-        self._opened = networks(self.options.open_networks)
+        try:
+            networks = (ipaddress.ip_network(n, strict=False) for n in self.options.open_networks)
+            self._opened = tuple(networks)
+        except ValueError as error:
+            raise ConfigError(
+                f"not a network: {error}", hint="write it like 10.1.0.0/16 or 10.1.2.3"
+            ) from error
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
     def lane(self, request: Fetch) -> str:
         """Return the host: hosts do not slow each other down."""
-        try:
-            return f"fetch {urlsplit(request.url).hostname}"
-        except ValueError:
-            return "fetch"
+        return f"fetch {request.url.partition('//')[2].partition('/')[0]}"
 
     def limit(self, lane: str) -> int | None:
         """Return how many fetches from one host may run side by side."""
@@ -174,6 +140,8 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             FetchError: No such host, no reply in time, a reply over ``max_bytes``, too many
                 redirects, or an HTTP error; ``retryable`` says whether to try again.
         """
+        import httpx2
+
         seconds = request.timeout or _TIMEOUT
         try:
             async with asyncio.timeout(seconds):
@@ -184,6 +152,17 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 where=request.url,
                 hint="raise the request's own timeout" if request.timeout else "try again later",
                 retryable=True,
+            ) from error
+        except (httpx2.RequestError, OSError) as error:
+            text = str(error) or type(error).__name__
+            certificate = "certificate" in text.lower()
+            raise FetchError(
+                f"no complete reply: {text}",
+                where=request.url,
+                hint="the certificate is not trusted, or not valid for this host"
+                if certificate
+                else None,
+                retryable=not certificate and not isinstance(error, httpx2.DecodingError),
             ) from error
         except FetchError as error:
             error.where = error.where or request.url
@@ -198,59 +177,44 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     async def _follow(self, request: Fetch) -> FetchReply:
         url = check_url(request.url)
         for _ in range(_MOST_REDIRECTS + 1):
-            reply = await self._hop(url, request)
-            if isinstance(reply, FetchReply):
-                return reply
-            url = check_url(reply, base=str(url))
+            response = await self._connect(url, await self._targets(url))
+            try:
+                location = response.headers.get("location")
+                if not location or response.status_code not in _MOVED:
+                    return await _read(response, url, request)
+            finally:
+                await response.aclose()
+            url = check_url(location, base=str(url))
         raise FetchError(
             f"more than {_MOST_REDIRECTS} redirects",
             where=str(url),
             hint="open the page in a browser",
         )
 
-    async def _hop(self, url: httpx2.URL, request: Fetch) -> FetchReply | str:
-        """Return the reply of one address, or its redirect target."""
-        port = url.port or (443 if url.scheme == "https" else 80)
+    async def _targets(self, url: httpx2.URL) -> list[str]:
+        """Return what to connect to, best first: addresses that may be fetched, or names."""
         host = url.raw_host.decode("ascii")
         addresses: list[str] = []
         unknown = (FetchError,) if self.options.proxy else ()  # the proxy may know the host
         with suppress(*unknown):
+            port = url.port or (443 if url.scheme == "https" else 80)
             addresses = await self._resolve(host, port)
-        for address in () if request.allow_private else addresses:
+        for address in addresses:
             if reason := refusal(address, self._opened):
                 raise AddressRefusedError(
                     f"the host {host!r} has the address {address}, {reason}",
                     hint="if you trust it, add the address or its network to "
                     f'`fetch.open_networks`: ["{address}"]',
                 )
-        targets = [host] if self.options.proxy else addresses[:_ADDRESSES]
-        response = await self._connect(url, targets)
-        try:
-            status = response.status_code
-            location = response.headers.get("location")
-            if status in _MOVED and location:
-                return str(location)
-            if not 200 <= status < 300:
-                raise FetchError(
-                    f"the server answered {status}",
-                    where=str(url),
-                    hint=_HINTS.get(status),
-                    status=status,
-                    retry_after=retry_after(response.headers.get("retry-after")),
-                    retryable=status in _AGAIN,
-                )
-            body = await _body(response, str(url), request.max_bytes)
-        finally:
-            await response.aclose()
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return FetchReply(str(url), status, headers, body)
+        return [host] if self.options.proxy else addresses[:_ADDRESSES]
 
     async def _connect(self, url: httpx2.URL, targets: list[str]) -> httpx2.Response:
         """Return response headers from the first address that takes the connection."""
         import httpx2
 
-        transport = self._open()
         last: Exception | None = None
+        host, origin = url.raw_host.decode("ascii"), url.netloc.decode("ascii")
+        agent = f"ragwright/{version('ragwright')}"
         for target in targets:
             request = httpx2.Request(
                 "GET",
@@ -258,24 +222,16 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 headers={
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
-                    "user-agent": f"ragwright/{version('ragwright')}",
-                    "host": url.netloc.decode("ascii"),
+                    "user-agent": agent,
+                    "host": origin,
                 },
-                extensions={
-                    "sni_hostname": url.raw_host.decode("ascii"),
-                    "timeout": {"connect": 10.0},
-                },
+                extensions={"sni_hostname": host, "timeout": {"connect": 10.0}},
             )
             try:
-                response = await transport.handle_async_request(request)
+                return await self._open().handle_async_request(request)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 last = error
-                continue
-            except (httpx2.TransportError, OSError) as error:
-                raise _transport_error(url, error) from error
-            response.request = request
-            return response
-        raise _transport_error(url, last)
+        raise last or FetchError("the host has no address")
 
     def _open(self) -> httpx2.AsyncHTTPTransport:
         if self._transport is None:
@@ -328,36 +284,26 @@ def check_url(text: str, base: str = "") -> httpx2.URL:
     return url.copy_with(fragment=None)
 
 
-async def _body(response: httpx2.Response, where: str, most: int) -> bytes:
-    """Read the decoded body; stops if it grows past ``most`` bytes."""
-    import httpx2
-
-    stated = response.headers.get("content-length", "")
-    size = int(stated) if stated.isdigit() and int(stated) > most else 0
+async def _read(response: httpx2.Response, url: httpx2.URL, request: Fetch) -> FetchReply:
+    """Read the decoded body of a reply; stops if it grows past ``max_bytes``."""
+    status, most = response.status_code, request.max_bytes
+    if not 200 <= status < 300:
+        raise FetchError(
+            f"the server answered {status}",
+            where=str(url),
+            hint=_HINTS.get(status),
+            status=status,
+            retry_after=retry_after(response.headers.get("retry-after")),
+            retryable=status in _AGAIN,
+        )
     body = bytearray()
-    try:
-        async for part in response.aiter_bytes():
-            body += part
-            size = max(size, len(body))
-            if size > most:
-                break
-    except httpx2.DecodingError as error:
-        raise FetchError(f"the reply is damaged: {error}", where=where) from error
-    except httpx2.TransportError as error:
-        broken = f"the reply broke off after {len(body)} bytes"
-        raise FetchError(broken, where=where, retryable=True) from error
-    if size > most:
-        larger = f"the reply is larger than {most} bytes"
-        raise FetchError(larger, where=where, hint="save it as a file and name that as a source")
-    return bytes(body)
-
-
-def _transport_error(url: Any, error: Exception | None) -> FetchError:
-    text = str(error) or type(error).__name__
-    certificate = "certificate" in text.lower()
-    return FetchError(
-        f"no connection: {text}" if error else "the host has no address",
-        where=str(url),
-        hint="the certificate is not trusted, or not valid for this host" if certificate else None,
-        retryable=not certificate,
-    )
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > most:
+            raise FetchError(
+                f"the reply is larger than {most} bytes",
+                where=str(url),
+                hint="save it as a file and name that as a source",
+            )
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return FetchReply(str(url), status, headers, bytes(body))
