@@ -8,7 +8,6 @@ import re
 import struct
 import unicodedata
 import zipfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +23,8 @@ from ..core import (
 )
 
 _CONTROL_BYTES = bytes(b for b in range(32) if b not in b"\t\n\x0b\x0c\r\x1b") + b"\x7f"
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_SHIFTS = (
-    (re.compile(rb"\x1b\$(?:[@B]|\([DOPQ])"), "iso2022_jp_2"),
-    (re.compile(rb"\x1b\$\)C"), "iso2022_kr"),
-)
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SHAPED = re.compile("utf-(?:8-sig|16|32)|iso-?2022", re.IGNORECASE)
 _BROWSERS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932",
     "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "tis-620": "cp874",
@@ -72,9 +62,7 @@ class Decoded:
 
 def is_binary(data: bytes) -> bool:
     """Return True if bytes are not text in any common encoding: zeros, or many controls."""
-    if data.startswith(tuple(mark for mark, _ in _MARKS)):
-        return False
-    return _has_controls(data) and not _wide(data)
+    return _has_controls(data) and not _shape(data)
 
 
 def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = ()) -> Decoded:
@@ -99,22 +87,17 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
         raise EmptySourceError("the file is empty", where=where, hint="remove it or fill it")
     if encoding:
         return Decoded(_decode_as(data, where, encoding), encoding)
-    mark = next((name for mark, name in _MARKS if data.startswith(mark)), "")
-    if mark:
-        return _read(data, where, mark)
-    shift = next((name for pattern, name in _SHIFTS if pattern.search(data)), "")
-    if shift and decodes(data, shift):
-        return _read(data, where, shift)
-    if _has_controls(data):
-        wide = _wide(data)
-        if not wide:
+    controls = _has_controls(data)
+    if controls or data.startswith(_MARKS) or b"\x1b$" in data:
+        if shape := _shape(data):
+            return _read(data, where, shape)
+        if controls:
             raise UnsupportedSourceError(
                 "the file is neither text nor a known document format",
                 where=where,
                 hint="leave it out with `exclude`, or convert it to a format with text; for text, "
                 "set `encoding` of the source",
             )
-        return _read(data, where, wide)
     if decodes(data, "utf-8"):
         return Decoded(data.decode("utf-8"), "utf-8")
     for name in map(_known, stated):
@@ -125,9 +108,8 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
 
 def _decode_as(data: bytes, where: str, encoding: str) -> str:
     try:
-        if codecs.lookup(encoding).name == "iso8859-1" and decodes(data, "cp1252"):
-            return data.decode("cp1252")  # has signs that Latin-1 lacks, and is called so as well
-        return data.decode(encoding)
+        superset = _known(encoding)  # files are called Latin-1 that have signs of cp1252
+        return data.decode(superset if decodes(data, superset) else encoding)
     except LookupError as error:
         raise ConfigError(
             f"unknown encoding {encoding!r}", hint="for example utf-8, cp1252, utf-16, shift_jis"
@@ -220,17 +202,12 @@ def _has_controls(data: bytes) -> bool:
     return b"\0" in data[:65536] or controls > len(data) * 0.005
 
 
-def _wide(data: bytes) -> str:
-    """Detect UTF-16 without a mark; its bytes have zeros or control bytes among them."""
-    sample = data[:4096]
-    sample = sample[: len(sample) // 2 * 2]
-    if len(sample) < 8 or len(data) % 2:
-        return ""
-    halves = (("utf-16-be", sample[::2]), ("utf-16-le", sample[1::2]))
-    shares = sorted(
-        ((Counter(high).most_common(1)[0][1], name) for name, high in halves), reverse=True
-    )
-    return next((name for _, name in shares if _is_prose(sample, name)), "")
+def _shape(data: bytes) -> str:
+    """Return the encoding that a mark, zeros or shifts show: of Unicode, or of ISO 2022."""
+    name = (chardet.detect(data)["encoding"] or "").lower()
+    shaped = _SHAPED.match(name) is not None
+    marked = not name.endswith(("-le", "-be"))
+    return name if shaped and (marked or _is_prose(data[:4096], name)) else ""
 
 
 def _is_prose(sample: bytes, name: str) -> bool:
