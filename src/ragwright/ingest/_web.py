@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from email.message import Message
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree
 
 from ..core import (
@@ -100,11 +99,8 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
 
 def _name(url: str, kind: str) -> str:
     """Return an address as a file name with the suffix of its media type."""
-    parts = urlsplit(url)
-    path = PurePosixPath(unquote(parts.path))
-    suffix = _SUFFIX.get(kind, "")
-    name = f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
-    return name if not suffix or path.suffix.lower() == suffix else name + suffix
+    name, suffix = unquote(url.partition("?")[0]), _SUFFIX.get(kind, "")
+    return name if name.lower().endswith(suffix) else name + suffix
 
 
 def content_type(header: str) -> tuple[str, str]:
@@ -115,8 +111,8 @@ def content_type(header: str) -> tuple[str, str]:
     return kind.lower(), str(message.get_param("charset") or "").strip("'\" ").lower()
 
 
-_LANGUAGE = re.compile(r"^(?:[a-z]{2,3}(?:-[a-z]{2,10})*|simple)$")
-_ARTICLE = re.compile(r"^https?://([a-z-]+)\.(?:m\.)?wikipedia\.org/wiki/([^?#]+)", re.IGNORECASE)
+_ARTICLE = re.compile(r"https?://([a-z-]+)\.(?:m\.)?wikipedia\.org/wiki/([^?#]+)", re.IGNORECASE)
+_TITLE = re.compile(r"(?i:wikipedia):\s*(?:([a-z]{2,3}(?:-[a-z]{2,10})*|simple):)?(.*)")
 _HEADING = re.compile(r"^(={2,6})\s*(.+?)\s*\1\s*$")
 _LONG = 80
 """Length from which a line is a paragraph rather than an item of a list."""
@@ -130,44 +126,32 @@ class WikipediaReader(Reader):
     that does not exist, or is a disambiguation page, is a failure that says so.
 
     Args:
-        language: Wikipedia to ask where the source names none.
         base: Address of a Wikipedia, ``{language}`` in it replaced.
     """
 
     name = "wikipedia"
 
-    def __init__(
-        self, language: str = "en", base: str = "https://{language}.wikipedia.org"
-    ) -> None:
-        self.language = language
-        self.base = base.rstrip("/")
+    def __init__(self, base: str = "https://{language}.wikipedia.org") -> None:
+        self.base = base
 
     def accepts(self, source: str) -> bool:
         """True for ``wikipedia:`` and for addresses of articles."""
-        return source.lower().startswith("wikipedia:") or bool(_ARTICLE.match(source.strip()))
+        return bool(_ARTICLE.match(source.strip()) or _TITLE.match(source.strip()))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the article, or say why there is none."""
-        language, title = self._parse(source.strip())
-        base = self.base.replace("{language}", language)
-        reply = fetch(f"{base}/w/api.php?{urlencode({**_QUERY, 'titles': title})}")
-        yield _document(_page(reply.body, source), language, base)
-
-    def _parse(self, source: str) -> tuple[str, str]:
-        page = _ARTICLE.match(source)
-        if page:
-            return page[1].lower(), unquote(page[2]).replace("_", " ")
-        title, language = source.partition(":")[2].strip(), self.language
-        head, colon, rest = title.partition(":")
-        if colon and _LANGUAGE.match(head):
-            language, title = head, rest.strip()
+        named = _ARTICLE.match(source.strip()) or _TITLE.match(source.strip())
+        assert named is not None
+        language, title = (named[1] or "en").lower(), unquote(named[2]).replace("_", " ").strip()
         if not title:
             raise SourceError(
                 "no title is named",
                 where=source,
                 hint="write wikipedia:Title or wikipedia:fr:Titre",
             )
-        return language, title
+        base = self.base.replace("{language}", language)
+        reply = fetch(f"{base}/w/api.php?{urlencode({**_QUERY, 'titles': title})}")
+        yield _document(_page(reply.body, source), language, base)
 
 
 _QUERY = {
@@ -207,9 +191,8 @@ def _page(body: bytes, source: str) -> dict[str, Any]:
             hint="a proxy or login page may have answered instead",
         ) from error
     if page.get("missing") or page.get("invalid"):
-        why = page.get("invalidreason") or "Wikipedia has no page with this title"
         raise SourceError(
-            f"{title!r}: {why}",
+            f"{title!r}: {page.get('invalidreason') or 'Wikipedia has no page with this title'}",
             where=source,
             hint="titles must match exactly: copy the page's title",
         )
@@ -253,18 +236,9 @@ def _document(page: dict[str, Any], language: str, base: str) -> Document:
 
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
 _PAPER = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/([^?#]+)", re.I)
-_WITHDRAWN = re.compile(
-    r"^\W*withdrawn\b|\b(?:paper|article|manuscript|submission|preprint|work|it)\b"
-    r"[^.]{0,30}\b(?:been|is|was) withdrawn\b",
-    re.IGNORECASE,
-)
 _NAMES = {"a": "http://www.w3.org/2005/Atom", "x": "http://arxiv.org/schemas/atom"}
 _FIELD = re.compile(r"\b(?:ti|au|abs|co|jr|cat|rn|id|all):")
-_MOST = 100
-
-
-Entry = ElementTree.Element
-"""One paper in the API's feed."""
+_QUESTION = re.compile(r"([^?]*[^?\s][^?]*)(?:\?max=([1-9]\d?|100))?")
 
 
 class ArxivReader(Reader):
@@ -272,7 +246,7 @@ class ArxivReader(Reader):
 
     A query finds papers with all its words (fields like ``ti:`` and ``au:`` are passed on),
     most relevant first. Text and pages come from the PDF; title, authors, categories, DOI
-    and dates from the API. A paper that is missing or withdrawn is a failure.
+    and dates from the API. A paper that is missing, or has no PDF, is a failure.
 
     Args:
         options: For reading the PDF.
@@ -299,15 +273,7 @@ class ArxivReader(Reader):
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the papers, each only when the caller gets to it."""
         query, identity = _question(source.strip())
-        try:
-            feed = fetch(f"{self.api}?{urlencode(query)}").body
-        except FetchError as error:
-            if error.status != 400:
-                raise
-            raise SourceError(
-                "arXiv cannot read this id or query", where=source, hint="check its spelling"
-            ) from error
-        papers = _papers(feed, source)
+        papers = _papers(fetch(f"{self.api}?{urlencode(query)}").body, source)
         if not papers:
             raise SourceError(
                 f"arXiv has no paper {identity!r}"
@@ -325,19 +291,11 @@ class ArxivReader(Reader):
                 yield Failure(source if identity else f"arxiv:{_paper_id(paper)[0]}", error)
 
     def _paper(
-        self, paper: Entry, source: str, identity: str, fetch: FetchBytes
+        self, paper: ElementTree.Element, source: str, identity: str, fetch: FetchBytes
     ) -> Iterator[Document | Failure]:
         bare, version = _paper_id(paper)
         name, title = f"{bare}{version}", _text(paper, "a:title")
         where = f"arxiv:{name}"
-        if _WITHDRAWN.search(_text(paper, "x:comment")) or _WITHDRAWN.search(
-            _text(paper, "a:summary")[:300]
-        ):
-            raise SourceError(
-                f"{title!r} was withdrawn",
-                where=where,
-                hint=f"an earlier version may exist: see {self.site}/abs/{bare}",
-            )
         try:
             fetched = fetch(f"{self.site}/pdf/{name}")
         except FetchError as error:
@@ -356,12 +314,11 @@ class ArxivReader(Reader):
             )
         file = f"{self.site}/pdf/{name}.pdf"
         extract = require_text(extract_bytes(file, fetched.body, self.options), file)
-        authors = (_text(author, "a:name") for author in paper.findall("a:author", _NAMES))
-        terms = (c.get("term", "") for c in paper.findall("a:category", _NAMES))
+        authors = [_text(author, "a:name") for author in paper.findall("a:author", _NAMES)]
         metadata = {
             **extract.metadata,
             "authors": tuple(filter(None, authors)),
-            "categories": tuple(filter(None, terms)),
+            "categories": tuple(c.get("term", "") for c in paper.findall("a:category", _NAMES)),
             "doi": _text(paper, "x:doi"),
             "version": version,
         }
@@ -371,9 +328,10 @@ class ArxivReader(Reader):
             modified=_text(paper, "a:updated"),
             metadata={key: value for key, value in metadata.items() if value},
         )
-        asked_version = _ID.match(identity) and "v" in identity
         address = f"{self.site}/abs/{name}"
-        yield extract.document(where if asked_version else f"arxiv:{bare}", address, title)
+        yield extract.document(
+            where if identity.endswith(version) else f"arxiv:{bare}", address, title
+        )
         for fault in extract.faults:
             yield Failure(source, fault, warning=True)
 
@@ -384,30 +342,24 @@ def _question(source: str) -> tuple[dict[str, str], str]:
     text = page[1].removesuffix(".pdf").strip("/") if page else source.partition(":")[2].strip()
     if _ID.match(text):
         return {"id_list": text, "max_results": "1"}, text
-    words, _, settings = text.partition("?")
-    values = parse_qs(settings)
-    most = values.get("max", ["5"])[0]
-    if (
-        not words.strip()
-        or set(values) - {"max"}
-        or not most.isdigit()
-        or not 1 <= int(most) <= _MOST
-    ):
+    question = _QUESTION.fullmatch(text)
+    if question is None:
         raise SourceError(
             f"{source!r} names neither a paper nor a query",
             where=source,
-            hint=f"write arxiv:2401.01234, or arxiv:query words?max=5 (at most {_MOST})",
+            hint="write arxiv:2401.01234, or arxiv:query words?max=5 (at most 100)",
         )
+    words = question[1]
     query = words if _FIELD.search(words) else " AND ".join(f"all:{w}" for w in words.split())
     return {
         "search_query": query,
         "sortBy": "relevance",
         "sortOrder": "descending",
-        "max_results": most,
+        "max_results": question[2] or "5",
     }, ""
 
 
-def _papers(feed: bytes, source: str) -> list[Entry]:
+def _papers(feed: bytes, source: str) -> list[ElementTree.Element]:
     """Parse the entries of a feed; those without a paper (errors, unknown ids) raise."""
     root = parse_xml(feed, source)
     if root.tag != f"{{{_NAMES['a']}}}feed":
@@ -423,11 +375,11 @@ def _papers(feed: bytes, source: str) -> list[Entry]:
     return [entry for entry in entries if _paper_id(entry)[0] and _text(entry, "a:title")]
 
 
-def _paper_id(entry: Entry) -> tuple[str, str]:
+def _paper_id(entry: ElementTree.Element) -> tuple[str, str]:
     """Return the id of a paper and its version; empty where it is not one of arXiv's."""
     match = _ID.match(_text(entry, "a:id").partition("/abs/")[2])
     return (match[1], match[2] or "") if match else ("", "")
 
 
-def _text(element: Entry, path: str) -> str:
+def _text(element: ElementTree.Element, path: str) -> str:
     return " ".join((element.findtext(path, "", _NAMES) or "").split())
