@@ -30,21 +30,18 @@ def check_spans(document: Document, spans: Sequence[Span]) -> None:
     covered = 0
     last = Span(0, 0)
     for number, span in enumerate(spans):
-        fault = ""
-        if span.end <= span.start or span.start < 0:
-            fault = "is empty"
-        elif (span.start, span.end) <= (last.start, last.end):
-            fault = "does not follow the span before it"
-        elif span.start > covered:
-            fault = f"leaves the characters {covered}-{span.start} out"
-        if fault:
+        faults = {
+            "is empty": span.end <= span.start or span.start < 0,
+            "does not follow the span before it": (span.start, span.end) <= (last.start, last.end),
+            f"leaves the characters {covered}-{span.start} out": span.start > covered,
+        }
+        if fault := next((text for text, true in faults.items() if true), ""):
             raise ChunkError(
                 f"span {number} ({span.start}-{span.end}) {fault}",
                 where=document.id,
                 hint="a chunker returns sorted spans that cover the text, none empty",
             )
-        covered = max(covered, span.end)
-        last = span
+        covered, last = max(covered, span.end), span
     if covered != len(document.text):
         raise ChunkError(
             f"the spans end at {covered}, the text at {len(document.text)}", where=document.id

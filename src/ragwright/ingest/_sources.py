@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -201,7 +201,7 @@ class GroupOptions:
         return value_hash(rules) if rules else ""
 
     def labelled(
-        self, items: Iterator[Document | Failure], source: str, fields: dict[str, Any]
+        self, items: Iterator[Document | Failure], source: str, fields: Mapping[str, Any]
     ) -> Iterator[Document | Failure]:
         """Documents with checked groups, and with the fields of their source.
 
@@ -212,62 +212,51 @@ class GroupOptions:
             source: The source.
             fields: Fields that every document of the source gets.
         """
-        own = dict(fields)
-        of_source = group_names(own.pop(GROUPS)) if GROUPS in own else ()
         for item in items:
-            if isinstance(item, Document):
-                yield self._label(item, source, own, of_source)
-            else:
-                yield item
+            try:
+                yield self._label(item, source, fields) if isinstance(item, Document) else item
+            except UnclearGroupsError as error:
+                yield Failure(item.id if isinstance(item, Document) else item.source, error)
 
-    def _label(
-        self, document: Document, source: str, fields: dict[str, Any], of_source: tuple[str, ...]
-    ) -> Document | Failure:
+    def _label(self, document: Document, source: str, fields: Mapping[str, Any]) -> Document:
+        """Label a document.
+
+        Raises:
+            UnclearGroupsError: It is unclear which groups may read it, or none may.
+        """
         if misspelt := misspelt_groups(document.metadata):
-            return Failure(
-                document.id,
-                UnclearGroupsError(
-                    f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
-                    where=document.id,
-                    hint=f"name it {GROUPS}, or give the field another name",
-                ),
+            raise UnclearGroupsError(
+                f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
+                where=document.id,
+                hint=f"name it {GROUPS}, or give the field another name",
             )
         stated = document.metadata.get(GROUPS)
         of_rule = self.groups_of(document.id, source)
-        if stated is None and not of_rule and not of_source:
-            if not fields:
-                return document
-            return replace(document, metadata={**document.metadata, **fields})
         try:
             of_document = () if stated is None else group_names(stated)
         except ConfigError as error:
-            return Failure(
-                document.id,
-                UnclearGroupsError(
-                    f"{GROUPS}: {error.what}: without them the document would be everyone's",
-                    where=document.id,
-                    hint=error.hint,
-                ),
-            )
-        groups = common_groups((of_document, of_rule, of_source))
+            raise UnclearGroupsError(
+                f"{GROUPS}: {error.what}: without them the document would be everyone's",
+                where=document.id,
+                hint=error.hint,
+            ) from error
+        groups = common_groups((of_document, of_rule, fields.get(GROUPS, ())))
         if groups is None:
             places = (("the document names", of_document), ("a rule names", of_rule))
             stated_by = " and ".join(f"{place} {', '.join(g)}" for place, g in places if g)
-            nobody = UnclearGroupsError(
+            raise UnclearGroupsError(
                 f"no group may read the document: {stated_by}, and no group is named everywhere",
                 where=document.id,
                 hint="name a group in all of them: the document, the rule and its source",
             )
-            return Failure(document.id, nobody)
-        return replace(document, metadata={**document.metadata, **fields, GROUPS: groups})
+        named = {GROUPS: groups} if groups else {}
+        return replace(document, metadata={**document.metadata, **fields, **named})
 
     def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:
         """Groups by the last rule that matches a document; empty if none does."""
         paths = _paths(document_id, source)
-        for rule in reversed(self.rules):
-            if any(map(rule.applies, paths)):
-                return group_names(rule.groups)
-        return ()
+        matching = (rule for rule in reversed(self.rules) if any(map(rule.applies, paths)))
+        return next((group_names(rule.groups) for rule in matching), ())
 
     def unused(self, sources: Sequence[tuple[str, str]]) -> list[str]:
         """Patterns of rules that match none of some documents, by (id, source)."""
@@ -277,7 +266,5 @@ class GroupOptions:
 
 def _paths(document_id: str, source: str) -> list[str]:
     """A document's id, and its path within its source."""
-    head = source.removeprefix("./").rstrip("/") + "/"
-    if document_id.startswith(head):
-        return [document_id, document_id[len(head) :]]
-    return [document_id]
+    within = document_id.removeprefix(source.removeprefix("./").rstrip("/") + "/")
+    return [document_id, within]
