@@ -153,15 +153,13 @@ def main() -> None:
         }
         objects = load(chosen.folder / "store.lance", bucket, s3_server.NAME)
         rows = measured(bucket, chosen.folder)
-    caches = options("lance approximate").cache_mb
     section = Section(
         f"The index of {chosen.rows:,} chunks behind an S3 server",
         [Table(rows, "Requests and megabytes of one step, means")],
         [
             f"{objects} objects; a first query is asked of a newly opened store, later ones are "
             f"the mean of {AFTER[False]} queries after {BEFORE[False]} others, with filters of "
-            f"{AFTER[True]} after {BEFORE[True]}. "
-            f"`store.cache_mb` is {caches}.",
+            f"{AFTER[True]} after {BEFORE[True]}.",
             "A query is a keyword search and a dense search for 100 candidates each, and the texts "
             "of 10 chunks. moto serves; `gs://` and `az://` were not run.",
         ],

@@ -248,7 +248,7 @@ def test_the_project_file_of_the_cluster_can_be_read(tmp_path: Path) -> None:
 
 
 def test_what_one_folder_ingests_another_one_finds(tmp_path: Path) -> None:
-    store = f"sources: [documents/]\nstore: {{kind: lance, uri: {tmp_path / 'index'}}}\n"
+    store = f"sources: [documents/]\nstore: {{kind: lance, path: {tmp_path / 'index'}}}\n"
     writer, reader = tmp_path / "writer", tmp_path / "reader"
     for folder in (writer, reader):
         folder.mkdir()

@@ -10,7 +10,6 @@ from .core import Extension
 EXTENSION = Extension(
     "ragwright",
     sections={
-        "audit": "ragwright.audit:AuditOptions",
         "jobs": "ragwright.jobs:JOBS",
         "records": "ragwright.records:RecordsOptions",
         "serve": "ragwright.serve:ServeOptions",

@@ -28,7 +28,7 @@ FEW = ("--examples", "3", "--pool", "6")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    (folder / "ragwright.yaml").write_text("budget: {timeout: 5}\n", "utf-8")
+    (folder / "ragwright.yaml").write_text("{}\n", "utf-8")
     (folder / "records").mkdir()
     with Workbench.open(folder) as bench:
         batch = []
@@ -213,7 +213,7 @@ def test_a_stop_names_the_slow_model_and_gives_it_up(
     project: Path, number: signal.Signals, code: int
 ) -> None:
     with ScriptedServer(lambda request: Reply("1. Late.", delay=600)) as server:
-        model = ["-m", f"{server.url}#slow", "--set", "budget.timeout=600", "-q"]
+        model = ["-m", f"{server.url}#slow", "-q"]
         words = [sys.executable, "-m", "ragwright", *ASKED, *FEW, *model]
         with subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: server.count)

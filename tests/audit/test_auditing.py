@@ -148,13 +148,18 @@ def test_contradictions_need_a_judge(bench: Workbench) -> None:
 
 
 def test_passages_that_no_question_of_a_test_set_finds(folder: Path) -> None:
+    for number in range(25):
+        text = f"# Part {number}\n\nThe nozzle of the X5-HOT of part {number} is hot.\n"
+        (folder / "docs" / f"part{number}.md").write_text(text)
     row = {"user_input": "How hot is the nozzle of the X5-HOT?", "reference": "215 °C"}
     (folder / "set.jsonl").write_text(json.dumps(row) + "\n")
-    session = Session(("audit.reach_depth=2",))
-    with Workbench.open(folder, session) as bench:
+    with Workbench.open(folder) as bench:
+        bench.ingest()
         audit, _ = bench.audit(AuditPlan(kinds=("reach",), testset="set.jsonl"))
-    assert [place.source for f in audit.findings for place in f.places] == ["docs/c.md"]
-    assert "first 2 hits of any of 1 question" in audit.findings[0].why
+    reached = {place.source for f in audit.findings for place in f.places}
+    assert "docs/c.md" in reached
+    assert len(reached) == len(DOCUMENTS) + 25 - 20
+    assert "first 20 hits of any of 1 question" in audit.findings[0].why
 
 
 def test_the_judge_is_not_paid_twice(folder: Path) -> None:

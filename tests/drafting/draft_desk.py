@@ -12,7 +12,7 @@ import numpy as np
 from ragwright.answer import DraftOptions
 from ragwright.core import Chunk, Document, Span
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest, draft
-from ragwright.flow import Forecast, Lookup, Replies, Runner, RunnerOptions, Search, TraceEntry
+from ragwright.flow import Forecast, Lookup, Replies, Runner, Search, TraceEntry
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -125,8 +125,7 @@ class Desk:
             Search: SearchHandler(self.views),
             Lookup: LookupHandler(self.views),
         }
-        options = RunnerOptions(timeout=5.0)
-        self.runner = Runner(routes, options, replies=self.replies)
+        self.runner = Runner(routes, replies=self.replies)
         snapshot = self.views.snapshot(self.index_spec)
         self.target = Target(
             snapshot, dimensions=self.index_spec.dimensions, analyzer=self.analyzer

@@ -44,9 +44,7 @@ def project(tmp_path: Path) -> Path:
     (records / "text_formats/message.yaml").write_text(FORMAT, "utf-8")
     (records / "rollups.yaml").write_text(ROLLUPS, "utf-8")
     (records / "biographies.csv").write_text("name,biography\nJane Doe,A nurse.\n", "utf-8")
-    (tmp_path / "ragwright.yaml").write_text(
-        "answer: {draft: {examples: 3, pool: 6}}\nbudget: {timeout: 5}\n", "utf-8"
-    )
+    (tmp_path / "ragwright.yaml").write_text("answer: {draft: {examples: 3, pool: 6}}\n", "utf-8")
     with Workbench.open(tmp_path) as bench:
         fill(bench)
     return tmp_path

@@ -255,7 +255,14 @@ class TestFromIndexes(IndexSuite):
         return store.view(PAIR)
 
 
-APPROXIMATE = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=0.9)
+class Early(StoreOptions):
+    """Builds the approximate index from few chunks on."""
+
+    approximate_rows = 1000
+    recall = 0.9
+
+
+APPROXIMATE = Early(kind="lance", approximate=True)
 SMALL = LanceSizes(indexed=1, stale=1, read=1, exact=100)
 GROUPED = IndexSpec("whole", Analyzer().spec, "groups", 32)
 
@@ -322,7 +329,10 @@ def test_narrow_and_deep_searches_are_exact_beside_a_vector_index(
 
 
 def test_a_recall_that_is_not_reached_is_stated_and_search_is_exact(tmp_path: Path) -> None:
-    options = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=1.0)
+    class Exact(Early):
+        recall = 1.0
+
+    options = Exact(kind="lance", approximate=True)
     store = LanceStore(tmp_path / "store.lance", options, sizes=SMALL)
     noise = np.random.default_rng(1).standard_normal((2000, 32)).astype(np.float32)
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)

@@ -26,6 +26,13 @@ from ragwright.core import (
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions, open_store
 from ragwright.models import Analyzer
 
+
+class Impatient(StoreOptions):
+    """Waits hardly for another process."""
+
+    busy_seconds = 0.05
+
+
 PAIR = IndexSpec("whole", Analyzer().spec)
 BATCH = 7
 
@@ -125,11 +132,11 @@ def test_a_full_disk_is_told_apart_and_loses_nothing(tmp_path: Path) -> None:
 
 def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    store = SqliteStore(path, StoreOptions(busy_seconds=0.05))
+    store = SqliteStore(path, Impatient())
     store.upsert(PAIR, [item("a", "one")])
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreBusyError, match="busy_seconds"):
+    with pytest.raises(StoreBusyError, match="wait for it to end"):
         store.upsert(PAIR, [item("b", "two")])
     assert set(store.content_hashes(PAIR)) == {"a"}
     other.execute("ROLLBACK")

@@ -16,6 +16,13 @@ from ragwright.core import Chunk, Document, Filter, SnapshotGoneError, Span, Sto
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
 from ragwright.models import TokenSource
 
+
+class Impatient(StoreOptions):
+    """Waits hardly for another process."""
+
+    busy_seconds = 0.05
+
+
 DIMENSIONS = 16
 
 
@@ -204,7 +211,7 @@ def test_nothing_of_its_earlier_versions_stays_either(open_one: Open, tmp_path: 
 def test_a_purge_that_a_reader_holds_up_says_so_and_can_be_finished(
     open_one: Open, tmp_path: Path
 ) -> None:
-    store = open_one(StoreOptions(busy_seconds=0.05))
+    store = open_one(Impatient())
     store.upsert(PAIR, [item("a", "w1"), item("secret", "zebraquartz " * 30)])
     store.view(PAIR).close()
     reader = store.documents(PAIR)

@@ -168,13 +168,13 @@ CHANGED = {
 
 def declare(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
-        file = folder / "declared" / name
+        file = folder / "records" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 
 def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
-    folder = make("records: {folder: declared, format: plain}\n")
+    folder = make("records: {format: plain}\n")
     declare(folder, RECORDS)
     run = measured(folder)
     with Workbench.open(folder) as bench:
@@ -182,9 +182,9 @@ def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
         kept, _ = Served(bench.project.folder).snapshot(1)
     assert made is not None
     assert set(kept.files) == {
-        "declared/rules.yaml",
-        "declared/rollups.yaml",
-        "declared/text_formats/plain.yaml",
+        "records/rules.yaml",
+        "records/rollups.yaml",
+        "records/text_formats/plain.yaml",
         "people/bios.csv",
     }
     make("records: {format: message}\n")
@@ -200,7 +200,7 @@ def test_what_drafts_are_made_by_is_served_as_it_was(make: Make) -> None:
 
 @pytest.mark.parametrize("name", sorted(CHANGED))
 def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -> None:
-    folder = make("records: {folder: declared, format: plain}\n")
+    folder = make("records: {format: plain}\n")
     declare(folder, RECORDS)
     run = measured(folder)
     declare(folder, {name: CHANGED[name]})
@@ -212,20 +212,8 @@ def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -
             bench.promote(run, RULE, OPEN)
 
 
-def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_path: Path) -> None:
-    folder = make("records: {folder: ../declared, format: plain}\n")
-    declare(folder.parent, RECORDS)
-    run = measured(folder)
-    with Workbench.open(folder) as bench:
-        bench.promote(run, RULE, OPEN)
-        assert Served(bench.project.folder).snapshot(1)[0].files == {}
-    declare(folder.parent, {"rollups.yaml": CHANGED["rollups.yaml"]})
-    with Workbench.open(folder, Session(served=True)) as bench:
-        assert draft_plan(bench.project).rollups.canonical("team doe") == "John Roe"
-
-
 def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> None:
-    folder = make("records: {folder: declared, format: plain}\n")
+    folder = make("records: {format: plain}\n")
     declare(folder, RECORDS)
     for text in ("biographies: [1", "- biographies\n", "biographies: {a: b}\n"):
         declare(folder, {"rollups.yaml": text})
@@ -234,14 +222,14 @@ def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> No
                 "people/bios.csv"
                 not in configuration_of(bench.project.folder, bench.project.settings).files
             )
-            with pytest.raises(RecordsError, match="declared/rollups"):
+            with pytest.raises(RecordsError, match="records/rollups"):
                 draft_plan(bench.project)
 
 
 @pytest.mark.slow
 def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
     """In a process of its own: an overflow of the C stack is nothing that Python can catch."""
-    folder = make("records: {folder: declared, format: plain}\n")
+    folder = make("records: {format: plain}\n")
     declare(folder, {**RECORDS, "rollups.yaml": f"biographies: {'[' * 200_000}"})
     script = (
         "from ragwright import Workbench\n"
@@ -263,9 +251,9 @@ def test_files_are_known_however_the_project_is_reached(
     declare(folder, RECORDS)
     (folder / "sub").mkdir()
     monkeypatch.chdir(folder / "sub")
-    with Workbench.open("..", Session(("records.folder=declared",))) as bench:
+    with Workbench.open("..") as bench:
         assert (
-            "declared/rules.yaml"
+            "records/rules.yaml"
             in configuration_of(bench.project.folder, bench.project.settings).files
         )
 

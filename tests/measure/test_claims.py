@@ -142,21 +142,6 @@ def test_the_forms_and_examples_of_the_prompts_are_no_pieces() -> None:
         assert found.state == "judge_invalid"
 
 
-def test_a_claim_that_one_passage_supports_is_supported() -> None:
-    def by(request: Chat) -> Said:
-        texts = shown(request)
-        if "claim 1" not in texts:
-            return json.dumps({"claims": CLAIMS[:2]})
-        return verdicts("1790" in texts["passage 1"], "Roth" in texts["passage 1"])
-
-    row = {"retrieved_contexts": tuple(f"{t} {'x ' * 2500}" for t in ("1790", "?", "Roth"))}
-    setup = replace(SETUP, window=6000, per_passage=True)
-    assert score("Claims", Says(by=by), setup, **row).value == 1
-    refused = score("Claims", Says(by=by), replace(setup, per_passage=False), **row)
-    assert refused.state == "not_applicable"
-    assert "window of 6000" in refused.reason
-
-
 def test_recall_is_the_share_of_needed_pieces_that_are_held() -> None:
     def reply(change: Callable[[str], str] = str) -> str:
         return change(

@@ -251,29 +251,6 @@ def test_a_server_that_finds_it_too_long_is_believed() -> None:
     assert "context length" in found.reason
 
 
-def by_passage(request: Chat) -> str:
-    texts = shown(request)
-    return verdict(4 if "1790" in texts["passage 1"] else 1, texts["passage 1"])
-
-
-def test_long_contexts_are_judged_passage_by_passage_when_asked() -> None:
-    row = replace(ROW, retrieved_contexts=tuple(f"{text} {'x ' * 3000}" for text in ("1790", "?")))
-    setup = replace(SETUP, window=7000, per_passage=True)
-    context, faithful = run(
-        score_row(row, parse_measures("ContextRelevance, Faithfulness"), setup),
-        Says(by=by_passage),
-    )
-    assert (context.value, faithful.value) == (2.5, 4.0)
-    assert context.parts == {"passage 1": 4.0, "passage 2": 1.0}
-    assert "the mean of 2" in context.detail
-    assert "the best of 2" in faithful.detail
-    refused = run(judge(row, FAITHFUL, replace(setup, per_passage=False)), Says(by=by_passage))
-    assert refused.state == "not_applicable"
-    narrow = run(judge(row, FAITHFUL, replace(setup, window=4000)), Says(by=by_passage))
-    assert narrow.state == "not_applicable"
-    assert narrow.reason.startswith("passage 1 by itself")
-
-
 def order_bound(request: Chat) -> str:
     """A judge that likes what it reads first."""
     return verdict(5 if list(shown(request))[1] == "answer" else 3)
@@ -453,14 +430,3 @@ def test_rows_of_any_language_reach_the_judge_as_they_are() -> None:
         "passage 1": "Пруд",
         "answer": "١٧٩٠ — “oui”",
     }
-
-
-@pytest.mark.parametrize(("higher", "value"), [(True, 4.0), (False, 2.0)])
-def test_the_best_passage_is_best_by_the_rubrics_direction(higher: bool, value: float) -> None:
-    rubric = replace(FAITHFUL, name="tone", higher_is_better=higher)
-    long = "word " * 1500
-    row = replace(ROW, retrieved_contexts=(f"{long} one.", f"{long} two."))
-    setup = replace(SETUP, window=7000, per_passage=True)
-    says = Says(by=lambda request: verdict(4 if "one." in shown(request)["passage 1"] else 2))
-    found = run(judge(row, rubric, setup), says)
-    assert (found.state, found.value, len(says.seen)) == ("scored", value, 2)

@@ -75,7 +75,6 @@ def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
         ("scale: [0, 2]", "scale: [0, 2]\nscales: 3", 4, "scales"),
         ("name: tone", "name: other", 1, "both must be the same"),
         ("task: Judge how friendly the answer is.", 'task: ""', 5, "task must not be empty"),
-        ("task:", "over_passages: mean\ntask:", 5, "needs retrieved_contexts"),
         ("task:", "both_orders: true\ntask:", 5, "two texts"),
         ("  reasoning: It offers help gladly.", '  reasoning: ""', 12, "no reasoning"),
     ],

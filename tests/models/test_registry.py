@@ -127,20 +127,22 @@ def test_a_retry_sends_only_the_part_that_failed(server: ScriptedServer) -> None
 
     def shaky(request: Any) -> Reply:
         texts = request.body["input"]
+        if len(texts) > 2:
+            return Reply(error="batch size 6 > maximum allowed batch size 2", status=422)
         if "e" in texts and len(failed) < 2:
             failed.append(len(server.requests))
             return Reply("broken", status=503)
         return Reply(vectors=[[float(ord(t)), 1.0] for t in texts], usage=(100 * len(texts), 0))
 
     server.play(shaky)
-    models = priced(server, embedding(similarity="dot"), batch_size=2, price_in=1.0)
+    models = priced(server, embedding(similarity="dot"), price_in=1.0)
     retry = RetryPolicy(attempts=3, base=0.001)
     with Runner(model_handlers(models), retry=retry) as runner:
         found = runner.run(embed("acme:e", list("abcdef")))
         assert runner.progress.cost == pytest.approx(600e-6)
     assert found[:, 0].tolist() == [ord(c) for c in "abcdef"]
     sent = ["".join(r.body["input"]) for r in server.requests]
-    assert sent == ["ab", "cd", "ef", "ef", "ef"]
+    assert sent == ["abcdef", "ab", "cd", "ef", "ef", "ef"]
 
 
 def test_a_group_of_the_workbench_is_one_call(server: ScriptedServer) -> None:
@@ -150,7 +152,7 @@ def test_a_group_of_the_workbench_is_one_call(server: ScriptedServer) -> None:
 
 
 def test_every_call_of_an_embedding_takes_a_place_in_the_minute(server: ScriptedServer) -> None:
-    models = priced(server, requests_per_minute=1, batch_size=1)
+    models = priced(server, requests_per_minute=1)
     with Runner(model_handlers(models)) as runner:
 
         def stop(_request: ServerRequest) -> str:
@@ -158,7 +160,7 @@ def test_every_call_of_an_embedding_takes_a_place_in_the_minute(server: Scripted
             return "ok"
 
         server.play(stop)
-        [outcome] = runner.outcomes([embed("acme:e", list("ab"))])
+        [outcome] = runner.outcomes([embed("acme:e", [f"text {i}" for i in range(97)])])
         assert outcome.state == "skipped"
     assert server.count == 1
 
@@ -229,18 +231,18 @@ def test_what_decides_the_vectors_of_a_server_is_in_the_identity(server: Scripte
     assert len(set(found)) == len(found)
     refusing = identity(embedding(long_texts="refuse"))
     assert refusing == identity(), "without a window nothing is long"
-    assert identity(concurrency=2, batch_size=3, price_in=1.0) == identity()
+    assert identity(concurrency=2, price_in=1.0) == identity()
 
 
 def test_remote_embedding(server: ScriptedServer) -> None:
-    models = priced(server, embedding(query_prefix="q: ", passage_prefix="p: "), batch_size=2)
+    models = priced(server, embedding(query_prefix="q: ", passage_prefix="p: "))
     with Runner(model_handlers(models)) as runner:
         passages = runner.run(embed("acme:e", ["a", "b", "c"], "passage"))
         query = runner.run(embed("acme:e", ["a"]))
     assert passages.shape == (3, query.shape[1])
     assert passages.dtype == np.float32
     assert np.allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-6)
-    assert [r.body["input"] for r in server.requests] == [["p: a", "p: b"], ["p: c"], ["q: a"]]
+    assert [r.body["input"] for r in server.requests] == [["p: a", "p: b", "p: c"], ["q: a"]]
 
 
 def test_remote_embedding_knows_families_and_dimensions(server: ScriptedServer) -> None:

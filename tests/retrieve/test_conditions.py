@@ -115,7 +115,7 @@ def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> N
         ("pool: 0", "pool"),
         ("weights: {dense: .nan}", "dense"),
         ("weights: {keyword: .inf}", "keyword"),
-        ("iterate: {method: entity}", "entity"),
+        ("iterate: {rounds: 9}", "rounds"),
         ("query: {methods: [rewrit]}", "rewrit"),
         ("rerank: {method: magic}", "magic"),
         ("route: {method: modelish}", "modelish"),

@@ -60,18 +60,10 @@ def titles(found: Retrieved) -> list[str]:
 
 
 def test_switched_off_it_is_one_round_and_nothing_else() -> None:
-    for options in (IterateOptions(), IterateOptions("model", model="m:x", rounds=1)):
-        searches = Searches()
-        found = Driver("never").run(iterate(QUESTION, options, searches.once))
-        assert searches.asked == [QUESTION]
-        assert found == Driver("never").run(Searches().once(QUESTION))
-
-
-def test_without_a_chat_model_a_note_says_so() -> None:
     searches = Searches()
-    found = Driver("never").run(iterate(QUESTION, IterateOptions("model"), searches.once))
+    found = Driver("never").run(iterate(QUESTION, IterateOptions("m:x", rounds=1), searches.once))
     assert searches.asked == [QUESTION]
-    assert "needs a chat model" in found.notes[-1]
+    assert found == Driver("never").run(Searches().once(QUESTION))
 
 
 # -- with a model ----------------------------------------------------------------------------
@@ -82,7 +74,7 @@ def verdict(satisfied: bool, query: str = "", answer: str = "") -> str:
 
 
 def model(**more: object) -> IterateOptions:
-    return IterateOptions("model", model="m:x", **more)  # type: ignore[arg-type]
+    return IterateOptions("m:x", **more)  # type: ignore[arg-type]
 
 
 def test_a_model_reads_and_writes_the_next_query_until_it_is_satisfied() -> None:

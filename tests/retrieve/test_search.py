@@ -127,7 +127,7 @@ def ask(target: tuple[Target, Views]) -> Ask:
     return run
 
 
-READING = IterateOptions("model", model="m:x")
+READING = IterateOptions("m:x")
 READER: dict[type, Route] = {
     Chat: Own(lambda _: ChatReply('{"satisfied": false, "answer": "Hank Snow", "next_query": ""}'))
 }

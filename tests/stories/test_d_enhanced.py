@@ -211,7 +211,7 @@ def test_d3_the_search_goes_on_from_the_answer(project: Path, server: ScriptedSe
     rounds: list[ServerRequest] = []
     server.play(reader)
     chosen = settings(
-        retrieve__iterate__method="model", retrieve__iterate__rounds=4,
+        retrieve__iterate__rounds=4,
         retrieve__iterate__model=f"{server.url}#reader", retrieve__search="keyword",
     )  # fmt: skip
     question = "Who built the mill, and of what town?"

@@ -17,7 +17,6 @@ from ._auditing import (
 from ._records import (
     KINDS,
     Audit,
-    AuditOptions,
     Finding,
     Place,
     check_kinds,
@@ -31,7 +30,6 @@ __all__ = [
     "KINDS",
     "Audit",
     "AuditGate",
-    "AuditOptions",
     "AuditPlan",
     "Finding",
     "Place",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from ._pairs import Damage, Pairs
 from ._records import (
     KINDS,
     Audit,
-    AuditOptions,
     Finding,
     check_kinds,
     finding_body,
@@ -123,6 +122,9 @@ def check_audit(audit: Audit, rules: Sequence[AuditGate]) -> tuple[str, ...]:
 
 _SHOWN = 5
 """Places of a finding."""
+
+_REACH = 20
+"""Hits of a question of the test set among which a chunk must be to count as found."""
 
 
 def find_reached_chunks(
@@ -299,7 +301,7 @@ class AuditPlan(RunOptions):
     """Options of an audit.
 
     Attributes:
-        kinds: Kinds to look for; those of the settings, else all, if empty.
+        kinds: Kinds to look for; all if empty.
         every: Also show findings of rules that are often wrong.
         since: Show only findings that an earlier audit does not have: its run, its name, the
             snapshot that it read, or ``latest``.
@@ -406,9 +408,8 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
 
 def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) -> _AuditWork:
     """Read the documents, search unless it is a forecast, and plan what is left to judge."""
-    settings: AuditOptions = project.settings.section("audit")
     setup = judging(project)
-    kinds, notes = _kinds_for(options, settings, setup)
+    kinds, notes = _kinds_for(options, setup)
     require_kinds(options.gate, kinds)
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
@@ -420,7 +421,7 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
     )
     findings = list(scan.findings)
     if search and "reach" in kinds:
-        findings += out_of_reach(project, scan.corpus, options.testset, settings.reach_depth)
+        findings += out_of_reach(project, scan.corpus, options.testset, _REACH)
     ranked = rank_findings(findings)
     audit = Audit(
         (),
@@ -437,7 +438,6 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
         "rules": _RULES,
         "snapshot": snapshot,
         "kinds": list(kinds),
-        "settings": asdict(settings),
         "judge": setup.model if options.judge else "",
         "testset": options.testset,
         "seed": options.seed,
@@ -454,22 +454,20 @@ def _each_document(project: Project) -> Iterator[Document]:
         progress.finished += 1
 
 
-def _kinds_for(
-    options: AuditPlan, settings: AuditOptions, setup: MeasureSetup
-) -> tuple[tuple[str, ...], list[str]]:
+def _kinds_for(options: AuditPlan, setup: MeasureSetup) -> tuple[tuple[str, ...], list[str]]:
     """The kinds to look for, and notes on those that lack what they need.
 
     Raises:
         ConfigError: A kind is unknown, or there is no chat model to judge.
     """
-    check_kinds(options.kinds, "--kinds")
+    check_kinds(options.kinds)
     if options.judge and not setup.model:
         raise ConfigError(
             "no chat model can judge contradictions",
             where="--judge",
             hint="name one: --set judge.model=MODEL",
         )
-    wanted = options.kinds or settings.kinds or KINDS
+    wanted = options.kinds or KINDS
     lacking = {
         "contradictions": "" if options.judge else "--judge",
         "reach": "" if options.testset else "--testset T",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, option, suggest_name, value_hash
+from ..core import ConfigError, suggest_name, value_hash
 
 Severity: TypeAlias = Literal["high", "medium", "low"]
 """How much a reader may be misled."""
@@ -142,23 +142,7 @@ def cut_place(place: Place, most: int = 600) -> Place:
     return replace(place, text=place.text[: most - 1].rstrip() + "…")
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """Which faults of documents are looked for, and from when on they count."""
-
-    kinds: tuple[str, ...] = option((), f"Kinds of findings: {', '.join(KINDS)}; all if empty.")
-    reach_depth: int = option(
-        20,
-        "Hits of a question of the test set among which a chunk must be to count as found.",
-        ge=1,
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse a kind that does not exist."""
-        check_kinds(self.kinds, "audit.kinds")
-
-
-def check_kinds(names: tuple[str, ...], where: str) -> None:
+def check_kinds(names: tuple[str, ...]) -> None:
     """Refuse a name that is not one of the kinds of findings.
 
     Raises:
@@ -168,6 +152,6 @@ def check_kinds(names: tuple[str, ...], where: str) -> None:
         if name not in KINDS:
             raise ConfigError(
                 f"unknown kind of finding {name!r}",
-                where=where,
+                where="--kinds",
                 hint=f"{suggest_name(name, KINDS)} (kinds: {', '.join(KINDS)})",
             )

@@ -61,16 +61,15 @@ _BIOGRAPHIES = "biographies"
 def draft_declarations(folder: ProjectFolder, settings: Settings) -> RecordsSpec:
     """The record declarations that drafts depend on: rollups, biographies, rules, text format.
 
-    Under the served configuration they are the promoted ones, except for a folder of records
-    outside the project, which cannot be promoted.
+    Under the served configuration they are the promoted ones.
 
     Raises:
         RecordsError: A declaration is wrong, with file and line.
     """
-    where, name = _declared(folder, settings)
-    if folder.frozen is None or not _within(where):
-        return records.load_spec(folder.root / where, name)
-    return records.load_draft_spec(folder.frozen / where, name)
+    name = _format_name(folder, settings)
+    if folder.frozen is None:
+        return records.load_spec(folder.root / _RECORDS, name)
+    return records.load_draft_spec(folder.frozen / _RECORDS, name)
 
 
 def read_promoted_declarations(
@@ -82,21 +81,17 @@ def read_promoted_declarations(
         Keys of the section ``records`` that differ from their defaults, and paths of the files
         that drafts depend on, relative to the project folder.
     """
-    where, name = _declared(folder, settings)
-    default = records.RecordsOptions()
-    values = {"folder": (where, default.folder), "format": (name, default.format)}
-    changed = {key: value for key, (value, usual) in values.items() if value != usual}
-    paths = _declarations(folder.parts, where, name)
-    return changed, [path for path in paths if _within(path)]
+    name = _format_name(folder, settings)
+    changed = {"format": name} if name != records.RecordsOptions().format else {}
+    return changed, [path for path in _declarations(folder.parts, name) if _within(path)]
 
 
-def _declared(folder: ProjectFolder, settings: Settings) -> tuple[str, str]:
-    """Folder of the declarations and name of the text format, perhaps the promoted ones."""
-    if folder.frozen is None:
-        options = settings.part(_RECORDS, records.RecordsOptions)
-    else:
+def _format_name(folder: ProjectFolder, settings: Settings) -> str:
+    """Name of the text format, perhaps the promoted one."""
+    options = settings.part(_RECORDS, records.RecordsOptions)
+    if folder.frozen is not None:
         options = records.RecordsOptions(**(read_promoted_settings(folder).get(_RECORDS) or {}))
-    return options.folder, options.format
+    return options.format
 
 
 def _within(path: str) -> bool:
@@ -105,15 +100,13 @@ def _within(path: str) -> bool:
     return not plain.is_absolute() and ".." not in plain.parts
 
 
-def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
-    """Files of a folder of records that drafts depend on, relative to the project folder."""
-    yield os.path.normpath(f"{where}/rules.yaml")
-    yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
-    rollups = os.path.normpath(f"{where}/rollups.yaml")
-    yield rollups
-    table = _biographies(root / rollups)
-    if table:
-        yield os.path.normpath(Path(where) / table)
+def _declarations(root: Path, name: str) -> Iterator[str]:
+    """Files of declarations that drafts depend on, relative to the project folder."""
+    yield f"{_RECORDS}/rules.yaml"
+    yield os.path.normpath(f"{_RECORDS}/text_formats/{name}.yaml")
+    yield f"{_RECORDS}/rollups.yaml"
+    if table := _biographies(root / _RECORDS / "rollups.yaml"):
+        yield os.path.normpath(f"{_RECORDS}/{table}")
 
 
 def _biographies(rollups: Path) -> str:

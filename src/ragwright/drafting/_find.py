@@ -283,7 +283,6 @@ def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
         top_k=options.pool,
         fusion=base.fusion,
         keyword_share=base.keyword_share,
-        rrf_k=base.rrf_k,
         weights=base.weights,
         pool=options.pool,
         filters=(*base.filters, RECORDS),

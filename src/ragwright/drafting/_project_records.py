@@ -267,7 +267,7 @@ class ProjectRecords:
     @property
     def folder(self) -> Path:
         """Folder of the declarations."""
-        return self._opened.folder.root / self._options.folder
+        return self._opened.folder.root / "records"
 
     @property
     def tables(self) -> RecordTables:
@@ -314,7 +314,7 @@ class ProjectRecords:
             raise ConfigError(
                 "this project has no records",
                 where=str(self.folder),
-                hint="run: ragwright init --template records   (or set records.folder)",
+                hint="run: ragwright init --template records",
             )
 
     def refresh(

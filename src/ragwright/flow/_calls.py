@@ -321,9 +321,7 @@ class CallRunner:
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
     ) -> Reply:
         """One attempt within its time limit; what may have been billed is counted."""
-        seconds = (
-            getattr(request, "timeout", None) or handler.timeout(request) or self.options.timeout
-        )
+        seconds = getattr(request, "timeout", None) or handler.timeout(request)
         self.progress.calls += 1
         self.progress.in_flight += 1
         self.progress.awaited[lane.name] += 1
@@ -339,8 +337,8 @@ class CallRunner:
             raise ModelTimeoutError(
                 f"no reply within {seconds:g} s (timeout)",
                 where=lane.name,
-                hint="raise timeout under models: (or budget: for all models), or lower "
-                "concurrency: the server may be overloaded",
+                hint="raise timeout under models:, or lower concurrency: the server may be "
+                "overloaded",
             ) from error
         except asyncio.CancelledError as error:
             self.progress.possibly_billed += 1

@@ -374,8 +374,6 @@ class RunnerOptions:
         concurrency: Requests in flight per model unless its settings say otherwise.
         jobs: Most requests in flight per model whatever its settings say (``-j``).
         width: Flows open at once in ``map`` and ``gather``.
-        timeout: Most seconds for one attempt if neither the request nor its handler sets a limit,
-            None for no bound: handlers of models end a silent server by themselves.
         reuse: Answer from the reply store; off means every call is made again.
         attempt: Raised to draw new replies instead of the stored ones.
         longest_reply: Tokens a reply may have where ``max_tokens`` is not set (worst case).
@@ -389,7 +387,6 @@ class RunnerOptions:
     concurrency: int = 16
     jobs: int | None = None
     width: int = 128
-    timeout: float | None = None
     reuse: bool = True
     attempt: int = 0
     longest_reply: int = 4096

@@ -296,8 +296,7 @@ class StoreFile:
         failure = file_error(
             error,
             self.path,
-            busy=f"it has written for over {self._options.busy_seconds:g} s: wait for it to end, "
-            "or raise store.busy_seconds",
+            busy=f"it has written for over {self._options.busy_seconds:g} s: wait for it to end",
             damaged="restore it from a backup, or delete it and run: ragwright ingest (documents, "
             "chunks and vectors are made again)",
         )

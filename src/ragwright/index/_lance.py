@@ -155,7 +155,7 @@ class LanceStore(Store):
         with lance.type_lance_errors(self._where):
             if not self._remote:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = lance.connect(self._where, self._options.cache_mb)
+            self._db = lance.connect(self._where)
             self._tables = OpenTables(self._db)
             facts = store_facts(self._db, self._tables, self._where)
         version = int(facts.get("schema", 0))

@@ -264,14 +264,14 @@ def store_facts(database: Any, tables: OpenTables, where: str) -> dict[str, str]
         raise StoreError(
             "the place holds tables, but not those of a ragwright store",
             where=where,
-            hint="give the store a folder or prefix of its own (store.uri)",
+            hint="give the store a folder or prefix of its own (store.path)",
         )
     table = tables.open_or_create("facts", lambda: database.create_table("facts", data=first))
     if table.schema.names != lance.facts_schema().names:
         raise StoreError(
             "the table 'facts' there is not one of a ragwright store",
             where=where,
-            hint="give the store a folder or prefix of its own (store.uri)",
+            hint="give the store a folder or prefix of its own (store.path)",
         )
     rows = lance.select(table, ["name", "value"]).to_pylist()
     return {row["name"]: row["value"] for row in reversed(rows)}

@@ -72,20 +72,22 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "GOOGLE_SERVICE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_N
 T = TypeVar("T")
 
 
-def connect(uri: str, cache_mb: int) -> Any:
+CACHE_BYTES = 512 * 2**20
+"""Most bytes of indexes and of metadata that one process keeps in memory."""
+
+
+def connect(uri: str) -> Any:
     """A connection whose tables see what other processes have written.
 
     Args:
         uri: Folder or address of the database. Credentials and addresses of an object store
             come from the environment, as the library reads them.
-        cache_mb: Most megabytes of indexes and of metadata that stay in memory.
     """
     lancedb = require("lancedb", "lance", "the LanceDB store")
     # An eighth for manifests and file footers; the rest for pages of indexes.
-    metadata = max(16, cache_mb // 8) * 2**20
+    metadata = CACHE_BYTES // 8
     session = lancedb.Session(
-        index_cache_size_bytes=max(16 * 2**20, cache_mb * 2**20 - metadata),
-        metadata_cache_size_bytes=metadata,
+        index_cache_size_bytes=CACHE_BYTES - metadata, metadata_cache_size_bytes=metadata
     )
     return lancedb.connect(
         uri,
@@ -299,7 +301,7 @@ _ERRORS: Sequence[tuple[str, type[StoreError], str, str | None]] = (
         "set the credentials of the object store in the environment, "
         "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
-    ("nosuchbucket", StoreError, "the bucket does not exist", "create it, or change store.uri"),
+    ("nosuchbucket", StoreError, "the bucket does not exist", "create it, or change store.path"),
     (
         r"\b(503|429|slowdown|too many requests)\b",
         StoreBusyError,

@@ -345,7 +345,7 @@ class LanceView(View):
     def statistics(self, state: _OpenState) -> ViewStatistics:
         """Size of the view; ``bytes`` is what its caches hold at most."""
         totals = state.pinned.totals
-        held = self._options.cache_mb * 2**20
+        held = lance.CACHE_BYTES
         note = self.approximation(100)
         return ViewStatistics(totals.chunks, totals.documents, totals.length, held, note)
 

@@ -331,14 +331,11 @@ def open_store(
         SchemaVersionError: Another version of ragwright wrote the store.
         StoreError: The store cannot be opened.
     """
-    path = folder / f"data/store.{options.kind.replace(':', '-')}"
+    path = folder / f"data/store.{options.kind}"
     if options.path:
         path = (root or folder) / options.path
     if options.kind == "lance":
-        address = options.uri or options.path
-        place: Path | str = path
-        if address:
-            # An address (s3://…) is not a path below the project.
-            place = address if "://" in address else (root or folder) / address
+        # An address (s3://…) is not a path below the project.
+        place = options.path if "://" in options.path else path
         return LanceStore(place, options, analyzers=analyzers)
     return SqliteStore(path, options, analyzers=analyzers, views=folder / "cache/views")

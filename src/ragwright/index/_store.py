@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -497,6 +497,16 @@ class LanceSizes:
 class StoreOptions:
     """Location and behaviour of the store."""
 
+    recall: ClassVar[float] = 0.98
+    """Recall@100 and @1000 to which the approximate index is tuned; if it cannot reach them, search
+    is exact."""
+
+    approximate_rows: ClassVar[int] = 50_000
+    """Least number of chunks for which the approximate index is built."""
+
+    busy_seconds: ClassVar[float] = 30.0
+    """Seconds to wait for another process's write."""
+
     kind: Literal["sqlite", "lance"] = option(
         "sqlite",
         "Store: sqlite (embedded) or lance (scales out).",
@@ -504,17 +514,10 @@ class StoreOptions:
     )
     path: str = option(
         "",
-        "File or folder of the store, from the project folder; empty for .ragwright/data.",
+        "File or folder of the store, from the project folder; empty for .ragwright/data. A lance "
+        "store may have an address (s3://, gs://, az://), whose credentials come from the "
+        "environment.",
         when="index",
-    )
-    uri: str = option(
-        "",
-        "Folder or address (s3://, gs://, az://) of a lance store; empty for store.path. "
-        "Credentials come from the environment.",
-        when="index",
-    )
-    cache_mb: int = option(
-        512, "Most megabytes of a lance store's indexes that one process keeps in memory.", ge=32
     )
     k1: float = option(1.2, "BM25: saturation of repeated words (k1).", ge=0.0)
     b: float = option(0.75, "BM25: how strongly long chunks are penalised (b).", ge=0.0, le=1.0)
@@ -523,28 +526,15 @@ class StoreOptions:
         "Answer dense searches of a large lance store from an approximate index; its measured "
         "recall is stated with every answer.",
     )
-    recall: float = option(
-        0.98,
-        "Recall@100 and @1000 to which the approximate index is tuned; if it cannot reach them, "
-        "search is exact.",
-        ge=0.0,
-        le=1.0,
-    )
-    approximate_rows: int = option(
-        50_000,
-        "Least number of chunks for which the approximate index is built.",
-        ge=1000,
-    )
-    busy_seconds: float = option(30.0, "Seconds to wait for another process's write.", ge=0.0)
     max_mb: int = option(0, "Most megabytes the SQLite file may take, 0 for no limit.", ge=0)
 
     def __post_init__(self) -> None:
         """Refuse keys that the kind does not have, and secrets."""
-        if self.uri and self.kind != "lance":
-            raise ConfigError("store.uri needs store.kind lance", hint="set kind: lance")
-        if holds_secret(self.uri):
+        if "://" in self.path and self.kind != "lance":
+            raise ConfigError("store.path is an address", hint="set store.kind: lance")
+        if holds_secret(self.path):
             raise ConfigError(
-                "store.uri holds a secret",
+                "store.path holds a secret",
                 hint="leave it out: credentials of an object store come from the environment",
             )
         if self.approximate and self.kind != "lance":

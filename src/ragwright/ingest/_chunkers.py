@@ -154,7 +154,7 @@ class HeadedChunker(Chunker):
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
         """Cut a document into chunks, each with its head."""
-        tables = list(_tables(document.text)) if self.options.table_header else []
+        tables = list(_tables(document.text))
         title = document.title.strip() if self.options.title else ""
         chunks = self.chunker.chunks(document)
         return tuple(self._add_head(chunk, title, tables) for chunk in chunks)

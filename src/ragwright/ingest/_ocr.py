@@ -57,14 +57,18 @@ Pixels = NDArray[np.uint8]
 _PACKAGES = ("rapidocr", "onnxruntime", "pypdfium2")
 
 
+_LEAST_CONFIDENCE = 0.5
+"""Least confidence of a line, from 0 to 1; less certain lines are left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScannedPage:
     """What OCR read on a page.
 
     Attributes:
-        lines: Lines in reading order, without those below `ocr_confidence`.
+        lines: Lines in reading order, without uncertain ones.
         confidence: Mean confidence of the lines, by their characters; 0 without lines.
-        left_out: Lines below `ocr_confidence`.
+        left_out: Uncertain lines.
         pages: Pages of the file.
         fault: Why the page could not be read; None if it was.
     """
@@ -94,7 +98,7 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
             where=f"{where}, page {page}",
             hint="reduce the page, or `ocr_pixels`",
         ) from error
-    kept = [(line, sure) for line, sure in seen if sure >= options.ocr_confidence]
+    kept = [(line, sure) for line, sure in seen if sure >= _LEAST_CONFIDENCE]
     weight = sum(len(line.text) for line, _ in kept)
     return ScannedPage(
         tuple(_sort_lines([line for line, _ in kept], points)),

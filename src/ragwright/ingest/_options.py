@@ -118,13 +118,6 @@ class SourceOptions:
         "extra [ocr] is installed), always (without it, an error), never.",
         when="index",
     )
-    ocr_confidence: float = option(
-        0.5,
-        "Least confidence of a line read by OCR, from 0 to 1; less certain lines are left out.",
-        when="index",
-        ge=0,
-        le=1,
-    )
     ocr_pixels: int = option(
         2_200_000,
         "Pixels to which a page is reduced for OCR: an A4 page at 150 dots per inch. More reads "
@@ -199,9 +192,6 @@ class HeadOptions:
 
     title: bool = option(True, "The document's title.", when="index")
     headings: bool = option(True, "The headings above the chunk.", when="index")
-    table_header: bool = option(
-        True, "The header row of the table in whose middle the chunk begins.", when="index"
-    )
     model: str = option(
         "",
         "Chat model that writes a sentence about the chunk's place in its document, one call per "
@@ -211,18 +201,16 @@ class HeadOptions:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The pieces that are on; of the model its name."""
-        names = [name for name in ("title", "headings", "table_header") if getattr(self, name)]
-        return (*names, f"a sentence by {self.model}") if self.model else tuple(names)
+        """The pieces that are on, the header row of a table always; of the model its name."""
+        names = [name for name in ("title", "headings") if getattr(self, name)]
+        sentence = [f"a sentence by {self.model}"] if self.model else []
+        return (*names, "table_header", *sentence)
 
     @property
     def spec(self) -> str:
         """The settings as a part of the chunker's spec."""
-        pieces = list(self.pieces)
-        if self.model:
-            pieces[-1] += f" from {self.document_tokens} tokens"
-        sizes = f", at most {self.max_tokens} tokens" if pieces else ""
-        return f" under {', '.join(pieces) or 'nothing'}{sizes}"
+        read = f" from {self.document_tokens} tokens" if self.model else ""
+        return f" under {', '.join(self.pieces)}{read}, at most {self.max_tokens} tokens"
 
 
 @dataclass(frozen=True, slots=True)

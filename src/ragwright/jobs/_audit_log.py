@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..core import RagwrightError, StoreError, current_user, hash_erased_name, option, require
+from ..core import RagwrightError, current_user, hash_erased_name, option, require
 from ..ledger import Appended, Connection, Forgets, Ledger, Place, Tables
 from ..project import Project, ProjectFolder, Settings
 
@@ -102,9 +102,6 @@ class AuditLogOptions:
         365, "Days after which an event is deleted; a change holds for new events.", ge=1
     )
     questions: bool = option(False, "Store the texts of questions in the events, too.")
-    wait: bool = option(
-        True, "Send a reply only once its event is stored; false: events may be lost by a crash."
-    )
 
 
 def audit_options(settings: Settings) -> AuditLogOptions:
@@ -274,21 +271,6 @@ class AuditLog:
         """
         await asyncio.shield(asyncio.wrap_future(self._submit(events)))
         self._export.send(events)
-
-    def queue(self, failed: Callable[[BaseException], None], *events: Event) -> None:
-        """Add events without waiting; ``failed`` is called if they cannot be stored."""
-
-        def done(stored: Future[None]) -> None:
-            error = stored.exception()
-            if error is not None:
-                failed(error)
-            else:
-                self._export.send(events)
-
-        try:
-            self._submit(events).add_done_callback(done)
-        except StoreError as error:  # closed
-            failed(error)
 
     def _submit(self, events: Sequence[Event]) -> Future[None]:
         self._ledger.database.require_writable()

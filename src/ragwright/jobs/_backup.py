@@ -109,7 +109,7 @@ def check_backup(file: Path) -> dict[str, Any]:
 
 
 def _kept_elsewhere(folder: ProjectFolder, settings: Settings) -> Iterator[tuple[str, str]]:
-    shared, store = settings.shared.place(folder.ledger), settings.store.uri or settings.store.path
+    shared, store = settings.shared.place(folder.ledger), settings.store.path
     if isinstance(shared, SharedPlace):
         command = f"pg_dump -n '{shared.schema}_*' DATABASE > shared.sql"
         yield shared.address, f"the shared database: {command}"

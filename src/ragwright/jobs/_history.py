@@ -7,7 +7,6 @@ interrupted.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +31,9 @@ JobState: TypeAlias = Literal[
 CUT_OFF = "its process was killed"
 OWED = "its process ended before it was sent"
 """Reason of a notice before it is sent; after a crash it remains, and the notice is sent later."""
+
+_MOST_RUNS = 1_000
+"""Runs of a job that are kept."""
 
 _SELECT = (
     "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
@@ -210,12 +212,12 @@ class JobHistory:
             ).fetchone()
         return None if row[0] is None else float(row[0])
 
-    def prune(self, job: str, keep: int) -> int:
-        """Delete all but the newest runs of a job; returns the number deleted."""
+    def prune(self, job: str) -> int:
+        """Delete all but the newest 1,000 runs of a job; returns the number deleted."""
         with self._database.transaction() as connection:
             old = connection.execute(
                 "SELECT id FROM job_runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
-                (job, min(keep, sys.maxsize)),
+                (job, _MOST_RUNS),
             ).fetchall()
             for table, column in (
                 ("job_steps", "run"),

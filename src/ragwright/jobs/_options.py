@@ -89,7 +89,6 @@ class JobOptions:
         None, "Seconds for the whole run, including retries and waits; then it is killed.", gt=0
     )
     notify: JobNotices = field(default_factory=JobNotices)
-    keep: int = option(1000, "Number of runs of this job kept in the history.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class JobRunner:
         try:
             number = self._run(job, lock, start, listener, stop)
             self.tell(job, self.history.run(number), listener)
-            self.history.prune(job.name, job.options.keep)
+            self.history.prune(job.name)
             return self.history.run(number)
         except StoreError as error:
             why = f"the history of jobs cannot be used: {error.what}"

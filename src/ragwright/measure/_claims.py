@@ -15,7 +15,6 @@ from ._judge_call import (
     JudgeCall,
     JudgeVerdict,
     ReplyForm,
-    Texts,
     ask_judge,
     explain_over_window,
     object_schema,
@@ -83,24 +82,13 @@ def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Cl
         return Score("", "judge_invalid", reason=f"listing the claims: {listings[0].why}")
     if not claims_listed:
         return ()
-    judged = yield from _judge_claims(claims_listed, row, setup, sample)
-    if isinstance(judged, str):
-        return Score("", "not_applicable", reason=judged)
-    for judgment in judged:
-        if judgment.value is None:
-            return Score("", "judge_invalid", reason=f"checking the claims: {judgment.why}")
-    return [
-        _best_verdict([judgment.value[at] for judgment in judged if judgment.value])
-        for at in range(len(claims_listed))
-    ]
+    return (yield from _judge_claims(claims_listed, row, setup, sample))
 
 
 def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
-    The judge names the pieces from the question; they are in ``detail``. Passages that do not fit
-    the window are not judged one by one, since the pieces would differ each time.
-
+    The judge names the pieces from the question; they are in ``detail``.
     With the parameter ``reference`` the pieces are the claims of the reference; two calls.
     """
     if measure.parameter == "reference":
@@ -156,33 +144,26 @@ def share_score(name: str, pieces: Sequence[ClaimCheck]) -> Score:
 
 def _judge_claims(
     claims_listed: Sequence[str], row: Row, setup: MeasureSetup, sample: int
-) -> Flow[list[JudgeVerdict[tuple[ClaimCheck, ...]]] | str]:
-    def call(part: Row) -> JudgeCall[tuple[ClaimCheck, ...]]:
-        texts: Texts = (
-            *texts_of(part, ("user_input", "retrieved_contexts")),
+) -> Flow[Sequence[ClaimCheck] | Score]:
+    call: JudgeCall[tuple[ClaimCheck, ...]] = JudgeCall(
+        prompt="verdicts",
+        texts=(
+            *texts_of(row, ("user_input", "retrieved_contexts")),
             *((f"claim {number}", claim) for number, claim in enumerate(claims_listed, 1)),
-        )
-        return JudgeCall(
-            prompt="verdicts",
-            texts=texts,
-            read=lambda text, form, finish: _read_verdicts(text, finish, claims_listed),
-            schema=_VERDICTS,
-            stand_in=tuple(ClaimCheck(claim, "forecast", False) for claim in claims_listed),
-            values={"count": len(claims_listed)},
-            sample=sample,
-            sources=sources_of(part),
-        )
-
-    judged = yield from fitting([call(row)], setup)
-    if isinstance(judged, str) and setup.per_passage:
-        parts = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
-        judged = yield from fitting([call(part) for part in parts], setup)
-    return judged
-
-
-def _best_verdict(verdicts: Sequence[ClaimCheck]) -> ClaimCheck:
-    """The verdict on one claim over several passages: supported if one of them supports it."""
-    return next((verdict for verdict in verdicts if verdict.held), verdicts[0])
+        ),
+        read=lambda text, form, finish: _read_verdicts(text, finish, claims_listed),
+        schema=_VERDICTS,
+        stand_in=tuple(ClaimCheck(claim, "forecast", False) for claim in claims_listed),
+        values={"count": len(claims_listed)},
+        sample=sample,
+        sources=sources_of(row),
+    )
+    judged: list[JudgeVerdict[tuple[ClaimCheck, ...]]] | str = yield from fitting([call], setup)
+    if isinstance(judged, str):
+        return Score("", "not_applicable", reason=judged)
+    if judged[0].value is None:
+        return Score("", "judge_invalid", reason=f"checking the claims: {judged[0].why}")
+    return judged[0].value
 
 
 def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:

@@ -239,14 +239,11 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
     too_long = explain_over_window(calls[0], setup)
     if not too_long:
         try:
-            verdicts = yield from _judge_all(calls, setup)
+            outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
+            return _judgment_score(rubric, [unpack_settled(outcome) for outcome in outcomes])
         except PromptTooLongError as error:  # the window is not set, or smaller than assumed
             too_long = error.what
-        else:
-            return _judgment_score(rubric, [[verdict] for verdict in verdicts])
-    if not setup.per_passage or not rubric.over_passages:
-        return Score(rubric.name, "not_applicable", reason=too_long)
-    return (yield from _judge_passages(row, rubric, setup, sample))
+    return Score(rubric.name, "not_applicable", reason=too_long)
 
 
 def _score_nothing(rubric: Rubric) -> Score:
@@ -258,75 +255,28 @@ def _score_nothing(rubric: Rubric) -> Score:
     return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not called")
 
 
-def _judge_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
-    calls_by_passage = [_rubric_calls(part, rubric, sample) for part in rows]
-    for number, calls in enumerate(calls_by_passage, 1):
-        too_long = explain_over_window(calls[0], setup)
-        if too_long:
-            reason = f"passage {number} by itself: {too_long}"
-            return Score(rubric.name, "not_applicable", reason=reason)
-    try:
-        verdicts = yield from _judge_all(
-            [call for calls in calls_by_passage for call in calls], setup
-        )
-    except PromptTooLongError as error:
-        return Score(rubric.name, "not_applicable", reason=f"a passage by itself: {error.what}")
-    orders = len(calls_by_passage[0])
-    return _judgment_score(rubric, [verdicts[order::orders] for order in range(orders)])
-
-
-def _judgment_score(rubric: Rubric, orders: Sequence[Sequence[JudgeVerdict[JudgeReply]]]) -> Score:
-    """The score of one judgment: per order, one verdict for the whole or one per passage."""
-    for at, order in enumerate(orders):
-        for number, judged in enumerate(order, 1):
-            if judged.value is None:
-                where = f"passage {number}: " if len(order) > 1 else ""
-                where += f"{(FIRST_ORDER, SECOND_ORDER)[at]}: " if len(orders) > 1 else ""
-                return Score(rubric.name, "judge_invalid", reason=where + judged.why)
-    by_order = [
-        _order_summary([judged.value for judged in order if judged.value], rubric)
-        for order in orders
-    ]
-    values = [value for value, _, _ in by_order]
-    if len(orders) == 1:
-        value, detail, parts = by_order[0]
-        return Score(rubric.name, "scored", value, detail=detail, parts=parts)
+def _judgment_score(rubric: Rubric, orders: Sequence[JudgeVerdict[JudgeReply]]) -> Score:
+    """The score of one judgment, from the verdict of each order of the texts."""
     names = (FIRST_ORDER, SECOND_ORDER)
+    replies: list[JudgeReply] = []
+    for name, judged in zip(names, orders, strict=False):
+        if judged.value is None:
+            where = f"{name}: " if len(orders) > 1 else ""
+            return Score(rubric.name, "judge_invalid", reason=where + judged.why)
+        replies.append(judged.value)
+    values = [float(reply.score or 0) for reply in replies]
+    if len(replies) == 1:
+        return Score(rubric.name, "scored", values[0], detail=replies[0].reasoning)
     return Score(
         rubric.name,
         "scored",
         fmean(values),
         detail="\n".join(
-            f"{name} ({value:g}): {detail}"
-            for name, (value, detail, _) in zip(names, by_order, strict=True)
+            f"{name} ({value:g}): {reply.reasoning}"
+            for name, value, reply in zip(names, values, replies, strict=True)
         ),
         parts=dict(zip(names, values, strict=True)),
     )
-
-
-def _order_summary(
-    verdicts: Sequence[JudgeReply], rubric: Rubric
-) -> tuple[float, str, dict[str, float]]:
-    """Value, reasoning and parts of the verdicts of one order."""
-    scores = [float(verdict.score or 0) for verdict in verdicts]
-    if len(verdicts) == 1:
-        return scores[0], verdicts[0].reasoning, {}
-    best = max if rubric.higher_is_better else min
-    value = fmean(scores) if rubric.over_passages == "mean" else best(scores)
-    lines = [f"judged passage by passage, the {rubric.over_passages} of {len(scores)} counts"]
-    lines += [
-        f"passage {number} ({verdict.score}): {verdict.reasoning}"
-        for number, verdict in enumerate(verdicts, 1)
-    ]
-    return value, "\n".join(lines), {f"passage {n}": score for n, score in enumerate(scores, 1)}
-
-
-def _judge_all(
-    calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
-) -> Flow[list[JudgeVerdict[JudgeReply]]]:
-    outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
-    return [unpack_settled(outcome) for outcome in outcomes]
 
 
 def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:

@@ -33,8 +33,6 @@ from ..core import (
 )
 from ..flow import Flow
 
-OverPassages: TypeAlias = Literal["", "mean", "best"]
-
 FIELDS = ("user_input", "response", "reference", "retrieved_contexts", "reference_contexts")
 """Fields of a row that a rubric may use."""
 
@@ -69,9 +67,6 @@ class Rubric:
         levels: Every score of the scale -> its meaning, one line each.
         high_example: A worked example with a high score, ``low_example`` with a low one.
         higher_is_better: Direction.
-        over_passages: How scores of passages are combined that are judged one by one because
-            together they do not fit the judge's window: ``mean``, ``best``, or empty if that makes
-            no sense.
         both_orders: Ask twice, the second time with the texts in reverse order, and take the
             mean: for comparisons of two texts.
         empty_response: Score of an empty response, for which no judge is called; None if the rubric
@@ -87,7 +82,6 @@ class Rubric:
     high_example: RubricExample
     low_example: RubricExample
     higher_is_better: bool = True
-    over_passages: OverPassages = ""
     both_orders: bool = False
     empty_response: int | None = None
 
@@ -201,8 +195,6 @@ def _rubric_faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str
     if unknown or not rubric.needs or len(set(rubric.needs)) < len(rubric.needs):
         faults.append((("needs",), f"needs must name each once some of {', '.join(FIELDS)}"))
         return faults
-    if rubric.over_passages and "retrieved_contexts" not in rubric.needs:
-        faults.append((("over_passages",), "over_passages needs retrieved_contexts"))
     if rubric.both_orders and len(rubric.needs) < 2:
         faults.append((("both_orders",), "both_orders needs two texts at least"))
     if rubric.empty_response is not None and not low <= rubric.empty_response <= high:
@@ -336,9 +328,6 @@ class MeasureSetup:
     temperature: float = option(0.0, "Temperature of the judge; equal for all repeats.", ge=0)
     window: int | None = option(
         None, "Most tokens of the judge's prompt and replies together; empty: unknown.", ge=1
-    )
-    per_passage: bool = option(
-        False, "Judge passages one by one if together they do not fit the window."
     )
     repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
     rubrics: Mapping[str, Rubric] = option(

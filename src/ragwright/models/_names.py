@@ -43,9 +43,6 @@ class ModelSettings:
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
     timeout: float | None = option(None, "Most seconds for one attempt as a whole.", gt=0)
-    max_reply_bytes: int | None = option(
-        None, "Most bytes of one reply, decompressed; 64 MiB where not set.", ge=1
-    )
     params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
     query_params: Mapping[str, Any] = option(
         dict, "Parameters sent with queries to embed.", when="index"
@@ -53,7 +50,6 @@ class ModelSettings:
     passage_params: Mapping[str, Any] = option(
         dict, "Parameters sent with passages to embed.", when="index"
     )
-    batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,8 +243,7 @@ class OpenAIEmbeddings:
     ) -> None:
         self.target = target
         self.dimensions = dimensions
-        most = target.settings.batch_size or EMBED_BATCH
-        self._server = OpenAIServer(target, connections, most=most)
+        self._server = OpenAIServer(target, connections, most=EMBED_BATCH)
         self._paid: dict[tuple[str, ...], tuple[Matrix, Usage]] = {}
 
     async def embed(
@@ -256,7 +255,7 @@ class OpenAIEmbeddings:
     ) -> tuple[Matrix, Usage]:
         """Vectors as the server gives them: float32, shape (texts, dimensions), and the usage.
 
-        Texts go in calls of at most ``batch_size``, or what the server takes, which is learnt, one
+        Texts go in calls of at most 96, or what the server takes, which is learnt, one
         after the other; ``before`` is awaited ahead of each. Where a call fails, what came before
         it is kept: the next attempt sends the rest alone, and its usage counts everything.
 
@@ -452,7 +451,7 @@ class ServerReranker:
 
     Replies are read in the shapes of Cohere, Jina and vLLM (``results``), Voyage (``data``) and
     text-embeddings-inference (``texts`` in, a list out). Passages go in calls of at most
-    ``batch_size``, or what the server takes, which is learnt.
+    1,000, or what the server takes, which is learnt.
 
     Args:
         target: Location of the model; its base may differ from the provider's.
@@ -463,8 +462,7 @@ class ServerReranker:
 
     def __init__(self, target: ModelTarget, connections: Connections) -> None:
         self.target = target
-        most = target.settings.batch_size or _MOST_PASSAGES
-        self._server = OpenAIServer(target, connections, most=most)
+        self._server = OpenAIServer(target, connections, most=_MOST_PASSAGES)
         self.identity = server_identity(target)
         self._field = "documents"
 

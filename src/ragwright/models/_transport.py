@@ -37,7 +37,7 @@ T = TypeVar("T")
 log = logging.getLogger("ragwright.models")
 
 LARGEST_REPLY = 64 * 2**20
-"""Bytes of one reply, decompressed, if ``max_reply_bytes`` is not set."""
+"""Most bytes of one reply, decompressed."""
 
 CONNECTIONS = 1024
 """Most open connections of one client; the runner's limits are far lower."""
@@ -240,15 +240,13 @@ class OpenAIServer:
         Raises:
             ModelReplyError: They are too large together; the rest is not read.
         """
-        limit = self.target.settings.max_reply_bytes or LARGEST_REPLY
         size = 0
         async for piece in response.aiter_bytes():
             heard()
             size += len(piece)
-            if size > limit:
+            if size > LARGEST_REPLY:
                 raise self.bad_reply(
-                    f"sent a reply of more than {limit:,} bytes; the rest was not read",
-                    "raise max_reply_bytes under models: where such replies are expected",
+                    f"sent a reply of more than {LARGEST_REPLY:,} bytes; the rest was not read"
                 )
             yield piece
 
@@ -269,12 +267,7 @@ class OpenAIServer:
                 takes = batch_limit(error.what.partition(" answered ")[2], len(part))
                 if not takes:
                     raise
-                if takes < self.most:
-                    log.warning(
-                        "%s takes %d texts in a call: set batch_size: %d under models:",
-                        *(self.model, takes, takes),
-                    )
-                    self.most = takes
+                self.most = min(self.most, takes)
             else:
                 start += len(part)
         return replies

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError, count_noun, list_names
+from ..core import ConfigError, Persona, RagwrightError, count_noun
 from ..ledger import writable
 from ..models import NO_MODEL, LexicalReranker, check_model, list_cached_models
 from ..retrieve import EMBED_PREFIX
@@ -85,10 +85,7 @@ def _folder_checks(project: Project) -> Iterator[Check]:
 
 def _source_checks(project: Project) -> Iterator[Check]:
     entries = project.settings.sources
-    if (
-        not entries
-        and not (project.folder.root / project.settings.section("records").folder).is_dir()
-    ):
+    if not entries and not (project.folder.root / "records").is_dir():
         yield Check("sources", "note", "no sources are listed", "list them in ragwright.yaml")
     for entry in entries:
         path = project.folder.root / entry.source
@@ -151,10 +148,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
         if size.approximate:
             yield Check("index", "note", size.approximate)
         pieces = project.settings.chunk.head.pieces
-        shown = (
-            f"searched under {list_names(pieces, 9)}" if pieces else "searched by their text alone"
-        )
-        yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
+        yield Check("heads", "ok", f"searched under {', '.join(pieces)}")
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in specs:

@@ -248,7 +248,6 @@ class Project:
             concurrency=budget.concurrency,
             jobs=1 if session.background else session.jobs,
             hold=AnswersUnderWay(self.folder.data).any if session.background else None,
-            timeout=budget.timeout,
             reuse=session.reuse,
             attempt=session.attempt,
             seed=session.seed,
@@ -394,7 +393,7 @@ class Project:
     @property
     def filled_by(self) -> str:
         """The commands that build the index of this project."""
-        records = (self.folder.root / self.settings.section("records").folder).is_dir()
+        records = (self.folder.root / "records").is_dir()
         over = "".join(
             f" --set {shlex.quote(override)}"
             for override in self.session.overrides
@@ -468,7 +467,7 @@ class Project:
             self.settings.answer.model,
             search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
             search.query.model if search.query.methods else "",
-            search.iterate.model if search.iterate.method == "model" else "",
+            search.iterate.model,
             search.route.model if search.route.method == "model" else "",
         ):
             if name:

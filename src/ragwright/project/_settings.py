@@ -74,9 +74,6 @@ class BudgetOptions:
     silence_timeout: float = option(
         120.0, "Seconds without a piece after which a model's reply is given up.", gt=0
     )
-    timeout: float | None = option(
-        None, "Most seconds for one attempt as a whole; empty: no bound.", gt=0
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,6 +269,5 @@ def load_shipped_format() -> declared.TextFormat:
 class RecordsOptions(EngineOptions):
     """Settings of the tables of records; their content is declared in the folder."""
 
-    folder: str = option("records", "Folder with source.yaml, cleaning.yaml, tags.yaml, …")
     format: str = option("message", "Text format of the documents.", when="index")
     wait: float = option(600.0, "Seconds to wait for another refresh to end.", ge=0)

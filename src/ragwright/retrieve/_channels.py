@@ -30,7 +30,7 @@ from ..flow import (
 )
 from ..index import rungs_of
 from ..models import is_code, words
-from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
+from ._fusion import RRF_K, balance, convex, measure_score_share, rrf, unknown_share
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 
@@ -100,8 +100,8 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     ranking, weights, reason = results[0].ranking, results[0].weights, results[0].reason
     if len(results) > 1:
         lists = [[key for key, _ in result.ranking] for result in results]
-        ranking = tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
-        weights, reason = _mean_weights(results, wordings, options)
+        ranking = tuple(rrf(lists, weights=[wording.weight for wording in wordings]))
+        weights, reason = _mean_weights(results, wordings)
     rungs: dict[str, RelaxationLevel] = {}
     explanation = Explanation(tuple(terms.values()), weights=weights, reason=reason)
     if relax is not None and relax.soft:
@@ -234,10 +234,10 @@ def _fuse_channels(
     channel_weights = options.weights
     if options.fusion == "rrf":
         result.weights = {name: getattr(channel_weights, name) for name in replies}
-        result.reason = f"rank fusion, k {options.rrf_k}"
+        result.reason = f"rank fusion, k {RRF_K}"
         ids = [[key for key, _ in pairs] for pairs in lists]
         weights = list(result.weights.values())
-        result.ranking = tuple(rrf(ids, options.rrf_k, weights, limit=limit))
+        result.ranking = tuple(rrf(ids, weights=weights, limit=limit))
         return
     share, result.reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
@@ -259,12 +259,12 @@ def _fuse_channels(
 
 
 def _mean_weights(
-    results: Sequence[_WordingResult], wordings: Sequence[Variant], options: RetrieveOptions
+    results: Sequence[_WordingResult], wordings: Sequence[Variant]
 ) -> tuple[Mapping[str, float], str]:
     """The mean weight of each channel over several wordings, and why."""
     total = sum(wording.weight for wording in wordings)
     weights: dict[str, float] = {}
-    reasons = [f"{len(results)} wordings, rank fusion, k {options.rrf_k}"]
+    reasons = [f"{len(results)} wordings, rank fusion, k {RRF_K}"]
     for number, (wording, result) in enumerate(zip(wordings, results, strict=True), 1):
         own = result.weights or dict.fromkeys(result.replies, 1.0)
         share_sum = sum(own.values())

@@ -41,10 +41,13 @@ from ..models import Tokenizer, TokenSource, is_code, sentence_spans, words
 from ._options import SelectOptions
 from ._target import Explanation, Retrieved
 
+RRF_K = 60
+"""Constant of reciprocal rank fusion, which damps the first ranks."""
+
 
 def rrf(
     lists: Sequence[Sequence[str]],
-    k: int = 60,
+    k: int = RRF_K,
     weights: Sequence[float] | None = None,
     *,
     limit: int | None = None,

@@ -26,8 +26,6 @@ _LONGEST_QUERY = 300
 _DAMPING = 1
 """Constant of the fusion, 1 / (1 + rank), which favours the first hits of a follow-up search."""
 
-NO_ITERATION = "searched once: iterating needs a chat model (retrieve.iterate.model)"
-
 _LEAST_READ = 1_000
 """Characters of a question that are always read."""
 
@@ -38,8 +36,8 @@ def iterate(
     """Retrieve, read the passages, and retrieve again, up to ``rounds`` times.
 
     The model answers from the passages and searches for the question with that answer, or
-    without an answer for the query that it writes, until it is satisfied. Without a chat model
-    a note says so. The first half of the first round stays where it is; the other places go to
+    without an answer for the query that it writes, until it is satisfied. The
+    first half of the first round stays where it is; the other places go to
     the best of all rounds. With soft filters each relaxation level is ordered by itself, the
     heavier one first. A result has as many hits as the largest round. Channels of later rounds
     are named ``hop …``, since they searched another query. The notes list the searches, and
@@ -58,10 +56,8 @@ def iterate(
             reading model are always raised.
     """
     first = yield from once(query)
-    if options.method == "none" or options.rounds < 2 or not first.hits:
+    if options.rounds < 2 or not first.hits:
         return first
-    if not options.model:
-        return replace(first, notes=(*first.notes, NO_ITERATION))
     # A query that was cut for the search is cut for the model too.
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
     state = _State(question, first, options, k)

@@ -20,18 +20,15 @@ from ..core import (
     prefix_filter,
 )
 
-IterateMethod: TypeAlias = Literal["none", "model"]
-
 
 @dataclass(frozen=True, slots=True)
 class IterateOptions:
     """Iterative retrieval: searching again with what was found."""
 
-    method: IterateMethod = option(
-        "none", "How to search again: none, or model (a chat model reads the passages)."
+    model: str = option(
+        "", "Chat model that reads the passages and searches again; empty: one search."
     )
     rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
-    model: str = option("", "Chat model that reads; without one a note says so.")
 
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -267,7 +264,6 @@ class RetrieveOptions:
         ge=0,
         le=1,
     )
-    rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
     pool: int | None = option(
         None,

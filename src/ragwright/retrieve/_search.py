@@ -103,7 +103,7 @@ def retrieve(
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
         most = options.pool or LEAST_POOL
         options = replace(options, pool=most, top_k=most)
-    if options.iterate.method == "none":
+    if not options.iterate.model:
         result = yield from _round(query, target, options, between, keywords)
     else:
         # A hop's query was written for the search: only the question is reworded.

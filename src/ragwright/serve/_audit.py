@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core import RagwrightError, StoreError
+from ..core import RagwrightError
 from ..jobs import Event, EventKind
 from ._admission import Caller
 from ._errors import error_reply, log, request_id
@@ -205,10 +205,7 @@ class AuditMiddleware:
         event = self._event(scope, status, outcome)
         if event is None or not self._service.audits:
             return
-        if self._service.options.audit.wait:
-            await self._service.audit.store(event)
-        else:
-            self._service.audit.queue(_unstored, event)
+        await self._service.audit.store(event)
 
     def _event(self, scope: Scope, status: int, outcome: str) -> Event | None:
         """The event of a request, None where it did nothing that is kept."""
@@ -279,8 +276,3 @@ def _origin(scope: Scope, proxy: ProxyOptions) -> str:
         except ValueError:
             return address
     return address
-
-
-def _unstored(error: BaseException) -> None:
-    fault = error if isinstance(error, StoreError) else repr(error)
-    log.error("an event is not in the audit log: %s", fault)

@@ -254,7 +254,8 @@ def test_a_slow_server_is_given_up_and_the_rest_is_kept(tmp_path: Path) -> None:
         return Reply("late", delay=5.0) if late else str(write(request))
 
     with ScriptedServer(slow) as server:
-        folder = project(tmp_path, server, "budget: {timeout: 0.5}\n")
+        bound = f"models: {{'{server.url}#writer': {{timeout: 0.5}}}}\n"
+        folder = project(tmp_path, server, bound)
         synthesis, run = made(folder, SynthesisOptions(questions=12, per_chunk=2))
     assert run.errored == 1
     assert synthesis.rejected == {"the call failed: ModelTimeoutError": 1}

@@ -148,7 +148,7 @@ def _diagnosis_work(
 def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
     """True if the result depends on a reply that a dry run does not have."""
     rewriting = {*options.query.methods} - {"glossary"}
-    model_decides = options.iterate.method == "model" or options.route.method == "model"
+    model_decides = options.iterate.model or options.route.method == "model"
     embedder = project.settings.embed.model if options.search != "keyword" else ""
     reranker = options.rerank.model.removeprefix("embed:")
     models = [name for name in (embedder, reranker) if name]
