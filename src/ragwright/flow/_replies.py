@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -186,15 +187,11 @@ class Replies:
 
         A claim that another process took over stays theirs.
         """
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "UPDATE replies SET lease = clock_seconds() + ? WHERE key = ? "
-                "AND state = 'pending' AND owner = ?",
-                (seconds, key, name),
-            )
-
-        self._submit(work, None)
+        statement = (
+            "UPDATE replies SET lease = clock_seconds() + ? WHERE key = ? "
+            "AND state = 'pending' AND owner = ?"
+        )
+        self._submit(methodcaller("execute", statement, (seconds, key, name)), None)
 
     def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
@@ -202,14 +199,8 @@ class Replies:
         ``name`` is that of the claim: a call that was given up must not release the claim of its
         successor.
         """
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ?",
-                (key, name),
-            )
-
-        self._submit(work, None)
+        statement = "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ?"
+        self._submit(methodcaller("execute", statement, (key, name)), None)
 
     def put(self, entry: ReplyEntry) -> Future[None]:
         """Commit a reply; the future ends once it is on disk."""
@@ -222,18 +213,13 @@ class Replies:
         if not self.remote:
             known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
             new = [source for source in sources if not self.open().select(known, (source, key))]
-        if not new:
-            return
-
-        def work(connection: Connection) -> None:
-            connection.executemany(
-                # unless it has just been forgotten
+        if new:
+            statement = (  # unless it has just been forgotten
                 "INSERT INTO reply_sources (source, key) "
-                "SELECT ?, key FROM replies WHERE key = ? ON CONFLICT DO NOTHING",
-                [(source, key) for source in new],
+                "SELECT ?, key FROM replies WHERE key = ? ON CONFLICT DO NOTHING"
             )
-
-        self._submit(work, None)
+            rows = [(source, key) for source in new]
+            self._submit(methodcaller("executemany", statement, rows), None)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""

@@ -61,18 +61,14 @@ class Runs:
     def start(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str:
         """Open a run; its name sorts by time."""
         run = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                # never before an existing run: the newest is the last, whatever the clock says
-                "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
-                "SELECT ?, ?, ?, ?, ?, 'open', max(moment) FROM (SELECT clock_seconds() AS moment "
-                "UNION ALL SELECT coalesce(max(started), 0) + ? FROM runs) AS moments "
-                "WHERE true ON CONFLICT DO NOTHING",
-                (run, kind, canonical_json(manifest), value_hash(manifest), scope, _TICK),
-            )
-
-        self._ledger.writer.call(work)
+        self._ledger.writer.execute(
+            # never before an existing run: the newest is the last, whatever the clock says
+            "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
+            "SELECT ?, ?, ?, ?, ?, 'open', max(moment) FROM (SELECT clock_seconds() AS moment "
+            "UNION ALL SELECT coalesce(max(started), 0) + ? FROM runs) AS moments "
+            "WHERE true ON CONFLICT DO NOTHING",
+            (run, kind, canonical_json(manifest), value_hash(manifest), scope, _TICK),
+        ).result()
         return run
 
     def unfinished(
@@ -151,15 +147,11 @@ class Runs:
     def finish(self, run: str, state: str) -> None:
         """Close a run as ``complete`` or ``stopped``, after all its rows are committed."""
         self.flush()
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "UPDATE runs SET state = ?, ended = CASE WHEN started > clock_seconds() "
-                "THEN started ELSE clock_seconds() END WHERE run = ?",
-                (state, run),
-            )
-
-        self._ledger.writer.call(work)
+        self._ledger.writer.execute(
+            "UPDATE runs SET state = ?, ended = CASE WHEN started > clock_seconds() "
+            "THEN started ELSE clock_seconds() END WHERE run = ?",
+            (state, run),
+        ).result()
 
     def get(self, run: str) -> Run:
         """A run by its name.
@@ -203,16 +195,11 @@ class Runs:
 
     def keep(self, run: str, fact: str, value: Mapping[str, Any]) -> None:
         """Store a further fact about a run; it does not affect what is resumed."""
-        values = (run, fact, canonical_json(value))
-
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "INSERT INTO facts (run, fact, value) VALUES (?, ?, ?) "
-                "ON CONFLICT (run, fact) DO UPDATE SET value = excluded.value",
-                values,
-            )
-
-        self._ledger.writer.call(work)
+        self._ledger.writer.execute(
+            "INSERT INTO facts (run, fact, value) VALUES (?, ?, ?) "
+            "ON CONFLICT (run, fact) DO UPDATE SET value = excluded.value",
+            (run, fact, canonical_json(value)),
+        ).result()
 
     def kept(self, run: str, fact: str) -> Mapping[str, Any]:
         """The fact that :meth:`keep` stored; empty if there is none."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -41,57 +42,39 @@ def open_database(place: Place, tables: Tables) -> Database:
     return PostgresDatabase(place, tables)
 
 
-class _Shared:
-    """A database with its writer and its reader, and how many have it open."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.users = 0
-        self.lock = threading.Lock()
-        self.reader: Connection | None = None
-        self.writer: Writer | None = None
-
-
-_GUARD = threading.Lock()
-_OPEN: dict[object, _Shared] = {}
-
-
 class Ledger:
-    """A database, opened; whoever opens it in a process shares one writer and one reader.
+    """A database, opened, with one writer and one reader, each made when first needed.
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
         tables: What it holds; by default the tables of a project's ledger.
 
     Attributes:
-        database: The database, which others in this process may use as well.
+        database: The database.
 
     Raises:
         StoreError: As :func:`open_database`.
     """
 
     def __init__(self, place: Place, tables: Tables | None = None) -> None:
-        tables = tables or ledger_tables()
-        database = open_database(place, tables)
-        self._key = (_identity(place), tables.name, os.getpid())
-        self._open = True
-        with _GUARD:
-            self._shared = _OPEN.setdefault(self._key, _Shared(database))
-            self._shared.users += 1
-        self.database = self._shared.database
+        self.database = open_database(place, tables or ledger_tables())
+        self._lock = threading.Lock()
+        self._reader: Connection | None = None
+        self._writer: Writer | None = None
+        self._pid = os.getpid()
+        self._closed = False
 
     @property
     def writer(self) -> Writer:
-        """The one thread of this process that writes to it.
+        """The one thread that writes to it.
 
         Raises:
             StoreError: The ledger was closed.
         """
-        with self._shared.lock:
+        with self._lock:
             self._require_open()
-            if self._shared.writer is None:
-                self._shared.writer = Writer(self.database)
-            return self._shared.writer
+            self._writer = self._writer or Writer(self.database)
+            return self._writer
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do work that writes, and wait for its commit; see :class:`Writer`.
@@ -108,55 +91,35 @@ class Ledger:
         Raises:
             StoreError: It cannot be read.
         """
-        shared = self._shared
-        with shared.lock, self.database.explained():
+        with self._lock, self.database.explained():
             self._require_open()
-            shared.reader = shared.reader or self.database.connect()
+            reader = self._reader = self._reader or self.database.connect()
             try:
-                return list(shared.reader.execute(query, values).fetchall())
+                return list(reader.execute(query, values).fetchall())
             except BaseException:  # a query without an answer would block those after it
-                shared.reader.close()
-                shared.reader = None
+                self._reader = None
+                reader.close()
                 raise
 
     def scrub(self) -> None:
         """Overwrite deleted content; see :meth:`Database.scrub`."""
-        with self._shared.lock:
-            self._shared.reader = self._shared.reader or self.database.connect()
-            self.database.scrub(self._shared.reader)
+        with self._lock:
+            self._reader = self._reader or self.database.connect()
+            self.database.scrub(self._reader)
 
     def _require_open(self) -> None:
-        if not self._open:
+        if self._closed:
             raise StoreError("the store is closed", where=self.database.where)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
-        shared = self._shared
-        with shared.lock:
-            if not self._open or self._key[2] != os.getpid():  # a copy in a forked process
-                return
-            self._open = False
-        if shared.writer is not None:
-            shared.writer.drain()
-        with _GUARD:
-            shared.users -= 1
-            if shared.users:
-                return
-            del _OPEN[self._key]
-        if shared.writer is not None:
-            shared.writer.close()
-        if shared.reader is not None:
-            shared.reader.close()
-
-
-def _identity(place: Place) -> object:
-    """What is the same for all who open the same file, or the same shared database."""
-    if not isinstance(place, Path):
-        return place
-    if not place.exists():
-        return place.absolute(), object()  # it cannot be made
-    stat = place.stat()
-    return stat.st_dev, stat.st_ino
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed or self._pid != os.getpid():  # a copy in a forked process
+            return
+        for opened in (self._writer, self._reader):
+            if opened is not None:
+                opened.close()
 
 
 def open_cache(path: Path, tables: Tables) -> SqliteDatabase:
@@ -215,6 +178,10 @@ class Writer:
             self._queue.put((work, future))
         return future
 
+    def execute(self, sql: str, values: Sequence[Any]) -> Future[Any]:
+        """Queue one statement."""
+        return self.submit(methodcaller("execute", sql, values))
+
     def call(self, work: Callable[[Connection], T]) -> T:
         """Do work and wait for its commit."""
         return self.submit(work).result()
@@ -228,11 +195,6 @@ class Writer:
             self._queue.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-
-    def drain(self) -> None:
-        """Wait until all work queued so far is done; its errors go to its callers."""
-        with suppress(StoreError):  # closed: then all of it is done
-            self.call(lambda _: None)
 
     def _run(self) -> None:
         closing = False
