@@ -24,9 +24,8 @@ from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Search
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     open_store,
     write_embedded_text,
@@ -137,8 +136,8 @@ def opened(
         store.upsert(spec, corpus.documents)
         views = Views(store)
         routes: dict[type[Any], Any] = {
-            Search: SearchHandler(views),
-            Lookup: LookupHandler(views),
+            Search: ViewHandler(views),
+            Lookup: ViewHandler(views),
             Embed: KnownVectors(corpus.queries),
         }
         yield (

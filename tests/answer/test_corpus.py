@@ -47,9 +47,8 @@ from ragwright.flow import (
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     SqliteStore,
+    ViewHandler,
     Views,
 )
 from ragwright.models import Analyzer, Models, model_handlers
@@ -313,7 +312,7 @@ def test_what_a_filter_excludes_is_not_read(tmp_path: Path) -> None:
         store.upsert(spec, [IndexedDocument(document, (chunk,))])
     views = Views(store)
     target = Target(store.snapshot(spec))
-    with Runner({Search: SearchHandler(views), Lookup: LookupHandler(views)}) as runner:
+    with Runner({Search: ViewHandler(views), Lookup: ViewHandler(views)}) as runner:
         for value, count in (("record", 2), ("Record", 4)):
             ids, _ = runner.run(corpus_ids(target, (Filter("kind", (value,), exclude=True),)))
             assert len(ids) == count

@@ -16,9 +16,8 @@ from ragwright.flow import Forecast, Lookup, Replies, Runner, Search, TraceEntry
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     SqliteStore,
+    ViewHandler,
     Views,
 )
 from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
@@ -122,8 +121,8 @@ class Desk:
         self.replies = Replies(folder / "replies.sqlite")
         routes = {
             **model_handlers(self.models),
-            Search: SearchHandler(self.views),
-            Lookup: LookupHandler(self.views),
+            Search: ViewHandler(self.views),
+            Lookup: ViewHandler(self.views),
         }
         self.runner = Runner(routes, replies=self.replies)
         snapshot = self.views.snapshot(self.index_spec)

@@ -22,9 +22,8 @@ from ragwright.flow import Lookup, LookupReply, Search, SearchReply
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     SqliteStore,
+    ViewHandler,
     Views,
 )
 from ragwright.models import Analyzer
@@ -60,7 +59,7 @@ def test_a_condition_and_its_opposite_are_two_requests(store: SqliteStore) -> No
     one = replace(plain, filters=(some,))
     other = replace(plain, filters=(replace(some, exclude=True),))
     assert len({one, other}) == 2
-    handler = SearchHandler(Views(store))
+    handler = ViewHandler(Views(store))
     for asked in ([one, other], [other, one]):
         found = {}
         for request, reply in zip(asked, handler.carry(asked), strict=True):
@@ -73,7 +72,7 @@ def test_a_condition_and_its_opposite_are_two_requests(store: SqliteStore) -> No
 def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
     snapshot = store.snapshot(PAIR)
     view = store.view(PAIR)
-    handler = SearchHandler(Views(store))
+    handler = ViewHandler(Views(store))
     requests = [
         dense(snapshot, 1),
         Search(snapshot, "keyword", 3, text="word7"),
@@ -98,10 +97,10 @@ def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
 def test_lookups_find_what_searches_found(store: SqliteStore) -> None:
     views = Views(store)
     snapshot = store.snapshot(PAIR)
-    reply = SearchHandler(views).carry([dense(snapshot, 4)])[0]
+    reply = ViewHandler(views).carry([dense(snapshot, 4)])[0]
     assert isinstance(reply, SearchReply)
     ids = tuple(key for key, _ in reply.candidates)
-    found = LookupHandler(views).carry([Lookup(snapshot, ids), Lookup(snapshot, ("absent",))])
+    found = ViewHandler(views).carry([Lookup(snapshot, ids), Lookup(snapshot, ("absent",))])
     assert isinstance(found[0], LookupReply)
     assert tuple(hit.chunk_id for hit in found[0].hits) == ids
     assert isinstance(found[1], RetrieveError)
@@ -112,7 +111,7 @@ def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) 
     pinned = views.current(PAIR).snapshot
     store.upsert(PAIR, [item("new", "common newcomer")])
     assert views.current(PAIR).snapshot != pinned
-    handler = SearchHandler(views)
+    handler = ViewHandler(views)
     asked = [Search(name, "keyword", 3, text="newcomer") for name in (pinned, store.snapshot(PAIR))]
     old, new = handler.carry(asked)
     assert isinstance(old, SearchReply)

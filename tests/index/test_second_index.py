@@ -18,11 +18,10 @@ from ragwright.flow import Lookup, LookupReply, Search, SearchReply
 from ragwright.index import (
     IndexSpec,
     LanceStore,
-    LookupHandler,
-    SearchHandler,
     SqliteStore,
     Store,
     View,
+    ViewHandler,
     Views,
 )
 from ragwright.testing import PAIR, make_document, make_indexed, make_vector
@@ -251,11 +250,11 @@ def looked(snapshot: str, ids: tuple[str, ...]) -> list[Lookup]:
 
 
 def answers(views: Views, snapshot: str) -> tuple[list[SearchReply], list[LookupReply]]:
-    found = SearchHandler(views).carry(requests(snapshot))
+    found = ViewHandler(views).carry(requests(snapshot))
     searches = [one for one in found if isinstance(one, SearchReply)]
     assert len(searches) == len(found), found
     ids = tuple(name for name, _ in searches[0].candidates)
-    fetched = LookupHandler(views).carry(looked(snapshot, ids))
+    fetched = ViewHandler(views).carry(looked(snapshot, ids))
     lookups = [one for one in fetched if isinstance(one, LookupReply)]
     assert len(lookups) == len(fetched), fetched
     return searches, lookups
@@ -298,7 +297,7 @@ def test_questions_that_are_wrong_stay_errors(
     monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("broken")))
     snapshot = store.snapshot(PAIR)
     nan = np.full(24, np.nan, np.float32).tobytes()
-    replies = SearchHandler(Views(store)).carry(
+    replies = ViewHandler(Views(store)).carry(
         [
             Search(snapshot, "keyword", 5, "engine", filters=(Filter("nofield", ("x",)),)),
             Search(snapshot, "dense", 5, vector=nan),
@@ -418,7 +417,7 @@ def test_the_note_names_another_state(monkeypatch: pytest.MonkeyPatch, store: Sq
     old = Views(store).snapshot(PAIR)
     store.upsert(PAIR, [make_indexed(make_document(99))])
     monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
-    reply = SearchHandler(Views(store)).carry([Search(old, "keyword", 3, "engine")])[0]
+    reply = ViewHandler(Views(store)).carry([Search(old, "keyword", 3, "engine")])[0]
     assert isinstance(reply, SearchReply)
     assert reply.candidates
     assert old in reply.notes[1]
@@ -432,7 +431,7 @@ def test_where_nothing_can_be_read_both_failures_are_told(
 
     monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("bad shape")))
     monkeypatch.setattr(SqliteStore, "reading", Broken(OSError("disk on fire")))
-    reply = SearchHandler(Views(store)).carry([Search(snapshot, "keyword", 3, "engine")])[0]
+    reply = ViewHandler(Views(store)).carry([Search(snapshot, "keyword", 3, "engine")])[0]
     assert isinstance(reply, StoreError)
     assert "bad shape" in reply.what
     assert "disk on fire" in reply.what

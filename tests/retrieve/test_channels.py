@@ -14,9 +14,8 @@ from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runne
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     open_store,
 )
@@ -86,8 +85,8 @@ def opened(tmp_path: Path, counts: Counts) -> Iterator[tuple[Runner, Target]]:
     views = Views(store)
     target = Target(store.snapshot(spec), "counts", 5, analyzer=ANALYZER, tokenizer=WordTokenizer())
     routes: dict[type, Route] = {
-        Search: SearchHandler(views),
-        Lookup: LookupHandler(views),
+        Search: ViewHandler(views),
+        Lookup: ViewHandler(views),
         Embed: counts,
     }
     with Runner(routes) as runner:

@@ -29,9 +29,8 @@ from ragwright.flow import (
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     open_store,
 )
@@ -115,8 +114,8 @@ def ask(target: tuple[Target, Views]) -> Ask:
     def run(question: str, more: dict[type, Route] | None = None, **settings: Any) -> Retrieved:
         given = settings.pop("glossary_of", None)
         routes: dict[type, Route] = {
-            Search: SearchHandler(views),
-            Lookup: LookupHandler(views),
+            Search: ViewHandler(views),
+            Lookup: ViewHandler(views),
             Embed: Own(lambda request: EmbedReply(vectors(request.texts))),
             **(more or {}),
         }
@@ -196,18 +195,18 @@ def test_notes_of_later_rounds_are_told_once(ask: Ask, target: tuple[Target, Vie
     def of_a_hop(request: Search) -> bool:
         return request.k > 1 and "Snow" in request.text
 
-    search = Noting(SearchHandler(target[1]), "the primary failed", of_a_hop)
+    search = Noting(ViewHandler(target[1]), "the primary failed", of_a_hop)
     found = ask(QUESTION, {Search: search, **READER}, search="keyword", iterate=READING)
     assert [note for note in found.notes if "primary" in note] == ["round 2: the primary failed"]
-    every = Noting(SearchHandler(target[1]), "the primary failed", lambda request: True)
+    every = Noting(ViewHandler(target[1]), "the primary failed", lambda request: True)
     found = ask(QUESTION, {Search: every, **READER}, search="keyword", iterate=READING)
     assert [note for note in found.notes if "primary" in note] == ["the primary failed"]
 
 
 def test_notes_of_lookups_are_told(ask: Ask, target: tuple[Target, Views]) -> None:
-    plain = Noting(LookupHandler(target[1]), "fetched by a scan", lambda r: not r.vectors)
+    plain = Noting(ViewHandler(target[1]), "fetched by a scan", lambda r: not r.vectors)
     assert ask("song", {Lookup: plain}).notes == ("fetched by a scan",)
-    rows = Noting(LookupHandler(target[1]), "vectors by a scan", lambda r: r.vectors)
+    rows = Noting(ViewHandler(target[1]), "vectors by a scan", lambda r: r.vectors)
     found = ask("1974 liverpool", {Lookup: rows}, pool=1, top_k=1, threshold=-1.0)
     assert "vectors by a scan" in found.notes
 

@@ -14,9 +14,8 @@ from ragwright.flow import Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     open_store,
 )
@@ -58,7 +57,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     spec = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
     store.upsert(spec, [IndexedDocument(document, chunks)])
     views = Views(store)
-    routes: dict[type, Route] = {Search: SearchHandler(views), Lookup: LookupHandler(views)}
+    routes: dict[type, Route] = {Search: ViewHandler(views), Lookup: ViewHandler(views)}
     target = Target(store.snapshot(spec))
     with Runner(routes) as runner:
         yield (

@@ -14,9 +14,8 @@ from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runne
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     open_store,
 )
@@ -76,8 +75,8 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     views = Views(store)
     target = Target(store.snapshot(spec), "directions", 3)
     routes: dict[type, Route] = {
-        Search: SearchHandler(views),
-        Lookup: LookupHandler(views),
+        Search: ViewHandler(views),
+        Lookup: ViewHandler(views),
         Embed: Directions(),
     }
     with Runner(routes) as runner:
@@ -198,8 +197,8 @@ def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
         store.snapshot(spec), "directions", 3, glossary=mine_glossary(store.documents(spec))
     )
     routes: dict[type, Route] = {
-        Search: SearchHandler(views),
-        Lookup: LookupHandler(views),
+        Search: ViewHandler(views),
+        Lookup: ViewHandler(views),
         Embed: Directions(),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,8 @@ def add(
         _group_names(groups),
     )
     folder = ProjectFolder(flags.project).require()
-    secret = ServeKeys(folder).add(key, again=again)
+    with closing(ServeKeys(folder)) as keys:
+        secret = keys.add(key, again=again)
     _record(folder, "keys add", name)
     for warning in _unknown_fields(flags.project, key):
         flags.console.remark(warning)
@@ -159,7 +161,8 @@ def rotate(flags: Flags, name: str = _NAME) -> None:
     Its rights stay; requests with the former secret are refused from now on.
     """
     folder = ProjectFolder(flags.project).require()
-    secret = ServeKeys(folder).rotate(name)
+    with closing(ServeKeys(folder)) as keys:
+        secret = keys.rotate(name)
     _record(folder, "keys rotate", name)
     _show_secret(flags, name, secret)
 
@@ -179,14 +182,14 @@ def show(flags: Flags) -> None:
 
     The keys themselves are not kept.
     """
-    known = ServeKeys(ProjectFolder(flags.project).require())
-    keys = known.all()
+    with closing(ServeKeys(ProjectFolder(flags.project).require())) as known:
+        keys, used = known.all(), known.used
     rows = [["name", "role", "groups", "configurations", "filters", "a minute", "a day", "made"]]
     for key in keys:
         limits = [str(limit or "") for limit in (key.per_minute, key.daily_budget)]
         lists = [", ".join(key.configurations) or "all", ", ".join(key.filters)]
         rows.append([key.name, key.role, ", ".join(key.groups), *lists, *limits, key.created])
-    refused = "requests are refused" if known.used else "only this machine may ask"
+    refused = "requests are refused" if used else "only this machine may ask"
     flags.console.show(
         lambda: {"keys": [_shown(key) for key in keys]},
         lambda: table(rows, right=(5, 6)) if keys else f"no keys: {refused}",
@@ -229,7 +232,8 @@ def change(
             "nothing to change", hint=f"say what, as in: ragwright keys change {name} --groups hr"
         )
     folder = ProjectFolder(flags.project).require()
-    ServeKeys(folder).change(name, rights)
+    with closing(ServeKeys(folder)) as keys:
+        keys.change(name, rights)
     _record(folder, "keys change", name)
     flags.console.result(f"changed {name}")
 
@@ -242,7 +246,8 @@ def revoke(flags: Flags, name: str = _NAME) -> None:
     Requests with it are refused from now on.
     """
     folder = ProjectFolder(flags.project).require()
-    ServeKeys(folder).revoke(name)
+    with closing(ServeKeys(folder)) as keys:
+        keys.revoke(name)
     _record(folder, "keys revoke", name)
     flags.console.result(f"revoked {name}")
 

@@ -464,7 +464,8 @@ class RunnerLoop:
         Raises:
             Exception: The first failure of a handler to close; the others are closed first.
         """
-        self.stop(StoppedError("the runner was closed"))
+        if self._tasks or self._drives:
+            self.stop(StoppedError("the runner was closed"))
         await self.drain()
         for route in self._routes.values():
             if isinstance(route, Handler):

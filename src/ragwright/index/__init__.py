@@ -1,7 +1,7 @@
 """The store (truth on disk) and the read view that answers."""
 
 from ._catalog import Views
-from ._handlers import LookupHandler, SearchHandler
+from ._handlers import ViewHandler
 from ._lance import LanceStore
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text
@@ -30,8 +30,6 @@ __all__ = [
     "Ladder",
     "LanceSizes",
     "LanceStore",
-    "LookupHandler",
-    "SearchHandler",
     "SegmentView",
     "SqliteStore",
     "Store",
@@ -40,6 +38,7 @@ __all__ = [
     "StoredDocument",
     "StoredState",
     "View",
+    "ViewHandler",
     "ViewState",
     "ViewStatistics",
     "Views",

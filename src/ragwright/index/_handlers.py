@@ -1,11 +1,10 @@
-"""Handlers of searches and look-ups."""
+"""The handler of searches and look-ups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,39 +13,40 @@ from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
 from ._catalog import Views
 from ._store import Matrix, View
 
-ReplyT = TypeVar("ReplyT", bound=SearchReply | LookupReply)
 
-
-class SearchHandler(BatchHandler[Search, SearchReply]):
-    """Carries out searches; dense ones on one snapshot become one matrix product."""
+class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
+    """Carries out searches and look-ups; dense searches of one snapshot are one matrix product."""
 
     max_batch = 256
 
     def __init__(self, views: Views) -> None:
         self._views = views
 
-    def durable(self, request: Search) -> bool:
+    def durable(self, request: Search | Lookup) -> bool:
         """False: searching is free, so replies are not stored."""
         return False
 
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def carry(
+        self, requests: Sequence[Search | Lookup]
+    ) -> Sequence[SearchReply | LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
-        replies: list[SearchReply | RagwrightError] = [
+        replies: list[SearchReply | LookupReply | RagwrightError] = [
             RetrieveError("not carried out") for _ in requests
         ]
-        dense: dict[tuple[object, ...], list[int]] = {}
+        dense: dict[tuple[object, ...], dict[int, Search]] = {}
         for number, request in enumerate(requests):
-            if request.channel == "dense" and request.relax is None:
+            if isinstance(request, Search) and request.channel == "dense" and request.relax is None:
                 key = (request.snapshot, request.k, request.filters, len(request.vector))
-                dense.setdefault(key, []).append(number)
-            else:
-                replies[number] = _reply_or_error(
-                    self._views, request.snapshot, partial(_search_view, request)
-                )
-        for numbers in dense.values():
-            group = [requests[number] for number in numbers]
-            for number, reply in zip(numbers, self._search_dense(group), strict=True):
-                replies[number] = reply
+                dense.setdefault(key, {})[number] = request
+                continue
+            try:
+                reply, notes = self._views.answer(request.snapshot, partial(_answer, request))
+                replies[number] = replace(reply, notes=(*notes, *reply.notes)) if notes else reply
+            except RagwrightError as error:
+                replies[number] = error
+        for group in dense.values():
+            for number, found in zip(group, self._search_dense([*group.values()]), strict=True):
+                replies[number] = found
         return replies
 
     def _search_dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
@@ -75,30 +75,24 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         )
 
 
-def _reply_or_error(
-    views: Views, snapshot: str, ask: Callable[[View], ReplyT]
-) -> ReplyT | RagwrightError:
-    """The reply with the notes of the view that answered, or its error."""
-    try:
-        reply, notes = views.answer(snapshot, ask)
-    except RagwrightError as error:
-        return error
-    return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
+def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
+    """The reply of a view to a look-up, or to a search that is no matrix product.
 
-
-def _search_view(request: Search, view: View) -> SearchReply:
-    reply = _found(view, request)
+    Raises:
+        RetrieveError: An id is not in the snapshot, or the request is invalid.
+    """
+    if isinstance(request, Lookup):
+        vectors = view.vectors(request.chunk_ids) if request.vectors else None
+        return LookupReply(view.lookup(request.chunk_ids), vectors)
+    if request.channel == "all":
+        reply = _listed_chunks(view, request)
+    elif request.relax is not None:
+        query = _request_vector(request) if request.channel == "dense" else request.text
+        reply = view.relaxed(query, request.k, request.relax, request.filters)
+    else:
+        reply = view.keyword_reply(request.text, request.k, request.filters)
     notes = view.range_notes(request.filters)
     return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
-
-
-def _found(view: View, request: Search) -> SearchReply:
-    if request.channel == "all":
-        return _listed_chunks(view, request)
-    if request.relax is not None:
-        query = _request_vector(request) if request.channel == "dense" else request.text
-        return view.relaxed(query, request.k, request.relax, request.filters)
-    return view.keyword_reply(request.text, request.k, request.filters)
 
 
 def _request_vector(request: Search) -> Matrix:
@@ -115,33 +109,3 @@ def _listed_chunks(view: View, request: Search) -> SearchReply:
         )
     ids = view.every(request.k, request.filters, request.after)
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
-
-
-class LookupHandler(BatchHandler[Lookup, LookupReply]):
-    """Fetches the chunks behind candidates."""
-
-    max_batch = 256
-
-    def __init__(self, views: Views) -> None:
-        self._views = views
-
-    def durable(self, request: Lookup) -> bool:
-        """False: looking up is free, so replies are not stored."""
-        return False
-
-    def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply | RagwrightError]:
-        """Replies in the order of the requests; one that failed is its error."""
-        return [
-            _reply_or_error(self._views, request.snapshot, partial(_look_up, request))
-            for request in requests
-        ]
-
-
-def _look_up(request: Lookup, view: View) -> LookupReply:
-    """The chunks of a request, with their vectors if requested.
-
-    Raises:
-        RetrieveError: An id is not in the snapshot.
-    """
-    vectors = view.vectors(request.chunk_ids) if request.vectors else None
-    return LookupReply(view.lookup(request.chunk_ids), vectors)

@@ -57,20 +57,15 @@ def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) 
         slack: Scores this far below the k-th best may belong to them.
         above: Scores must be greater than this.
     """
-    least = kth_bound(scores, k) - slack if k < len(scores) else -np.inf
+    least = -np.inf
+    if k < len(scores):
+        # At least k groups, and so k scores, reach the k-th best of the groups' maxima; finding it
+        # is several times faster than selecting among all scores.
+        groups, tops = min(64, len(scores) // (4 * k)), scores
+        if groups > 1:
+            tops = scores[: len(scores) // groups * groups].reshape(groups, -1).max(axis=0)
+        least = float(np.partition(tops, len(tops) - k)[len(tops) - k]) - slack
     return np.flatnonzero(scores >= least if least > above else scores > above)
-
-
-def kth_bound(scores: NDArray[Any], k: int) -> float:
-    """A score that at least k scores reach, near the k-th best.
-
-    At least k groups, and so k scores, reach the k-th best of the groups' maxima; finding it is
-    several times faster than selecting among all scores.
-    """
-    groups = min(64, len(scores) // (4 * k))
-    if groups > 1:
-        scores = scores[: len(scores) // groups * groups].reshape(groups, -1).max(axis=0)
-    return float(np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
 def round_scores(scores: Scores) -> Scores:

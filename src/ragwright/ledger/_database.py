@@ -6,9 +6,8 @@ The SQL of the tables is written once, in the part of the language that both und
 from __future__ import annotations
 
 import re
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,16 +157,6 @@ def one_to_forget(
             hint="an empty name would match everything that belongs to nobody; check the variable",
         )
     return name
-
-
-def wait_until(done: Callable[[], bool], wait: float, every: float = 0.01) -> bool:
-    """Ask again every few seconds until it is done; False if it is not after ``wait`` seconds."""
-    end = time.monotonic() + wait
-    while not done():
-        if time.monotonic() > end:
-            return False
-        time.sleep(every)
-    return True
 
 
 _MARKS = re.compile(r"\?|:name\b|:erased\b")

@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..core import RagwrightError, StoreBusyError, StoreError, holds_secret
-from ._database import Connection, Place, SharedPlace, wait_until
+from ._database import Connection, Place, SharedPlace
 from ._postgres import PostgresDatabase
 from ._tables import REPLY_TABLES
 
@@ -98,6 +98,16 @@ def process_runs(pid: int) -> bool:
         return not isinstance(error, ProcessLookupError)
     except OverflowError:
         return True
+    return True
+
+
+def wait_until(done: Callable[[], bool], wait: float, every: float = 0.01) -> bool:
+    """Ask again every few seconds until it is done; False if it is not after ``wait`` seconds."""
+    end = time.monotonic() + wait
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(every)
     return True
 
 

@@ -21,7 +21,7 @@ from ..core import (
     require,
     text_hash,
 )
-from ._database import Connection, Database, SharedPlace, wait_until
+from ._database import Connection, Database, SharedPlace
 from ._tables import Tables
 
 _VERSION_TABLE = "ragwright_version"
@@ -371,22 +371,21 @@ class PostgresDatabase(Database):
     def _wait_for_readers(self, connection: Connection) -> None:
         """Wait until no session can see what has been deleted."""
         (now,) = connection.execute("SELECT txid_snapshot_xmax(txid_current_snapshot())").fetchone()
-
-        def unread() -> bool:
-            older = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-                "AND pid != pg_backend_pid() AND backend_xmin IS NOT NULL "
-                "AND age(backend_xmin) > age((? % 4294967296)::text::xid)",
-                (now,),
-            ).fetchone()
-            return not older[0]
-
-        if not wait_until(unread, _BUSY_SECONDS, every=0.1):
-            raise StoreBusyError(
-                "the text is deleted but not yet overwritten: another session reads the database",
-                where=self.where,
-                hint="end other work on the database, then forget again",
-            )
+        end = time.monotonic() + _BUSY_SECONDS
+        older = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid != pg_backend_pid() AND backend_xmin IS NOT NULL "
+            "AND age(backend_xmin) > age((? % 4294967296)::text::xid)"
+        )
+        while connection.execute(older, (now,)).fetchone()[0]:
+            if time.monotonic() > end:
+                raise StoreBusyError(
+                    "the text is deleted but not yet overwritten: another session reads the "
+                    "database",
+                    where=self.where,
+                    hint="end other work on the database, then forget again",
+                )
+            time.sleep(0.1)
 
 
 class PostgresConnection:

@@ -321,7 +321,9 @@ class Project:
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
-        chunker = f"{self.chunker.spec}{building.reading_suffix(self.settings.ingest)}"
+        parser, chunker = self.settings.ingest.parser, self.chunker.spec
+        if parser != ingest.OURS:  # documents read by another one are another index
+            chunker += f"; read by {parser}"
         if not model:
             return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)
@@ -508,8 +510,7 @@ class Routes(dict[type[Any], Route]):
     def __init__(self, project: Project, views: Views) -> None:
         super().__init__(models.model_handlers(project.models))
         self._project = project
-        self[flow.Search] = index.SearchHandler(views)
-        self[flow.Lookup] = index.LookupHandler(views)
+        self[flow.Search] = self[flow.Lookup] = index.ViewHandler(views)
 
     def __missing__(self, kind: type[Any]) -> Route:
         """The handler of a further kind.

@@ -20,9 +20,8 @@ from ..flow import BatchHandler, Chat, ChatReply, Embed, EmbedReply, Lookup, Mes
 from ..index import (
     IndexedDocument,
     IndexSpec,
-    LookupHandler,
-    SearchHandler,
     StoreOptions,
+    ViewHandler,
     Views,
     chunk_key,
     open_store,
@@ -503,8 +502,8 @@ def index_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
     try:
         store.upsert(PAIR, [make_indexed(make_document(number)) for number in range(40)])
         routes: dict[type, Route] = {
-            Search: SearchHandler(views),
-            Lookup: LookupHandler(views),
+            Search: ViewHandler(views),
+            Lookup: ViewHandler(views),
             Embed: _Vectors(),
         }
         name, width = PAIR.embedder, PAIR.dimensions

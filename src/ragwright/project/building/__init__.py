@@ -11,7 +11,7 @@ from ._glossaries import (
     remember_embedder,
 )
 from ._ingest import Ingest
-from ._preparing import Preparing, PreparingSettings, reading_suffix
+from ._preparing import Preparing, PreparingSettings
 from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "nothing_indexed",
     "project_glossary",
     "reading",
-    "reading_suffix",
     "remember_embedder",
     "spool_folder",
     "web_pages",

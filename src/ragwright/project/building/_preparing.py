@@ -35,11 +35,9 @@ from ...index import (
     write_embedded_text,
 )
 from ...ingest import (
-    OURS,
     Chunker,
     ChunkOptions,
     Failure,
-    IngestOptions,
     Reader,
     ScanProgress,
     SourceFile,
@@ -57,15 +55,6 @@ from ...models import (
 )
 from ._batch import Bad, Batch, KnownDocuments, Matrix, cut_document, embed_missing
 from ._feeds import Recipe
-
-_READ_BY = "; read by "
-"""What parts the chunker's settings from the name of another parser in an index's key."""
-
-
-def reading_suffix(options: IngestOptions) -> str:
-    """What the key of an index says after the chunker's settings: by what documents are read."""
-    return "" if options.parser == OURS else f"{_READ_BY}{options.parser}"
-
 
 Item: TypeAlias = "SourceFile | Document | Failure"
 """A file to read, or what the driver has read."""
@@ -241,7 +230,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
         models = Models(settings.models, settings.embed, settings.root)
         own = models.tokenizer(model) if model else None
         chunker = make_chunker(settings.chunk, own or WordTokenizer())
-        if chunker.spec != spec.chunker.partition(_READ_BY)[0]:
+        if chunker.spec != spec.chunker.partition("; read by ")[0]:
             raise _different_here("chunks are cut as", chunker.spec, spec.chunker)
         runner = None
         if settings.local:
