@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import zipfile
@@ -39,17 +38,6 @@ def test_a_line_is_a_document(tmp_path: Path) -> None:
     assert (found.id, found.title, found.text) == ("1", "Pumps", "A pump moves water.")
     assert found.metadata == {"topic": "m"}
     assert found.source.endswith("corpus.jsonl:1")
-
-
-def test_a_packed_corpus_is_read_and_a_cut_one_keeps_what_came_before(tmp_path: Path) -> None:
-    lines = b"".join(json.dumps({**GOOD, "_id": str(n)}).encode() + b"\n" for n in range(5000))
-    packed = gzip.compress(lines)
-    (tmp_path / "corpus.jsonl.gz").write_bytes(packed)
-    assert len(read(tmp_path)) == 5000
-    (tmp_path / "corpus.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    *documents, last = read(tmp_path)
-    assert documents
-    assert isinstance(last, Failure)
 
 
 @pytest.mark.parametrize(

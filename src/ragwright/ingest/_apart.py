@@ -29,8 +29,9 @@ from ..core import (
 )
 from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
-from ._ocr import ScannedPage, engine_name, faults_of, image_extract, may_recognise, read_page
+from ._ocr import ScannedPage, engine_name, faults_of, may_recognise, read_page
 from ._options import OURS, SourceOptions
+from ._pdf import read_image
 from .parsers import parser_of
 
 _ARCHIVE = b"PK\x03\x04"
@@ -142,7 +143,7 @@ def extract_bytes(
         return parse_file(name, kind, data, options)
     recognising = kind in ("image", "pdf") and may_recognise(options)
     if kind == "image" and recognising:
-        return image_extract(name, _recognise(name, "image", data, options, progress))
+        return read_image(name, _recognise(name, "image", data, options, progress))
     if kind == "image":
         never = options.ocr == "never"
         raise UnsupportedSourceError(

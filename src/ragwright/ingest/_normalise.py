@@ -66,9 +66,6 @@ def clean_metadata(values: Mapping[str, Any]) -> dict[str, MetaValue]:
     return cleaned
 
 
-_PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]\d\d)'?(\d\d)?|Z)?")
-
-
 def iso_date(value: Any) -> str:
     """Convert a date as documents write it to ISO 8601; empty if it cannot be read.
 
@@ -77,12 +74,9 @@ def iso_date(value: Any) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
     text = str(value or "").strip()
-    if match := _PDF_DATE.match(text):
-        *parts, zone, minutes = match.groups()
-        numbers = [part for part in parts if part]
-        clock = f"T{':'.join(numbers[3:])}" if numbers[3:] else ""
-        text = "-".join(numbers[:3]) + clock
-        text += f"{zone}:{minutes or '00'}" if zone else "Z" if match[0].endswith("Z") else ""
+    if text.startswith("D:"):
+        text = re.sub("Z.*", "Z", text[2:].replace("'", ""))
+        text = re.sub(r"^(\d{4})(\d\d)(\d\d)?", r"\1-\2-\3T", text).strip("T-")
     try:
         if re.fullmatch(r"\d{4}(-\d\d)?", text):
             return text

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,13 +22,12 @@ from ..core import (
     EmptySourceError,
     MalformedSourceError,
     RagwrightError,
-    SourceError,
     UnsupportedSourceError,
     require,
 )
-from ._extract import Extract, TextBuilder
+from ._extract import Extract
 from ._options import SourceOptions
-from ._pdf_layout import Line, body_size, group_runs, groups_apart, paragraphs
+from ._pdf_layout import Line, group_runs, groups_apart
 
 IMAGES: Mapping[str, str] = {
     ".png": "image/png",
@@ -41,14 +40,8 @@ IMAGES: Mapping[str, str] = {
 
 _FINEST = 300
 """Dots per inch at which a small PDF page is rendered at most."""
-_LARGEST = 180_000_000
-"""Pixels of an image file that are decoded at most."""
-_REDUCIBLE = frozenset({"L", "RGB", "CMYK"})
-"""Modes that Pillow averages over squares of pixels."""
-_ORIENTATION = 0x0112
-"""Tag of EXIF data: how the picture is turned."""
-_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-"""Its value -> Pillow's number of the turn that sets the picture upright."""
+_SIMPLE = ("1", "L", "RGB", "CMYK")
+"""Modes of Pillow that are reduced before they are converted."""
 _SHEET = 842.0
 """Points of the longer side of an image: the height of an A4 page."""
 
@@ -87,9 +80,12 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
         MalformedSourceError: Truncated or damaged.
         UnsupportedSourceError: Decoding the image takes too much memory, or the engine failed.
     """
+    main = require("rapidocr.main", "ocr", "reading scans and images")
     pixels, points, pages = _picture(data, kind, page, options, where)
+    seen: list[tuple[Line, float]] = []
     try:
-        seen = _engine().read(pixels)
+        with suppress(main.RapidOCRError):  # there is no text
+            seen = _recognise_lines(pixels)
     except (RagwrightError, MemoryError):
         raise
     except Exception as error:  # the engine met unforeseen pixels
@@ -111,12 +107,8 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
 @cache
 def engine_name() -> str:
     """Return the installed engine with its version; empty without the extra ``[ocr]``."""
-    if any(find_spec(name) is None for name in _PACKAGES):
-        return ""
-    try:
-        return f"rapidocr {version('rapidocr')}"
-    except PackageNotFoundError:
-        return "rapidocr"
+    there = all(find_spec(name) is not None for name in _PACKAGES)
+    return f"rapidocr {version('rapidocr')}" if there else ""
 
 
 def may_recognise(options: SourceOptions) -> bool:
@@ -155,31 +147,6 @@ def faults_of(scans: Mapping[int, ScannedPage]) -> tuple[RagwrightError, ...]:
     return tuple(scan.fault for _, scan in sorted(scans.items()) if scan.fault is not None)
 
 
-def image_extract(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
-    """Extract the text of an image file, with a page for each frame; it may be empty.
-
-    Raises:
-        RagwrightError: No frame could be read.
-    """
-    faults = faults_of(scans)
-    if len(faults) == len(scans):
-        raise faults[0]
-    pages = [paragraphs(scan.lines) for _, scan in sorted(scans.items())]
-    size = body_size(pages)
-    builder = TextBuilder()
-    for blocks in pages:
-        if len(pages) > 1:
-            builder.page()
-        for block in blocks:
-            if block.is_heading(size):
-                builder.heading(block.text, 1, mark=False)
-            else:
-                builder.add(block.text)
-    suffix = PurePosixPath(name.rpartition("#")[2] or name).suffix.lower()
-    extract = builder.extract(IMAGES.get(suffix, "image/png"), about_scans(scans))
-    return replace(extract, faults=faults)
-
-
 def nothing_recognised(name: str) -> EmptySourceError:
     """Return the error for an image, or a PDF without text layer, in which OCR found no text."""
     return EmptySourceError(
@@ -214,88 +181,68 @@ _UPRIGHT = 1.5
 
 
 @cache
-def _engine() -> OcrEngine:
-    return OcrEngine()
-
-
-class OcrEngine:
-    """Reads pictures with RapidOCR: PP-OCR models on onnxruntime.
+def _engine() -> Any:
+    """Return RapidOCR: PP-OCR models on onnxruntime.
 
     Raises:
         MissingExtraError: The extra ``[ocr]`` is not installed.
-        SourceError: The installed package lacks its models.
     """
+    main = require("rapidocr.main", "ocr", "reading scans and images")
+    folder = Path(str(main.__file__)).parent / "models"
+    parameters: dict[str, Any] = {
+        f"{part}.model_path": str(folder / name) for part, name in _MODELS.items()
+    }
+    parameters |= {
+        "Global.log_level": "critical",
+        "Global.use_vertical_padding": False,
+        # several pages side by side use cores better than several threads of a page
+        "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+        "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+    }
+    return main.RapidOCR(params=parameters)
 
-    def __init__(self) -> None:
-        main = require("rapidocr.main", "ocr", "reading scans and images")
-        folder = Path(str(main.__file__)).parent / "models"
-        missing = [name for name in _MODELS.values() if not (folder / name).is_file()]
-        if missing:
-            raise SourceError(
-                f"the package rapidocr lacks its model {missing[0]}",
-                where=str(folder),
-                hint="install it again: pip install --force-reinstall 'rapidocr>=3.10,<3.11'",
-            )
-        parameters: dict[str, Any] = {
-            f"{part}.model_path": str(folder / name) for part, name in _MODELS.items()
-        }
-        parameters |= {
-            "Global.log_level": "critical",
-            "Global.use_vertical_padding": False,
-            # several pages side by side use cores better than several threads of a page
-            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-        }
-        self._ocr = main.RapidOCR(params=parameters)
-        self._nothing: type[Exception] = main.RapidOCRError
 
-    def read(self, pixels: Pixels) -> list[tuple[Line, float]]:
-        """Read the lines of a picture, with their confidence from 0 to 1, in no order.
+def _recognise_lines(pixels: Pixels) -> list[tuple[Line, float]]:
+    """Read the lines of a picture, with their confidence from 0 to 1, in no order.
 
-        Places are in pixels from the bottom left. A page on its side is turned first.
-        """
-        edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
-        pixels = np.pad(pixels, edges, constant_values=255)
-        boxes, cuts = self._detect(pixels)
-        if cuts and _on_its_side(boxes):
-            pixels = np.ascontiguousarray(np.rot90(pixels))
-            boxes, cuts = self._detect(pixels)
-        if not cuts:
-            return []
-        labels = self._ocr.cls_and_rotate(cuts)[1].cls_res
-        votes = (
-            cut.shape[1] * float(score) * (1 if label == "180" else -1)
-            for cut, (label, score) in zip(cuts, labels, strict=True)
+    Places are in pixels from the bottom left. A page on its side is turned first.
+    """
+    engine = _engine()
+    edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
+    pixels = np.pad(pixels, edges, constant_values=255)
+    boxes, cuts = _detect(engine, pixels)
+    if _on_its_side(boxes):
+        pixels = np.ascontiguousarray(np.rot90(pixels))
+        boxes, cuts = _detect(engine, pixels)
+    labels = engine.cls_and_rotate(cuts)[1].cls_res
+    votes = (
+        cut.shape[1] * float(score) * (1 if label == "180" else -1)
+        for cut, (label, score) in zip(cuts, labels, strict=True)
+    )
+    height, width = pixels.shape[:2]
+    if sum(votes) > 0:  # most of the text is upside down; longer lines count more
+        # the corner at the bottom right becomes the one at the top left
+        boxes = np.roll(np.array([width, height]) - boxes, 2, axis=1)
+        cuts = [np.ascontiguousarray(cut[::-1, ::-1]) for cut in cuts]
+    lines = engine.recognize_txt(cuts)
+    corners = boxes @ _turn(boxes)
+    return [
+        (Line(text.strip(), left, right, height - bottom, height - top), round(float(score), 3))
+        for text, score, (left, top), (right, bottom) in zip(
+            lines.txts,
+            lines.scores,
+            corners.min(axis=1).tolist(),
+            corners.max(axis=1).tolist(),
+            strict=True,
         )
-        height, width = pixels.shape[:2]
-        if sum(votes) > 0:  # most of the text is upside down; longer lines count more
-            # the corner at the bottom right becomes the one at the top left
-            boxes = np.roll(np.array([width, height]) - boxes, 2, axis=1)
-            cuts = [np.ascontiguousarray(cut[::-1, ::-1]) for cut in cuts]
-        try:
-            lines = self._ocr.recognize_txt(cuts)
-        except self._nothing:
-            return []
-        corners = boxes @ _turn(boxes)
-        return [
-            (Line(text.strip(), left, right, height - bottom, height - top), round(float(score), 3))
-            for text, score, (left, top), (right, bottom) in zip(
-                lines.txts,
-                lines.scores,
-                corners.min(axis=1).tolist(),
-                corners.max(axis=1).tolist(),
-                strict=True,
-            )
-            if text.strip()
-        ]
+        if text.strip()
+    ]
 
-    def _detect(self, pixels: Pixels) -> tuple[NDArray[np.float64], list[Pixels]]:
-        """Detect every line: its corners, clockwise from the top left, and its pixels."""
-        try:
-            cuts, detected = self._ocr.detect_and_crop(pixels, {})
-        except self._nothing:
-            return np.empty((0, 4, 2)), []
-        return np.asarray(detected.boxes, dtype=np.float64), list(cuts)
+
+def _detect(engine: Any, pixels: Pixels) -> tuple[NDArray[np.float64], list[Pixels]]:
+    """Detect every line: its corners, clockwise from the top left, and its pixels."""
+    cuts, detected = engine.detect_and_crop(pixels, {})
+    return np.asarray(detected.boxes, dtype=np.float64), list(cuts)
 
 
 def _on_its_side(boxes: NDArray[np.float64]) -> bool:
@@ -425,18 +372,12 @@ def _decode_image(
         with images.open(io.BytesIO(data)) as image:
             pages = int(getattr(image, "n_frames", 1))
             image.seek(page - 1)
-            if image.width * image.height > _LARGEST:
-                raise UnsupportedSourceError(
-                    f"the image has {image.width:,} x {image.height:,} pixels, more than "
-                    f"{_LARGEST:,} in all",
-                    where=where,
-                    hint="save it smaller, or cut it into pages",
-                )
             scale = min(1.0, math.sqrt(options.ocr_pixels / (image.width * image.height)))
             # JPEG files are decoded at a smaller size at once
             smaller = max(1, int(image.width * scale)), max(1, int(image.height * scale))
             image.draft("RGB", smaller)
-            taken = _estimate_bytes(image)
+            simple = image.mode in _SIMPLE and "transparency" not in image.info
+            taken = image.width * image.height * (4 if simple else 13)
             if taken > options.max_memory:
                 raise UnsupportedSourceError(
                     f"decoding the image ({image.width:,} x {image.height:,} pixels) takes about "
@@ -444,7 +385,7 @@ def _decode_image(
                     where=where,
                     hint="save it smaller, or raise `max_memory` of the source",
                 )
-            pixels = _reduce_image(image, options.ocr_pixels)
+            pixels = _reduce_image(image, smaller)
     except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
         unknown = isinstance(error, images.UnidentifiedImageError)  # it names an object in memory
         raise MalformedSourceError(
@@ -456,42 +397,22 @@ def _decode_image(
     return pixels, _SHEET / max(pixels.shape[:2]), pages
 
 
-def _estimate_bytes(image: Any) -> int:
-    """Estimate the bytes for decoding and converting an image; Pillow uses 1 or 4 per pixel.
-
-    Pictures in colour or grey are reduced before they are converted.
-    """
-    pixels = int(image.width * image.height)
-    if "transparency" in image.info:
-        return pixels * 13
-    return pixels * {"L": 1, "1": 2, "RGB": 4, "CMYK": 4, "P": 6}.get(image.mode, 13)
-
-
-def _reduce_image(image: Any, most: int) -> Pixels:
-    """Return an image upright and on white, with at most about ``most`` pixels."""
-    operations = require("PIL.ImageOps", "ocr", "reading images")
-    pixels = image.width * image.height
-    turn = _TURNS.get(image.getexif().get(_ORIENTATION))
-    transparent = "transparency" in image.info
-    if image.mode == "1":
-        image = image.convert("L")
-    factor = math.isqrt(max(1, pixels // max(1, most)))
-    if factor > 1 and image.mode in _REDUCIBLE and not transparent:
-        image = image.reduce(factor)
-    upright = image if turn is None else image.transpose(turn)
+def _reduce_image(image: Any, size: tuple[int, int]) -> Pixels:
+    """Return an image upright and on white, that fits into a size."""
     images = require("PIL.Image", "ocr", "reading images")
-    if upright.mode.startswith(("I", "F")):  # 16 bits and more
-        wide = np.asarray(upright, dtype=np.float32)
-        low, high = float(wide.min()), float(wide.max())
-        grey = (wide - low) * (255.0 / max(high - low, 1e-9))
-        upright = images.fromarray(grey.astype(np.uint8))
-    if upright.mode in ("RGBA", "LA", "PA") or transparent:
-        white = images.new("RGBA", upright.size, (255, 255, 255, 255))
-        white.alpha_composite(upright.convert("RGBA"))
-        upright = white
-    colours = upright.convert("RGB")
-    scale = math.sqrt(most / (colours.width * colours.height))
-    if scale < 1:
-        longest = max(1, round(max(colours.size) * scale))
-        colours = operations.contain(colours, (longest, longest))
-    return np.ascontiguousarray(np.asarray(colours)[:, :, ::-1])
+    operations = require("PIL.ImageOps", "ocr", "reading images")
+    if image.mode.startswith(("I", "F")):  # 16 bits and more
+        wide = np.asarray(image, dtype=np.float32)
+        grey = (wide - wide.min()) * (255.0 / max(float(np.ptp(wide)), 1e-9))
+        image = images.fromarray(grey.astype(np.uint8))
+    elif image.mode == "1":
+        image = image.convert("L")
+    elif image.mode not in _SIMPLE or "transparency" in image.info:
+        image = image.convert("RGBA")
+    image.thumbnail(size)
+    image = operations.exif_transpose(image)
+    if image.mode == "RGBA":
+        white = images.new("RGBA", image.size, "white")
+        white.alpha_composite(image)
+        image = white
+    return np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])

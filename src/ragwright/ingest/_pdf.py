@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain, groupby, islice
+from pathlib import PurePosixPath
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from ..core import (
 )
 from ._extract import Extract, TextBuilder
 from ._normalise import Raised, iso_date, join_raised
-from ._ocr import ScannedPage, about_scans, faults_of
+from ._ocr import IMAGES, ScannedPage, about_scans, faults_of
 from ._options import SourceOptions
 from ._pdf_layout import (
     WIDE,
@@ -226,6 +227,23 @@ def read_pdf(
     )
     faults = (*faults_of(scans_read), *extract.faults)
     return replace(extract, faults=faults, unread=tuple(unread))
+
+
+def read_image(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
+    """Return the text of an image file, with a page for each frame; it may be empty.
+
+    Raises:
+        RagwrightError: No frame could be read.
+    """
+    faults = faults_of(scans)
+    if len(faults) == len(scans):
+        raise faults[0]
+    builder = TextBuilder()
+    pages = [PageBlocks(paragraphs(scan.lines)) for _, scan in sorted(scans.items())]
+    _build(pages, [""] * len(pages), [], builder)
+    suffix = PurePosixPath(name.rpartition("#")[2] or name).suffix.lower()
+    extract = builder.extract(IMAGES.get(suffix, "image/png"), about_scans(scans))
+    return replace(extract, faults=faults, pages=extract.pages[: len(pages) * (len(pages) > 1)])
 
 
 def _pages(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -28,10 +26,10 @@ _SAMPLE = 50
 class BeirReader(Reader):
     """Reads ``beir:DIR``: lines ``{"_id", "title", "text", "metadata"}`` of ``corpus.jsonl``.
 
-    ``corpus.jsonl.gz`` is read where the plain file is absent. A document's id is its
-    ``_id``; a text that is empty is replaced by the title. A line that is not a document, or
-    repeats an id, is a failure that names it, and reading continues. Memory is constant except for
-    the ids. The language is detected once for the collection, unless metadata names it.
+    A document's id is its ``_id``; a text that is empty is replaced by the title. A line that is
+    not a document, or repeats an id, is a failure that names it, and reading continues. Memory is
+    constant except for the ids. The language is detected once for the collection, unless metadata
+    names it.
 
     Args:
         base: Folder that relative paths start from.
@@ -49,14 +47,12 @@ class BeirReader(Reader):
     def files(self, source: str) -> Iterator[Path | Failure]:
         """Return the corpus file of the folder."""
         folder = self.base / Path(source.partition(":")[2]).expanduser()
-        path = next(
-            (p for p in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if p.is_file()), None
-        )
-        if path is not None:
+        path = folder / "corpus.jsonl"
+        if path.is_file():
             yield path
             return
         error = UnsupportedSourceError(
-            "the folder contains no corpus.jsonl or corpus.jsonl.gz",
+            "the folder contains no corpus.jsonl",
             where=str(folder),
             hint="give the folder to which a BEIR data set was unpacked",
         )
@@ -87,33 +83,21 @@ class BeirReader(Reader):
 def _read_lines(path: Path, source: str) -> Iterator[Document | Failure]:
     """Yield the document of each line, or its failure."""
     lines: dict[str, int] = {}
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    document = _document(line, f"{path}:{number}") if line.strip() else None
-                    if document and lines.setdefault(document.id, number) != number:
-                        raise DuplicateIdError(
-                            f"the id {document.id!r} is on line {lines[document.id]} and again on "
-                            f"line {number}",
-                            where=f"{path}:{number}",
-                            hint="make the ids unique; the first document was kept",
-                        )
-                except RagwrightError as error:
-                    yield Failure(source, error)
-                    continue
-                if document:
-                    yield document
-    except (OSError, EOFError, zlib.error) as error:
-        yield Failure(
-            source,
-            MalformedSourceError(
-                f"the rest of the file cannot be read: {error}",
-                where=f"{path}:{number + 1}",
-                hint="unpack or download it again; the documents before were kept",
-            ),
-        )
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                document = _document(line, f"{path}:{number}") if line.strip() else None
+                if document and lines.setdefault(document.id, number) != number:
+                    raise DuplicateIdError(
+                        f"the id {document.id!r} is on line {lines[document.id]} and again on "
+                        f"line {number}",
+                        where=f"{path}:{number}",
+                        hint="make the ids unique; the first document was kept",
+                    )
+            except RagwrightError as error:
+                yield Failure(source, error)
+            else:
+                yield from [document] if document else []
 
 
 def _document(line: bytes, where: str) -> Document:

@@ -17,6 +17,7 @@ from .._extract import Block, Extract, TextBuilder
 from .._normalise import join_raised
 from .._numbers import find_built_in_format, show_number, write_number
 from .._options import SourceOptions
+from .._pdf_layout import group_runs
 from ._package import DRAWN, A, Package, R, find_drawn
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -303,23 +304,15 @@ def _columns(cells: Cells) -> list[int]:
 
 
 def _runs(places: Iterable[int]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][-1] + 1:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    return runs
+    return group_runs(places, lambda run, place: place == run[-1] + 1)
 
 
 def _split(cells: Cells) -> Iterator[Cells]:
     """Yield the blocks that empty rows separate; side by side only if they are tables apart."""
     for rows in _runs(sorted(cells)):
-        band = {r: cells[r] for r in rows}
         groups: list[Cells] = []
-        for columns in _runs(_columns(band)):
-            chosen = set(columns)
-            right = {r: {c: t for c, t in row.items() if c in chosen} for r, row in band.items()}
+        for columns in _runs(_columns({r: cells[r] for r in rows})):
+            right = {r: {c: cells[r][c] for c in columns if c in cells[r]} for r in rows}
             right = {r: row for r, row in right.items() if row}
             if groups and _reads_across(groups[-1], right):
                 for r, row in right.items():
@@ -327,10 +320,7 @@ def _split(cells: Cells) -> Iterator[Cells]:
             else:
                 groups.append(right)
         for group in groups:
-            if len(groups) > 1:
-                yield from _split(dict(sorted(group.items())))
-            else:
-                yield group
+            yield from _split(group) if len(groups) > 1 else (dict(sorted(group.items())),)
 
 
 def _reads_across(left: Cells, right: Cells) -> bool:
@@ -350,19 +340,10 @@ def _goes_on(above: Cells, below: Cells) -> bool:
     """Return True if a block below an empty row has no header of its own."""
     columns, others = _columns(above), _columns(below)
     first = below[min(below)]
-    if len(columns) < 2 or others[0] < columns[0] or others[-1] > columns[-1]:
-        return False
-    if len(below) == 1:
-        return len(first) > 1 or any(map(is_number, first.values()))
-    if len(above) == 1:
-        numbers = any(map(is_number, next(iter(above.values())).values()))
-        return any(map(is_number, first.values())) or (not numbers and others == columns)
-    data = [above[r] for r in sorted(above)[1:]]
-    for column, text in first.items():
-        values = [row[column] for row in data if column in row]
-        if is_number(text) and sum(map(is_number, values)) > 0.5 * len(values):
-            return True
-    return False
+    inside = len(columns) > 1 and columns[0] <= others[0] and others[-1] <= columns[-1]
+    under_head = len(above) == 1 and others == columns
+    row_alone = len(below) == 1 and len(first) > 1
+    return inside and (under_head or row_alone or any(map(is_number, first.values())))
 
 
 def is_number(text: str) -> bool:
