@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..core import (
@@ -38,10 +39,10 @@ from ..flow import (
 )
 from ._analysis import LexicalReranker
 from ._embedding import ChatModel, RoughTokenizer, embed_texts, plan_windows
-from ._failures import Heard, watch_silence
+from ._failures import watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings, ServerReranker
 from ._registry import Models
-from ._replies import ReplyReader, note_thought
+from ._replies import ReplyReader, read_chat
 from ._systems import Systems, UnderTest, reply_of, text_of
 from ._transport import Connections
 
@@ -110,28 +111,17 @@ class LocalEmbedHandler(ByModel, BatchHandler[Embed, EmbedReply]):
         return self.models.embedder_identity(request.model)
 
     def together(self, requests: Sequence[Embed]) -> int:
-        """The first requests with up to 64 texts in all, so that each batch ends soon."""
-        texts = 0
+        """The first requests of one model and role with up to 64 texts in all: each ends soon."""
+        kind, texts = (requests[0].model, requests[0].role), 0
         for count, request in enumerate(requests[: self.max_batch]):
             texts += len(request.texts)
-            if texts > _TEXTS and count:
+            if count and (texts > _TEXTS or (request.model, request.role) != kind):
                 return count
         return self.max_batch
 
     def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
         """Replies in order; requests of one model and role are embedded in one go."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        for index, request in enumerate(requests):
-            groups.setdefault((request.model, request.role), []).append(index)
-        replies: dict[int, EmbedReply | RagwrightError] = {}
-        for (name, _), members in groups.items():
-            group = self._embed_group(name, [requests[i] for i in members])
-            replies.update(zip(members, group, strict=True))
-        return [replies[index] for index in range(len(requests))]
-
-    def _embed_group(
-        self, name: str, requests: Sequence[Embed]
-    ) -> list[EmbedReply | RagwrightError]:
+        name, role = requests[0].model, requests[0].role
         try:
             embedder = self.models.embedder(name)
             assert embedder is not None, "the route sends servers elsewhere"
@@ -139,7 +129,7 @@ class LocalEmbedHandler(ByModel, BatchHandler[Embed, EmbedReply]):
             results = embed_texts(
                 embedder,
                 [request.texts for request in requests],
-                rule.prefix(requests[0].role),
+                rule.prefix(role),
                 long_texts=self.models.embed.long_texts,
                 normalise=rule.similarity == "cosine",
             )
@@ -255,34 +245,14 @@ class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | Comple
             return await model.complete(request)
         try:
             async with watch_silence(request.model, "", self.models.limits) as heard:
-                if isinstance(request, Chat):
-                    return await _chat_read(model, request, on_delta, heard)
-                return await model.complete(request)
+                if isinstance(request, Complete):
+                    return await model.complete(request)
+                chat = partial(model.chat, request)
+                return await read_chat(ReplyReader(), chat, on_delta, heard)
         except NotImplementedError as error:
             raise ModelRefusedError(
                 str(error), hint="perplexity needs a server with /completions and log-probabilities"
             ) from error
-
-
-async def _chat_read(
-    model: ChatModel, request: Chat, on_delta: OnDelta | None, heard: Heard
-) -> ChatReply:
-    """The reply of a custom back end, the thought parted from it."""
-    reader = ReplyReader()
-
-    def delta(piece: str, *, last: bool = False) -> None:
-        heard()
-        shown = reader.feed(piece, last=last)
-        if on_delta is not None and shown:
-            on_delta(shown)
-
-    reply = await model.chat(request, None if on_delta is None else delta)
-    if on_delta is None:
-        reader.feed(reply.text)
-    delta("", last=True)
-    finish = "length" if reader.unclosed else reply.finish
-    notes = (*reply.notes, *note_thought(reader))
-    return replace(reply, text=reader.text, finish=finish, notes=notes)
 
 
 class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):

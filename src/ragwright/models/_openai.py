@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._embedding import ChatModel, Matrix, vector_fault
 from ._failures import Heard
 from ._names import ModelTarget
-from ._replies import CleanStream, ReplyReader, clean_text, drop_thought, note_thought, token_usage
+from ._replies import CleanStream, ReplyReader, clean_text, drop_thought, read_chat, token_usage
 from ._transport import Connections, OpenAIServer, server_identity, stream_events
 
 if TYPE_CHECKING:
@@ -76,59 +75,48 @@ class OpenAIChat(ChatModel):
             ModelError: Typed by what may be done about it; a stream that ends neither with a
                 finish reason nor with ``[DONE]`` is a ModelReplyError.
         """
+        reader = ReplyReader(holds=self._closes_bare)
+        reply = await read_chat(reader, partial(self._chat, request), on_delta)
+        self._closes_bare = self._closes_bare or reader.bare
+        return reply
+
+    async def _chat(self, request: Chat, on_delta: OnDelta | None) -> ChatReply:
+        """The reply as the server sent it, the thought included."""
         body = self._request_body(request.params)
         body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         if request.schema:
             body["response_format"] = response_format(request.schema)
         if on_delta is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        reader = ReplyReader(holds=self._closes_bare)
-
-        def hand_on(text: str, *, last: bool = False) -> None:
-            shown = reader.feed(text, last=last)
-            if shown and on_delta is not None:
-                on_delta(shown)
 
         async def read(response: httpx2.Response, heard: Heard) -> dict[str, Any]:
             if on_delta is None or "json" in response.headers.get("content-type", ""):
-                # Some servers do not stream: their reply is one piece.
-                data = await self._server.read(response, heard)
-                hand_on(_content_text(self._choice_and_message(data)[1].get("content")), last=True)
-                return data
-            data = await self._joined_stream(response, hand_on, heard)
-            hand_on("", last=True)
-            return data
+                return await self._server.read(response, heard)  # some servers do not stream
+            return await self._joined_stream(response, on_delta, heard)
 
         data, changed = await self._server.attempt("/chat/completions", body, request.timeout, read)
-        return self._read_reply(data, reader, tuple(n for n in changed if n not in _OWN), request)
-
-    def _read_reply(
-        self, data: Mapping[str, Any], reader: ReplyReader, changed: tuple[str, ...], request: Chat
-    ) -> ChatReply:
-        """The reply in its parts: text without thought, how it ended, what is to be said of it."""
-        choice, message = self._choice_and_message(data)
-        finish, text = _finish_reason(choice), reader.text
+        choice = self._first_choice(data)
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise self._server.bad_reply("sent a choice without a message")
+        finish, text = _finish_reason(choice), _content_text(message.get("content"))
         prompt_length = sum(len(m.content) for m in request.messages)
-        written = len(_content_text(message.get("content")))
-        usage, note = token_usage(data.get("usage"), prompt_length, written)
-        notes = [note, *note_thought(reader)]
+        usage, note = token_usage(data.get("usage"), prompt_length, len(text))
+        notes = [note]
         if finish == "unknown":
             finish = "stop"
             notes.append("the stream ended without a finish reason")
         if not text.strip() and (refusal := message.get("refusal")):
-            text, finish = str(refusal), "refusal"
+            text, finish = clean_text(str(refusal), self.target.key()), "refusal"
         elif not text.strip() and (message.get("tool_calls") or message.get("function_call")):
             finish = "tool_calls"
-        elif reader.unclosed:
-            finish = "length"
-        self._closes_bare = self._closes_bare or reader.bare
         extra = data.get("ragwright")
         return ChatReply(
             text,
             usage=usage,
             finish=finish,
             model=self._reported_model(data),
-            dropped=changed,
+            dropped=tuple(name for name in changed if name not in _OWN),
             notes=tuple(filter(None, notes)),
             extra=json.dumps(extra) if isinstance(extra, dict) else "",
         )
@@ -174,32 +162,20 @@ class OpenAIChat(ChatModel):
             raise self._server.bad_reply("sent a reply without choices")
         return choice
 
-    def _choice_and_message(
-        self, data: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        choice = self._first_choice(data)
-        if not isinstance(choice.get("message"), dict):
-            raise self._server.bad_reply("sent a choice without a message")
-        return choice, choice["message"]
-
     def _reported_model(self, data: Mapping[str, Any]) -> str:
         """The model that the server reports; the requested one if that is not a name."""
         name = data.get("model")
-        return name if isinstance(name, str) and name else self.target.name.name
+        named = name if isinstance(name, str) and name else self.target.name.name
+        return clean_text(named, self.target.key())
 
     async def _joined_stream(
         self, response: httpx2.Response, hand_on: Callable[[str], None], heard: Heard
     ) -> dict[str, Any]:
         message: dict[str, Any] = {}
-        finish: Any = None
         reply: dict[str, Any] = {}
+        finish: Any = None
         clean = CleanStream(self.target.key())
-        pieces: list[str] = []
-
-        def clean_piece(text: str, *, last: bool = False) -> None:
-            pieces.append(clean.feed(text, last=last))
-            hand_on(pieces[-1])
-
+        content = ""
         async for event in stream_events(self._server.pieces(response, heard)):
             if event == "[DONE]":
                 finish = finish or "unknown"
@@ -216,16 +192,18 @@ class OpenAIChat(ChatModel):
             delta = choice.get("delta") or {}
             if not isinstance(delta, dict):
                 raise self._server.bad_reply("streamed a delta that is not an object")
-            clean_piece(_content_text(delta.get("content")))
-            _note_delta(message, delta)
+            piece = clean.feed(_content_text(delta.get("content")))
+            hand_on(piece)
+            content += piece
+            message["refusal"] = message.get("refusal", "") + _content_text(delta.get("refusal"))
+            for field in ("tool_calls", "function_call"):
+                message[field] = delta.get(field) or message.get(field)
             finish = choice.get("finish_reason") or finish
         if not finish:
             raise self._server.bad_reply("cut its stream off")
-        clean_piece("", last=True)
-        for holder, field in ((reply, "model"), (message, "refusal")):
-            if isinstance(holder.get(field), str):
-                holder[field] = clean_text(holder[field], self.target.key())
-        message["content"] = "".join(pieces)
+        piece = clean.feed("", last=True)
+        hand_on(piece)
+        message["content"] = content + piece
         return {**reply, "choices": [{"message": message, "finish_reason": finish}]}
 
 
@@ -331,14 +309,6 @@ def _total(parts: Sequence[tuple[Any, Usage]]) -> Usage:
     return sum((usage for _, usage in parts), Usage())
 
 
-def _note_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Keep what a piece of a stream says besides its text: a refusal, a call of a tool."""
-    if isinstance(delta.get("refusal"), str):
-        message["refusal"] = message.get("refusal", "") + delta["refusal"]
-    for field in ("tool_calls", "function_call"):
-        message[field] = delta.get(field) or message.get(field)
-
-
 def order_entries(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     """Entries of a reply by their ``index``, each from 0 to count - 1 once.
 
@@ -349,13 +319,10 @@ def order_entries(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]
     """
     if not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("an entry is not an object")
-    if not any("index" in entry for entry in entries):
-        indices: list[Any] = list(range(len(entries)))
-    else:
-        indices = [entry.get("index") for entry in entries]
-    if any(type(index) is not int for index in indices) or sorted(indices) != list(range(count)):
+    by_index = {entry.get("index", at): entry for at, entry in enumerate(entries)}
+    if {type(index) for index in by_index} - {int} or sorted(by_index) != list(range(count)):
         raise ValueError("their indices do not name each input exactly once")
-    return [entry for _, entry in sorted(zip(indices, entries, strict=True), key=itemgetter(0))]
+    return [by_index[at] for at in range(count)]
 
 
 def _vector_of(value: Any) -> NDArray[np.float64]:
@@ -398,17 +365,16 @@ def response_format(schema: str) -> Mapping[str, Any]:
 
 
 def _is_closed(schema: Any) -> bool:
-    if isinstance(schema, list):
-        return all(_is_closed(part) for part in schema)
-    if not isinstance(schema, dict):
+    if not isinstance(schema, list | dict):
         return True
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or properties is not None:
-        if schema.get("additionalProperties") is not False:
+    if isinstance(schema, dict) and (schema.get("type") == "object" or "properties" in schema):
+        names = set(schema.get("properties") or ())
+        if (
+            schema.get("additionalProperties") is not False
+            or {*schema.get("required", ())} != names
+        ):
             return False
-        if set(schema.get("required", ())) != set(properties or ()):
-            return False
-    return all(_is_closed(part) for part in schema.values())
+    return all(map(_is_closed, schema.values() if isinstance(schema, dict) else schema))
 
 
 def _choice_zero(choices: Any) -> Mapping[str, Any] | None:
@@ -501,7 +467,7 @@ class ServerReranker:
             return await self._score_part(query, timeout, passages)
         try:
             scores = _passage_scores(data.get("results") or data.get("data"), passages)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise self._server.bad_reply(f"sent scores that cannot be read: {error}") from None
         usage = data.get("usage")
         counted = usage.get("total_tokens") if isinstance(usage, dict) else None

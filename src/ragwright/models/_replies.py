@@ -11,11 +11,13 @@ import base64
 import codecs
 import json
 import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core import ModelReplyError, Usage
-from ..flow import ChatReply
+from ..flow import ChatReply, OnDelta
 
 if TYPE_CHECKING:
     pass
@@ -78,7 +80,7 @@ class CleanStream:
         self._held = ""
 
     def feed(self, piece: str, *, last: bool = False) -> str:
-        """The text that can be shown now; with ``last`` the whole rest."""
+        """The text that is clean now; with ``last`` the whole rest."""
         raw = piece.encode("utf-16-le", "surrogatepass")
         text = self._held + self._decoder.decode(raw, last)
         if not self._key:
@@ -104,10 +106,9 @@ def mask_key(message: str, key: str) -> str:
 def _key_pattern(key: str) -> re.Pattern[str]:
     if len(key) < _SHORTEST_KEY:
         return re.compile(re.escape(key))
-    starts = [key[: max(_SHORTEST_KEY, len(key) // 2)]]
-    encoded = base64.b64encode(key.encode()).decode()
-    starts.append(encoded[: max(_SHORTEST_KEY, len(encoded) // 2)])
-    return re.compile(rf"(?:{'|'.join(map(re.escape, starts))})[\w+/=.~-]*")
+    forms = (key, base64.b64encode(key.encode()).decode())
+    starts = "|".join(re.escape(form[: max(_SHORTEST_KEY, len(form) // 2)]) for form in forms)
+    return re.compile(rf"(?:{starts})[\w+/=.~-]*")
 
 
 def token_usage(reported: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
@@ -117,21 +118,13 @@ def token_usage(reported: Any, prompt_characters: int, reply_characters: int) ->
     four characters a token; so is one that the server does not send, without a note.
     """
     usage = reported if isinstance(reported, dict) else {}
-    estimates = ((prompt_characters + 3) // 4, (reply_characters + 3) // 4)
-    counts: list[int] = []
-    impossible = []
-    for name, estimate in zip(("prompt_tokens", "completion_tokens"), estimates, strict=True):
-        value = usage.get(name)
-        if type(value) is int and 0 <= value <= MOST_TOKENS:
-            counts.append(value)
-            continue
-        counts.append(estimate)
-        if value is not None:
-            impossible.append(name)
-    note = (
-        f"the server's {' and '.join(impossible)} cannot be right: estimated" if impossible else ""
-    )
-    return Usage(1, counts[0], counts[1]), note
+    characters = {"prompt_tokens": prompt_characters, "completion_tokens": reply_characters}
+    counts = {name: (count + 3) // 4 for name, count in characters.items()}
+    sent = {name: usage[name] for name in counts if usage.get(name) is not None}
+    right = {n: v for n, v in sent.items() if type(v) is int and 0 <= v <= MOST_TOKENS}
+    wrong = " and ".join(name for name in sent if name not in right)
+    note = f"the server's {wrong} cannot be right: estimated" if wrong else ""
+    return Usage(1, **(counts | right)), note
 
 
 _TAG = r"(?:[\w-]+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
@@ -312,16 +305,45 @@ def no_text_error(reply: ChatReply, model: str) -> ModelReplyError:
     return ModelReplyError("; ".join((f"{model} {problem}", *reply.notes)), hint=hint)
 
 
-def note_thought(reader: ReplyReader) -> list[str]:
-    """What a user should know of the thought of a reply that was read to its end."""
+async def read_chat(
+    reader: ReplyReader,
+    chat: Callable[[OnDelta | None], Awaitable[ChatReply]],
+    on_delta: OnDelta | None,
+    heard: Callable[[], None] | None = None,
+) -> ChatReply:
+    """The reply of a chat model without its thought, and notes on it.
+
+    Args:
+        reader: A new one.
+        chat: Sends the request; streamed where it is given a function for pieces.
+        on_delta: Gets what can be shown of each piece.
+        heard: Called for each piece.
+    """
+    streamed = False
+
+    def hand_on(piece: str, *, last: bool = False) -> None:
+        nonlocal streamed
+        if heard is not None:
+            heard()
+        streamed = streamed or bool(piece)
+        shown = reader.feed(piece, last=last)
+        if shown and on_delta is not None:
+            on_delta(shown)
+
+    reply = await chat(None if on_delta is None else hand_on)
+    if reply.finish == "refusal":
+        return reply
+    hand_on("" if streamed else reply.text, last=True)
+    notes = list(reply.notes)
     if reader.unclosed:
-        return ["the reply ended within the model's thought"]
-    if reader.leaked:
-        return [
+        notes.append("the reply ended within the model's thought")
+    elif reader.leaked:
+        notes.append(
             f"the first {reader.leaked} characters that were streamed are the model's thought, "
             "of which it marks the end alone; its next replies are held back until then"
-        ]
-    return []
+        )
+    finish = "length" if reader.unclosed else reply.finish
+    return replace(reply, text=reader.text, finish=finish, notes=tuple(notes))
 
 
 def _may_muse(start: str) -> bool:

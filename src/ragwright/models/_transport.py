@@ -12,7 +12,6 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -377,12 +376,9 @@ class OpenAIServer:
 
     def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
         """The error in a reply with status 200, or in a stream."""
-        error = data.get("error")
-        code = error.get("code") if isinstance(error, dict) else None
-        with suppress(TypeError, ValueError):
-            code = int(str(code))
-        status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        return failure(status, Complaint.of(data), headers, self.target)
+        complaint = Complaint.of(data)
+        status = int(complaint.code) if re.fullmatch(r"[45]\d\d", complaint.code) else 502
+        return failure(status, complaint, headers, self.target)
 
     def masked(self, message: str) -> str:
         """A message that may quote the server, without the key that was sent to it."""
