@@ -14,18 +14,16 @@ from ..core import (
     count_noun,
 )
 from ._archive import read_epub, read_odt
-from ._eml import read_eml, read_mbox
 from ._encoding import BINARY, NAMES, RARE, SUFFIXES, is_element, sniff, sniff_mail, suffix_of
 from ._extract import Extract
 from ._html import read_html
-from ._markdown import read_markdown
+from ._markdown import read_eml, read_markdown, read_mbox
 from ._normalise import LEFT_OUT
 from ._ocr import ScannedPage
 from ._options import SourceOptions
 from ._pdf import read_pdf
-from ._plain import CODE, read_notebook, read_plain
+from ._plain import CODE, read_notebook, read_plain, read_xml
 from ._tabular import read_csv
-from ._xml import read_xml
 from .office import read_docx, read_pptx, read_sheet
 from .parsers import parse_by, parser_of
 

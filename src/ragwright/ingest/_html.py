@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,6 @@ from typing import Any
 from ..core import (
     EmptySourceError,
     MalformedSourceError,
-    RagwrightError,
-    UnsupportedSourceError,
-    count_noun,
     require,
 )
 from ._encoding import Decoded, decode
@@ -26,6 +24,7 @@ _BY_DEFAULT = frozenset(
     {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252", "windows-1252"}
 )
 _FRAMES = "iframe, object, embed"
+_OTHER_PAGES = "of the page not read: other pages, films, plug-ins"
 _UNSEEN = (
     f"{_FRAMES}, script, style, noscript, template, svg, canvas, link, input, select, textarea, "
     "math annotation, button:not(summary *, [aria-expanded], [aria-controls], [data-toggle], "
@@ -47,14 +46,15 @@ _LONGEST_NOTICE = 1500
 """Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
 _PAGE_PARTS = "td h1, td h2, td h3, td article, td main"
 _MOST_OF_TABLE = 0.5
+_TABLE_PARTS = "td, th, tr, tbody, thead, tfoot, table"
 _NUMBERED = re.compile(
     r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
 )
 """Class of the cell that numbers lines of code."""
 
-_DEPTH = 10_000
-_ATTRIBUTES = 10_000
+_MOST = 10_000
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_LONG_TAG = re.compile(rf"<[A-Za-z][^<>]{{{2 * _MOST},}}")
 _QUOTED = re.compile("\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
 _NEVER_NESTED = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
@@ -110,25 +110,22 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
     title, head = _head(tree)
     root = tree.body
     builder = TextBuilder()
-    faults: list[RagwrightError] = []
     if root is not None:
-        faults = _drop_unseen(root, where)
+        _drop_unseen(root, builder)
         if main_only:
             root = keep_main_part(root)
         try:
             builder.markdown(_to_markdown(root))
         except RecursionError:  # nested deeper than any real page: text without structure
-            builder = TextBuilder()
             builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
     language = head.pop("lang", "")[:2].lower()
-    extract = builder.extract(
+    return builder.extract(
         "text/html",
         title=title,
         language=language if language.isalpha() and len(language) == 2 else "",
         dates=(head.pop("created", ""), head.pop("modified", "")),
         metadata=head,
     )
-    return replace(extract, faults=tuple(faults))
 
 
 _META = {
@@ -143,28 +140,29 @@ _META = {
 
 
 def _head(tree: Any) -> tuple[str, dict[str, str]]:
+    """Return the title of a page, and what else it says about itself."""
     values: dict[str, str] = {}
     for node in tree.css("meta"):
-        attributes = node.attributes
-        name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
-        value = (attributes.get("content") or "").strip()
-        if value and (key := _META.get((name or "").lower())):
-            values.setdefault(key, value)
+        said = node.attributes
+        name = said.get("name") or said.get("property") or said.get("itemprop") or ""
+        value = (said.get("content") or "").strip()
+        if value and name.lower() in _META:
+            values.setdefault(_META[name.lower()], value)
     for node in tree.css("html"):
         values["lang"] = node.attributes.get("lang") or node.attributes.get("xml:lang") or ""
-    node = tree.css_first("head > title") or tree.css_first("title")
-    title = " ".join(node.text().split()) if node is not None else ""
+    titles = [" ".join(node.text().split()) for node in tree.css("head > title, title")[:1]]
     other = values.pop("og:title", "")
-    return title or other, values
+    return "".join(titles) or other, values
 
 
-def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
-    """Remove what is no text of the page; returns what was left out of it.
+def _drop_unseen(root: Any, builder: TextBuilder) -> None:
+    """Remove what is no text of the page, and count the frames that are left out.
 
     What a page hides is text of it: of a tab, or of an answer that a click opens. Not so a cookie
     notice, or what is shown elsewhere on the page.
     """
-    frames = root.css(_FRAMES)
+    hint = "give what they show as a source of its own"
+    builder.miss("frame", _OTHER_PAGES, hint, len(root.css(_FRAMES)))
     _drop(root.css(_UNSEEN))
     _drop_hidden(root)
     for node in root.css("img"):
@@ -172,12 +170,6 @@ def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
         node.replace_with(f" {alt} " if alt else " ")
     for node in reversed(root.css("sup, sub")):
         node.replace_with(_spelled(node))
-    fault = UnsupportedSourceError(
-        f"{count_noun(len(frames), 'frame')} of the page (other pages, films, plug-ins) not read",
-        where=where or None,
-        hint="give what they show as a source of its own",
-    )
-    return [fault] if frames else []
 
 
 def _drop(nodes: list[Any]) -> None:
@@ -212,9 +204,7 @@ def _spelled(node: Any) -> str:
         return f" {text}"
     before, place = "", node
     while not before.strip() and place is not None and place.tag not in _BLOCKS:
-        if place.prev is not None:
-            shown = place.prev.text() if place.prev.tag != "-text" else place.prev.text_content
-            before = (shown or "") + before
+        before = (place.prev.text() if place.prev is not None else "") + before
         place = place.prev or place.parent
     before = "note" if node.css_first("a") is not None else before[-20:]
     return spell_raised(text, before, 1 if node.tag == "sup" else -1)
@@ -261,24 +251,20 @@ def _is_layout(table: Any) -> bool:
     By its role, headings, or single cell; without heads and borders, also by a cell with several
     blocks that holds most of the text, or stands in an only row.
     """
-    cells, rows = _own(table, "td, th"), _own(table, "tr")
-    role = table.attributes.get("role") or ""
+    cells, role = _own(table, "td, th"), table.attributes.get("role")
     if role in ("presentation", "none") or len(cells) == 1 or table.css(_PAGE_PARTS):
         return True
     border = (table.attributes.get("border") or "0").strip("px ")
     if border not in ("0", "") or table.css("th, caption, thead"):
         return False
-    sizes = [_size(cell) for cell in cells]
-    return any(
-        _count_blocks(cell) > 1 and (len(rows) == 1 or size > _MOST_OF_TABLE * sum(sizes))
-        for cell, size in zip(cells, sizes, strict=True)
-    )
+    most = 0 if len(_own(table, "tr")) == 1 else _MOST_OF_TABLE * sum(map(_size, cells))
+    return any(_size(cell) >= most and _has_blocks(cell) for cell in cells)
 
 
-def _count_blocks(cell: Any) -> int:
-    breaks = len(re.findall(r"<br\s*/?>\s*<br", cell.html or ""))
+def _has_blocks(cell: Any) -> bool:
+    breaks = re.search(r"<br\s*/?>\s*<br", cell.html or "")
     blocks = cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")
-    return len(blocks) + 2 * breaks + bool(cell.css("pre"))
+    return bool(breaks or cell.css("pre") or len(blocks) > 1)
 
 
 def _listings(root: Any) -> Iterator[tuple[Any, str]]:
@@ -288,27 +274,21 @@ def _listings(root: Any) -> Iterator[tuple[Any, str]]:
         if not rows or any(len(row) != 2 for row in rows):
             continue
         numbers = " ".join(row[0].text(separator=" ") for row in rows).split()
-        if not all(number.isdecimal() for number in numbers):
-            continue
-        counting = [int(number) - int(numbers[0]) for number in numbers]
         code = "\n".join(row[1].text().strip("\n") for row in rows)
+        first = int(numbers[0]) if numbers and numbers[0].isdecimal() else 0
+        counted = [str(first + line) for line in range(code.count("\n") + 1)]
+        marked = len(counted) > 1 and numbers == counted and rows[0][1].css("pre, code")
         named = _NUMBERED.search(rows[0][0].attributes.get("class") or "")
-        if named or (
-            len(counting) > 1
-            and counting == list(range(code.count("\n") + 1))
-            and rows[0][1].css_first("pre, code") is not None
-        ):
+        if marked or (named and all(map(str.isdecimal, numbers))):
             yield table, f"```\n{code}\n```"
 
 
 def _unwrap_layout(root: Any) -> None:
-    names = ["td", "th", "tr", "tbody", "thead", "tfoot", "table"]
-    for node in root.css(", ".join(names)):
+    for node in root.css(_TABLE_PARTS):
         node.insert_before("\n")
     for node in root.css("td, th"):
         node.insert_after(" \n ")
-    if root.css_first("table") is not None:
-        root.unwrap_tags(names)
+    root.unwrap_tags(_TABLE_PARTS.split(", "))
 
 
 def _table(table: Any) -> str:
@@ -316,7 +296,7 @@ def _table(table: Any) -> str:
     rows = merge_cells(
         [
             (
-                cell_text(cell),
+                _cell_text(cell),
                 read_span(cell.attributes.get("rowspan")),
                 read_span(cell.attributes.get("colspan")),
             )
@@ -324,7 +304,7 @@ def _table(table: Any) -> str:
         ]
         for cells in _rows(_own(table, "tr"))
     )
-    captions = [cell_text(caption) for caption in _own(table, "caption")[:1]]
+    captions = [_cell_text(caption) for caption in _own(table, "caption")[:1]]
     return "\n\n".join(filter(None, (*captions, markdown_table(rows))))
 
 
@@ -344,7 +324,7 @@ def _nearest(node: Any, tag: str) -> int | None:
     return parent.mem_id if parent is not None else None
 
 
-def cell_text(node: Any) -> str:
+def _cell_text(node: Any) -> str:
     """Return a table cell's text on one line, with list items marked."""
     return " ".join("".join(_cell_parts(node)).split())
 
@@ -370,22 +350,19 @@ def _check_shape(html: str, where: str) -> None:
     Raises:
         MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
     """
-    opened: Counter[str] = Counter()
-    depth = deepest = 0
+    steps: dict[str, list[int]] = defaultdict(list)
     for match in _TAG.finditer(html):
-        name = match[2].lower()
-        if name not in _NEVER_NESTED and (not match[1] or opened[name]):
-            step = -1 if match[1] else 1
-            opened[name] += step
-            depth += step
-            deepest = max(deepest, depth)
-    reason = f"more than {_DEPTH:,} elements are nested" if deepest > _DEPTH else ""
-    for match in re.finditer(rf"<[A-Za-z][^<>]{{{2 * _ATTRIBUTES},}}", html):
-        if len(_QUOTED.sub("", match[0]).split()) > _ATTRIBUTES:
-            reason = f"an element has more than {_ATTRIBUTES:,} attributes"
-    if reason:
+        steps[match[2].lower()].append(-1 if match[1] else 1)
+    depth = sum(
+        max(itertools.accumulate(of_name, lambda now, step: max(0, now + step)))
+        for name, of_name in steps.items()
+        if name not in _NEVER_NESTED
+    )
+    attributes = [len(_QUOTED.sub("", tag).split()) for tag in _LONG_TAG.findall(html)]
+    if max(depth, *attributes, 0) > _MOST:
         raise MalformedSourceError(
-            f"the HTML is built to exhaust its parser: {reason}",
+            f"the HTML is built to exhaust its parser: more than {_MOST:,} elements are nested, or "
+            "an element has as many attributes",
             where=where or None,
             hint="leave the page out with `exclude`, or save it from a browser",
         )

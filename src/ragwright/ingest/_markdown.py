@@ -1,18 +1,27 @@
-"""Markdown: front matter to metadata, headings to sections, the text unchanged."""
+"""Texts with fields in front: Markdown with front matter, mails with headers; mailboxes."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import email
+import email.policy
 import math
 import re
 import tomllib
+from collections.abc import Iterator
+from email.message import EmailMessage, MIMEPart
 from typing import Any
 
 from ..core import (
     GROUPS,
     ConfigError,
+    EmptySourceError,
     MalformedSourceError,
     MetaValue,
     Placed,
+    RagwrightError,
+    Section,
     UnclearGroupsError,
     group_names,
     mentions_groups,
@@ -20,7 +29,8 @@ from ..core import (
     parse_yaml,
 )
 from ._encoding import decode
-from ._extract import Extract, markdown_headings, sections_of
+from ._extract import Attachment, Extract, markdown_headings, sections_of
+from ._html import read_html
 from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._options import SourceOptions
 
@@ -32,6 +42,10 @@ _OPENED = re.compile(
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
 _LIMIT = 65_536
 _LARGEST = 2**63
+_HINT = (
+    "write a text, a number, a date, true or false, or a list of them; of groups of readers a list "
+    f"of names, {GROUPS}: [hr]"
+)
 _HOLDS = "a filter could not use it, so an excluding filter would not exclude the document"
 _CREATED = ("created", "date", "published", "publish_date", "date_created")
 _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
@@ -69,22 +83,6 @@ def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
-    """Return what :func:`_parsed_front_matter` does; without groups, a fault leaves readers alone.
-
-    Raises:
-        UnclearGroupsError: It cannot be read, and seems to name groups of readers.
-        MalformedSourceError: It cannot be read.
-    """
-    try:
-        return _parsed_front_matter(text, where)
-    except MalformedSourceError as error:
-        match = _FRONT.match(text[:_LIMIT])
-        if mentions_groups(match[1] if match else text[:_LIMIT]):
-            raise UnclearGroupsError(error.what, where=error.where, hint=error.hint) from error
-        raise
-
-
-def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
     """Return the fields of the front matter as metadata, and the text below it.
 
     A hard filter may use any of them: a document whose fields were dropped would pass a filter
@@ -93,57 +91,53 @@ def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], s
     Two rules around something other than a mapping are text, not front matter.
 
     Raises:
-        MalformedSourceError: The front matter is opened and not closed, is not YAML, or holds a
-            value that metadata cannot, such as an infinite number.
+        UnclearGroupsError: It cannot be read, and seems to name groups of readers.
+        MalformedSourceError: It is opened and not closed, is not YAML, or holds a value that
+            metadata cannot, such as an infinite number.
     """
     match = _FRONT.match(text[:_LIMIT]) or _TOML.match(text[:_LIMIT])
-    if match is None:
-        if _OPENED.match(text):
-            raise MalformedSourceError(
-                f"the front matter is not closed within {_LIMIT:,} characters",
-                where=f"{where}:1",
-                hint="close it with the same line, or put a blank line and text in front of it",
-            )
+    if match is None and not _OPENED.match(text):
         return {}, text
-    before = text.count("\n", 0, match.start(1))
+    front = text[: match.end(1) if match else _LIMIT]
     try:
-        if match[0].lstrip().startswith("+++"):
-            placed = _parsed_toml(match[1], where)
-        else:
-            placed = parse_yaml(match[1], where, as_written=True)
+        placed = _parse(match, where)
+        if not isinstance(placed.value, dict):
+            return {}, text
+        return _read_fields(placed), text[match.end() if match else 0 :]
     except ConfigError as error:
-        raise _unreadable(error, match[1], where, before) from error
-    if not isinstance(placed.value, dict):
-        return {}, text
-    for key, value in placed.value.items():
-        _check_groups(key, value, placed, where, before)
-    fields = {key: _flat(value) for key, value in placed.value.items()}
-    names: dict[str, str] = {}
-    for key, value in fields.items():
-        fault = _fault(key, value)
-        for name in clean_metadata({key: value}):
-            other = names.setdefault(name, key)
-            if other != key:  # one would hide the other
-                fault = fault or f"becomes the same field as {other!r}"
-        if fault:
-            raise MalformedSourceError(
-                f"front matter: {key!r} {fault}: {_HOLDS}",
-                where=f"{where}:{placed.lines.get((key,), 1) + before}",
-                hint="write a text, a number, a date, true or false, or a list of them",
-            )
-    return clean_metadata(fields), text[match.end() :]
+        number = (error.where or "").rpartition(":")[2]
+        lines = front.split("\n")[: int(number) if number.isdecimal() else 1]
+        keys = (match[1].strip() for match in map(_KEY.match, reversed(lines)) if match)
+        key = repr(next(keys, ""))
+        named = f", key {key}: " if key != "''" and key not in error.what else ": "
+        unclear = repr(GROUPS) in error.what or mentions_groups(front)
+        kind = UnclearGroupsError if unclear else MalformedSourceError
+        raise kind(
+            f"front matter{named}{error.what}",
+            where=error.where,
+            hint=error.hint or "quote values that contain a colon or begin with a sign",
+        ) from error
 
 
-def _parsed_toml(front: str, where: str) -> Placed:
-    """Parse TOML to plain values; a number that is written in another way stays text.
+def _parse(match: re.Match[str] | None, where: str) -> Placed:
+    """Parse YAML or TOML to plain values; a number that is written in another way stays text.
 
     Raises:
-        ConfigError: It is not TOML.
+        ConfigError: It is neither, or not closed.
     """
 
     def number(written: str) -> Any:
         return float(written) if str(float(written)) == written else written
 
+    if match is None:
+        raise ConfigError(
+            f"it is not closed within {_LIMIT:,} characters",
+            where=f"{where}:1",
+            hint="close it with the same line, or put a blank line and text in front of it",
+        )
+    front = "\n" * match.string.count("\n", 0, match.start(1)) + match[1]
+    if match.re is _FRONT:
+        return parse_yaml(front, where, as_written=True)
     try:
         return Placed(tomllib.loads(front, parse_float=number), file=where)
     except tomllib.TOMLDecodeError as error:
@@ -151,67 +145,177 @@ def _parsed_toml(front: str, where: str) -> Placed:
         raise ConfigError(str(error), where=f"{where}:{line[1] if line else 1}") from error
 
 
-def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int) -> None:
-    """Refuse groups of readers that cannot be read: the document would be everyone's.
+def _read_fields(placed: Placed) -> dict[str, MetaValue]:
+    """Return the fields as metadata; of a nested table or list, each value.
+
+    Groups of readers that cannot be read are refused: the document would be everyone's.
 
     Raises:
-        UnclearGroupsError: The value names no groups, or the key is ``groups`` misspelt.
+        ConfigError: Metadata cannot hold a value, two fields become one, or the groups are unclear.
     """
-    name = str(key).strip().lower()
-    line = f"{where}:{placed.lines.get((key,), 1) + before}"
-    if misspelt_groups((name,)):
-        raise UnclearGroupsError(
-            f"front matter: {key!r} is not a field, but nearly {GROUPS!r}",
-            where=line,
-            hint=f"write {GROUPS}: [hr], or give the field another name",
-        )
-    if next(iter(clean_metadata({key: "x"})), "") == GROUPS:
-        try:
-            group_names(value)
-        except ConfigError as error:
-            raise UnclearGroupsError(
-                f"front matter: {key!r}: {error.what}: the document would be everyone's",
-                where=line,
-                hint=error.hint,
-            ) from error
-
-
-def _flat(value: Any) -> Any:
-    """Flatten a nested table or list, so that filters match each of its values."""
-    items = value if isinstance(value, list) else [value]
-    nested = isinstance(value, dict) or any(isinstance(item, dict | list) for item in items)
-    return _leaves(value) if nested else value
+    fields = {
+        key: _leaves(value) if isinstance(value, dict | list) else value
+        for key, value in placed.value.items()
+    }
+    names: dict[str, str] = {}
+    for key, value in fields.items():
+        fault, hint = _fault(key, value), _HINT
+        if next(iter(clean_metadata({key: "x"})), "") == GROUPS:
+            try:
+                group_names(placed.value[key])
+            except ConfigError as error:
+                fault, hint = f"for {GROUPS!r}: {error.what}", error.hint or ""
+        for name in clean_metadata({key: value}):
+            if names.setdefault(name, key) != key:  # one would hide the other
+                fault = fault or f"becomes the same field as {names[name]!r}"
+        if fault:
+            what = f"{key!r} {fault}: {_HOLDS}"
+            raise ConfigError(what, where=placed.where(key), hint=hint)
+    return clean_metadata(fields)
 
 
 def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return [] if value is None else [value]
+    """Return the values of a nested table or list."""
+    items = value.values() if isinstance(value, dict) else value
+    nested = isinstance(value, dict | list)
+    return [leaf for item in items for leaf in _leaves(item)] if nested else [value]
 
 
-def _fault(key: str, value: Any) -> str:
+def _fault(key: Any, value: Any) -> str:
     """Return the fault of a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
+    if misspelt_groups((str(key).strip(),)):
+        return f"is not a field, but nearly {GROUPS!r}"
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return "is not a finite number"
     if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
         return "is a number of more than 64 bits"
-    if key.lower() in ("title", "lang", "language") and isinstance(value, list):
-        return "is a list"
-    return ""
+    named = str(key).lower() in ("title", "lang", "language")
+    return "is a list" if named and isinstance(value, list) else ""
 
 
-def _unreadable(error: ConfigError, front: str, where: str, before: int) -> MalformedSourceError:
-    number = (error.where or "").rpartition(":")[2]
-    line = int(number) if number.isdecimal() else 1
-    lines = front.split("\n")[:line]
-    keys = (match[1].strip() for text in reversed(lines) if (match := _KEY.match(text)))
-    key = next(keys, "")
-    named = f"front matter, key {key!r}: " if key else "front matter: "
-    return MalformedSourceError(
-        named + error.what,
-        where=f"{where}:{line + before}",
-        hint=error.hint or "quote values that contain a colon or begin with a sign",
+_ENVELOPE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=>?[!-9;-~]+:)")
+_WORD = re.compile(r"\w{4,}|\d+")
+_SIGNATURES = frozenset({"pkcs7-signature", "x-pkcs7-signature", "pgp-signature"})
+
+
+def read_mbox(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """Read a mailbox: each of its mails is an attachment.
+
+    Raises:
+        MalformedSourceError: No mail begins in it.
+    """
+    starts = [match.span() for match in _ENVELOPE.finditer(data)]
+    if not starts:
+        raise MalformedSourceError(
+            "no mail begins in the mailbox: no line From with headers below it",
+            where=where,
+            hint="export the mails again, or rename a single one to .eml",
+        )
+    ends = [start for start, _ in starts[1:]] + [len(data)]
+    mails = (data[begin:end] for (_, begin), end in zip(starts, ends, strict=True))
+    return Extract(
+        text="",
+        media_type="application/mbox",
+        attachments=tuple(
+            Attachment(f"{number}.eml", re.sub(rb"(?m)^>(>*From )", rb"\1", mail))
+            for number, mail in enumerate(mails, 1)
+        ),
     )
+
+
+def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """Read a mail: its plain part, or the HTML part where that says more.
+
+    ``text`` may be empty where the mail only carries attachments.
+    """
+    if b"\0" in data[:100]:  # a mail saved as UTF-16
+        data = decode(data, where, options.encoding).text.lstrip("\ufeff").encode()
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    text, sections, faults = _body(message, where, options)
+    headers = {
+        name: _header(message, name, where)
+        for name in ("from", "to", "cc", "date", "message-id", "subject")
+    }
+    return Extract(
+        text=text if text.strip() else "",
+        title=headers.pop("subject"),
+        language=guess_language(text),
+        created=iso_date(headers.pop("date")),
+        media_type="message/rfc822",
+        sections=sections,
+        metadata=clean_metadata(headers),
+        faults=tuple({fault.what: fault for fault in faults if text.strip()}.values()),
+        attachments=tuple(_attachments(message)),
+    )
+
+
+def _body(
+    message: EmailMessage, where: str, options: SourceOptions
+) -> tuple[str, tuple[Section, ...], list[RagwrightError]]:
+    """Return the text of a mail: the HTML if that says much more, then what else the other says.
+
+    Many mails have a plain part of one line: "View this mail in your browser".
+    """
+    faults: list[RagwrightError] = []
+    texts = {"plain": "", "html": ""}
+    for kind in texts:
+        part = message.get_body((kind,))
+        payload = part.get_payload(decode=True) if part is not None else b""
+        if part is not None and isinstance(payload, bytes) and payload:
+            stated = (str(part.get_param("charset", "")),)
+            decoded = decode(payload, where, options.encoding, stated)
+            texts[kind] = decoded.text
+            faults += decoded.faults
+    plain = normalise(texts["plain"]).strip("\n")
+    if not texts["html"].strip():
+        return plain, (), faults
+    try:
+        shown = texts["html"].encode(errors="replace")
+        page = read_html(shown, where, SourceOptions(encoding="utf-8"))
+    except EmptySourceError:
+        return plain, (), faults
+    words, others = set(_WORD.findall(plain)), set(_WORD.findall(page.text))
+    if plain.strip() and len(others - words) <= max(3, 0.5 * len(words)):
+        return plain, (), faults
+    more = len(words - others) > max(12, 0.5 * len(words))
+    text = f"{page.text}\n\n{plain}" if more else page.text
+    return text, page.sections, [*faults, *page.faults]
+
+
+def _header(message: EmailMessage, name: str, where: str) -> str:
+    raw = next((str(v) for key, v in message.raw_items() if key.lower() == name), "")
+    try:
+        text = str(message.get(name) or "")
+        if re.search("[\udc80-\udcff]", raw):  # bytes as they are, without the encoding's name
+            text = decode(raw.encode("ascii", "surrogateescape"), where).text
+        return " ".join(normalise(text).split())
+    except (ValueError, IndexError, AttributeError, RagwrightError):  # headers that are broken
+        return ""
+
+
+def _attachments(message: EmailMessage) -> Iterator[Attachment]:
+    for number, part in enumerate(message.iter_attachments(), 1):
+        if part.get_content_type() == "message/rfc822":
+            content = _forwarded(part)
+            name = part.get_filename() or f"message-{number}.eml"
+        else:
+            payload = part.get_payload(decode=True)
+            content = payload if isinstance(payload, bytes) else b""
+            name = part.get_filename() or f"part-{number}.{part.get_content_subtype()}"
+        picture = part.get_content_maintype() == "image" and not part.get_filename()
+        if content and not picture and part.get_content_subtype() not in _SIGNATURES:
+            yield Attachment(name.replace("\\", "/").rpartition("/")[2], content)
+
+
+def _forwarded(part: MIMEPart) -> bytes:
+    """Return a mail within a mail; some programs encode it, although the standard forbids it."""
+    inner = part.get_payload(0) if part.is_multipart() else None
+    content = inner.as_bytes() if isinstance(inner, EmailMessage) else b""
+    coding = str(part.get("content-transfer-encoding", "")).strip().lower()
+    try:
+        if coding == "base64":
+            return base64.b64decode(content)
+        return binascii.a2b_qp(content) if coding == "quoted-printable" else content
+    except binascii.Error:
+        return content

@@ -1,4 +1,4 @@
-"""Word files: headings, numbered lists, tables, notes, comments and charts in reading order."""
+"""Word and PowerPoint files: headings, lists, tables, notes, comments, charts in reading order."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ._package import (
     DRAWN,
     FALLBACK,
     MATH,
+    A,
     Package,
     R,
     find_drawn,
@@ -108,10 +109,10 @@ class _DocxWalk:
         self._parts = package.relations(package.main_name)
         self._styles = _Styles(self._items("styles", "style"))
         self._numbers = _Numbering(self._items("numbering", "*"))
-        self._notes: dict[tuple[str, str | None], str] = {}
+        self._notes: dict[tuple[str, str], str] = {}
         for kind in ("footnote", "endnote", "comment"):
             for note in self._items(f"{kind}s", kind):
-                said = filter(None, (self.text(p) for p in note.iter(f"{W}p")))
+                said = filter(None, map(self.text, note.iter(f"{W}p")))
                 text = " ".join(said) if not note.get(f"{W}type") else ""  # else a separator
                 if kind == "comment":
                     text = write_comment(text, note.get(f"{W}author"), note.get(f"{W}date"))
@@ -124,16 +125,14 @@ class _DocxWalk:
 
     def document(self) -> None:
         """Read the body, then the running heads and feet."""
-        body = self._package.main.find(f"{W}body")
-        self.body(body if body is not None else ())
-        said: list[str] = []
-        for reference in self._package.main.iter(f"{W}headerReference", f"{W}footerReference"):
-            kind = "Header" if reference.tag == f"{W}headerReference" else "Footer"
-            part = self._package.root(self._parts[reference.get(f"{R}id")].target)
-            text = self.cell(part) if part is not None else ""
-            said += [f"{kind}: {text}"] * (not _PAGE_NUMBER.fullmatch(text))
-        for line in dict.fromkeys(said):
-            self._builder.add(line)
+        for body in self._package.main.iterfind(f"{W}body"):
+            self._body(body)
+        for kind in ("Header", "Footer"):
+            marks = self._package.main.iter(f"{W}{kind.lower()}Reference")
+            parts = [self._package.root(self._parts[mark.get(f"{R}id")].target) for mark in marks]
+            said = [self._cell(part) for part in parts if part is not None]
+            for line in dict.fromkeys(said):
+                self._builder.add("" if _PAGE_NUMBER.fullmatch(line) else f"{kind}: {line}")
 
     def text(self, paragraph: Any) -> str:
         """Return a paragraph's text with insertions, without deletions and text boxes."""
@@ -143,10 +142,8 @@ class _DocxWalk:
         for child in element:
             tag = child.tag
             if tag == f"{W}t":
-                yield (
-                    _PRIVATE.sub(lambda m: self._symbol(font, ord(m[0])), child.text or ""),
-                    height,
-                )
+                text = child.text or ""
+                yield _PRIVATE.sub(lambda m: self._symbol(font, ord(m[0])), text), height
             elif tag in _FIXED:
                 yield _FIXED[tag], height
             elif tag == f"{W}r":
@@ -156,25 +153,23 @@ class _DocxWalk:
             elif tag == f"{W}sym":
                 place = int(child.get(f"{W}char") or "0", 16)
                 yield self._symbol(child.get(f"{W}font") or "", place), height
-            elif tag == f"{W}rt":
-                over = self.text(child)
-                yield f"({over})" if over else "", height
             elif tag == f"{W}ffData":
                 yield _form_field(child), height
-            elif tag == f"{W}ruby":  # the reading stands before its base
-                parts = sorted(child, key=lambda part: part.tag == f"{W}rt")
-                yield from self._pieces(parts, height, font)
+            elif tag == f"{W}ruby":  # the reading, which stands before its base
+                over = " ".join(map(self.text, child.iterfind(f"{W}rt")))
+                yield from self._pieces(child.iterfind(f"{W}rubyBase"), height, font)
+                yield f"({over})" if over else "", height
             elif tag not in _SKIPPED:
                 yield from self._pieces(child, height, font)
 
     def _run(self, run: Any) -> Iterator[Raised]:
-        properties = run.find(f"{W}rPr")
-        if properties is not None and _on(properties.find(f"{W}vanish")):
+        if any(map(_is_on, run.iterfind(f"{W}rPr/{W}vanish"))):
             hidden = run.find(f"{W}t") is not None
             self._builder.miss("hidden text", "left out", "unhide it in Word if it counts", hidden)
             return
-        own = read_raise(properties)
-        height = own if own is not None else self._styles.raised(_val(run, "rPr/rStyle"))
+        styles = (run, *self._styles.bases(_val(run, "rPr/rStyle")))
+        align = next(filter(None, (_val(style, "rPr/vertAlign") for style in styles)), "")
+        height = {"superscript": 1, "subscript": -1}.get(align, 0)
         yield from self._pieces(run, height, _val(run, "rPr/rFonts", "ascii"))
 
     def _symbol(self, font: str, place: int) -> str:
@@ -185,37 +180,36 @@ class _DocxWalk:
             )
         return found or "\ufffd"
 
-    def body(self, container: Any) -> None:
-        """Write the blocks of a container, each with what it refers to below it."""
-        for element in _children(container, *_BLOCKS):
+    def _body(self, body: Any) -> None:
+        """Write the blocks of the body, each with what it refers to below it."""
+        for element in _children(body, *_BLOCKS):
             if element.tag == f"{W}altChunk":
                 self._imported(self._parts[element.get(f"{R}id")].target)
-            self._builder.write(self.blocks(element))
+            self._builder.write(self._blocks(element))
             self._builder.write(self._references(element))
 
-    def blocks(self, element: Any) -> Iterator[Block]:
+    def _blocks(self, element: Any) -> Iterator[Block]:
         """Yield a table, or a paragraph and what is in the text boxes anchored in it."""
         if element.tag == f"{W}tbl":
-            yield Block(rows=merge_cells(map(self.cells, _children(element, f"{W}tr"))))
-        elif text := self.text(element):
-            number, level = self._styles.numbering(element)
-            mark, depth = self._numbers.marker(number, level, _val(element, "pPr/pStyle"))
+            yield Block(rows=merge_cells(map(self._cells, _children(element, f"{W}tr"))))
+            return
+        if text := self.text(element):
+            mark, depth = self._numbers.marker(*self._styles.numbering(element))
             yield Block(text, self._styles.heading(element), mark, depth * bool(mark))
         outer = next(element.iterancestors(FALLBACK, BOX), None)
-        for box in element.iter(BOX) if element.tag == f"{W}p" else ():
+        for box in element.iter(BOX):
             if next(box.iterancestors(FALLBACK, BOX), None) is outer:  # Word stores each twice
                 for child in _children(box, *_BLOCKS):
-                    yield from self.blocks(child)
+                    yield from self._blocks(child)
 
     def _references(self, element: Any) -> Iterator[Block]:
         """Yield what a paragraph or table refers to: notes, comments, charts, drawings."""
         for mark in element.iter(*_REFERENCES):
-            if next(mark.iterancestors(FALLBACK), None) is not None:
-                continue
             kind = mark.tag.rpartition("}")[2].removesuffix("Reference")
-            yield Block(self._notes.get((kind, mark.get(f"{W}id")), ""))
-            if mark.tag in DRAWN:
-                yield from find_drawn(mark, self._parts, self._package)
+            if next(mark.iterancestors(FALLBACK), None) is None:
+                yield Block(self._notes.get((kind, mark.get(f"{W}id")), ""))
+                if mark.tag in DRAWN:
+                    yield from find_drawn(mark, self._parts, self._package)
 
     def _imported(self, name: str) -> None:
         """Append a part in another format (altChunk) that Word puts in when it opens the file."""
@@ -230,21 +224,18 @@ class _DocxWalk:
                 "imported part (altChunk)", "left out", "open the file in Word and save it"
             )
 
-    def cells(self, row: Any) -> Iterator[Cell]:
+    def _cells(self, row: Any) -> Iterator[Cell]:
         """Yield the cells of a row; a continued one has no text of its own."""
         before = read_whole_number(_val(row, "trPr/gridBefore"), 0)
         yield from [("", 1, 1)] * min(before, _MOST_COLUMNS)
         for cell in _children(row, f"{W}tc"):
             merge = cell.find(f"{W}tcPr/{W}vMerge")
             continued = merge is not None and merge.get(f"{W}val") != "restart"
-            yield (
-                None if continued else self.cell(cell),
-                1,
-                read_span(_val(cell, "tcPr/gridSpan"), _MOST_COLUMNS),
-            )
+            text = None if continued else self._cell(cell)
+            yield text, 1, read_span(_val(cell, "tcPr/gridSpan"), _MOST_COLUMNS)
 
-    def cell(self, cell: Any) -> str:
-        blocks = (b for child in _children(cell, *_BLOCKS) for b in self.blocks(child))
+    def _cell(self, cell: Any) -> str:
+        blocks = (b for child in _children(cell, *_BLOCKS) for b in self._blocks(child))
         return " ".join(filter(None, (block.line for block in blocks)))
 
 
@@ -270,11 +261,6 @@ class _Styles:
     def __init__(self, styles: list[Any]) -> None:
         self._elements = {style.get(f"{W}styleId") or "": style for style in styles}
 
-    def raised(self, name: str) -> int:
-        """Return 1 if a character style raises text, -1 if it lowers it, else 0."""
-        heights = (read_raise(style.find(f"{W}rPr")) for style in self.bases(name))
-        return next((height for height in heights if height is not None), 0)
-
     def bases(self, name: str) -> list[Any]:
         """Return a style and the styles that it is based on."""
         found: dict[str, Any] = {}
@@ -293,19 +279,13 @@ class _Styles:
                 return level + 1
         return 0
 
-    def numbering(self, paragraph: Any) -> tuple[str, int | None]:
-        """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
-        number, level = "", None
-        for element in (paragraph, *self.bases(_val(paragraph, "pPr/pStyle"))):
-            properties = element.find(f"{W}pPr/{W}numPr")
-            if properties is None:
-                continue
-            if level is None and properties.find(f"{W}ilvl") is not None:
-                level = read_whole_number(_val(properties, "ilvl"), 0)
-            if properties.find(f"{W}numId") is not None:
-                number = _val(properties, "numId")
-                break
-        return ("" if number == "0" else number), level
+    def numbering(self, paragraph: Any) -> tuple[str, str, str]:
+        """Return the list and level of a paragraph, from itself or its style, and its style."""
+        style, number, level = _val(paragraph, "pPr/pStyle"), "", ""
+        for element in (paragraph, *self.bases(style)):
+            level = level or _val(element, "pPr/numPr/ilvl") * (not number)
+            number = number or _val(element, "pPr/numPr/numId")
+        return number, level, style
 
 
 class _Numbering:
@@ -324,34 +304,37 @@ class _Numbering:
         self._counts: dict[str, dict[int, int]] = {}
         self._met: set[str] = set()
 
-    def marker(self, number: str, level: int | None, style: str) -> tuple[str, int]:
-        """Return the next item's mark (``-``, ``1.``, ``2.b``) and depth; ``""`` without a list."""
-        if number not in self._numbers:
+    def marker(self, number: str, stated: str, style: str) -> tuple[str, int]:
+        """Return the next item's mark (``-``, ``1.``, ``2.b``) and depth; ``""`` without a list.
+
+        Args:
+            number: The list.
+            stated: Level of the item; if empty, that of the list for the style.
+            style: The item's style.
+        """
+        if number == "0" or number not in self._numbers:
             return "", 0
         abstract = _val(self._numbers[number], "abstractNumId")
         levels = self._levels.get(abstract, {})
-        if level is None:
-            named = (i for i, spec in levels.items() if style and _val(spec, "pStyle") == style)
-            level = next(named, 0)
+        named = (i for i, spec in levels.items() if style and _val(spec, "pStyle") == style)
+        level = read_whole_number(stated, 0) if stated else next(named, 0)
         counts = self._counts.setdefault(abstract, {})
-        if number not in self._met:
-            self._met.add(number)
-            for override in self._numbers[number].iter(f"{W}lvlOverride"):
-                if override.find(f"{W}startOverride") is not None:
-                    first = read_whole_number(_val(override, "startOverride"), 1)
-                    counts[read_whole_number(override.get(f"{W}ilvl"), 0)] = first - 1
-        spec = levels.get(level)
-        counts[level] = counts.get(level, read_whole_number(_val(spec, "start"), 1) - 1) + 1
+        overrides = self._numbers[number].iter(f"{W}lvlOverride")
+        for override in overrides if number not in self._met else ():
+            if override.find(f"{W}startOverride") is not None:
+                first = read_whole_number(_val(override, "startOverride"), 1)
+                counts[read_whole_number(override.get(f"{W}ilvl"), 0)] = first - 1
+        self._met.add(number)
+        starts = {i: read_whole_number(_val(spec, "start"), 1) for i, spec in levels.items()}
+        counts[level] = counts.get(level, starts.get(level, 1) - 1) + 1
         for deeper in [index for index in counts if index > level]:
             del counts[deeper]
-        form = "bullet" if spec is None else _val(spec, "numFmt")
-        text = _val(spec, "lvlText")
+        form, text = _val(levels.get(level), "numFmt"), _val(levels.get(level), "lvlText")
         if form in ("bullet", "none") or "%" not in text:
             return ("" if form == "none" and not text else "-"), level
         for index in range(level + 1):
-            above = levels.get(index)
-            count = counts.get(index, read_whole_number(_val(above, "start"), 1))
-            text = text.replace(f"%{index + 1}", _spell(count, _val(above, "numFmt")))
+            count = counts.get(index, starts.get(index, 1))
+            text = text.replace(f"%{index + 1}", _spell(count, _val(levels.get(index), "numFmt")))
         return text.strip(), level
 
 
@@ -365,23 +348,145 @@ def _spell(count: int, form: str) -> str:
     return shown.upper() if form.startswith("upper") else shown
 
 
-def read_raise(properties: Any) -> int | None:
-    """Return 1 if a run's properties raise it, -1 if they lower it; None if they do not say."""
-    align = properties.find(f"{W}vertAlign") if properties is not None else None
-    if align is None:
-        return None
-    return {"superscript": 1, "subscript": -1}.get(align.get(f"{W}val") or "", 0)
-
-
-def _on(toggle: Any) -> bool:
-    return toggle is not None and toggle.get(f"{W}val") not in ("0", "false", "off")
+def _is_on(toggle: Any) -> bool:
+    return toggle.get(f"{W}val") not in ("0", "false", "off")
 
 
 def _form_field(field: Any) -> str:
     """Return the state of a tick box, or the choice of a list, of a form."""
     for box in field.iterfind(f"{W}checkBox"):
-        checked = box.find(f"{W}checked")
-        return "☒" if _on(checked if checked is not None else box.find(f"{W}default")) else "☐"
+        states = [*box.iterfind(f"{W}checked"), *box.iterfind(f"{W}default")][:1]
+        return "☒" if any(map(_is_on, states)) else "☐"
     entries = [entry.get(f"{W}val") or "" for entry in field.iterfind(f"{W}ddList/{W}listEntry")]
     at = read_whole_number(_val(field, "ddList/result"), 0)
-    return entries[at] if at < len(entries) else ""
+    return "".join(entries[at : at + 1])
+
+
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_GROUPS = frozenset({f"{_P}grpSp", ALTERNATIVE, CHOICE})
+_SHAPES = frozenset({f"{_P}sp", f"{_P}pic", f"{_P}graphicFrame"})
+_FURNITURE = frozenset({"sldNum", "ftr", "dt"})
+
+
+def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
+    """Read a presentation; each slide is a page labelled with its title.
+
+    Raises:
+        EncryptedSourceError: Protected by a password.
+        MalformedSourceError: Truncated or damaged.
+    """
+    builder = TextBuilder()
+    package = Package(data, where, options, builder, "ppt/presentation.xml")
+    people = {
+        element.get("id"): element.get("name")
+        for root in package.roots(package.main_name, "commentAuthors", "authors")
+        for element in root.iter()
+        if element.get("name") and element.get("id")
+    }
+    relations = package.relations(package.main_name)
+    for entry in package.main.iter(f"{_P}sldId"):
+        part = relations[entry.get(f"{R}id")].target
+        slide = package.root(part)
+        if slide is None:
+            builder.page()
+            builder.miss("slide", "left out: damaged", "open the file in PowerPoint and save it")
+            continue
+        builder.write(_read_slide(slide, part, package))
+        for root in package.roots(part, "comments"):
+            for comment in root.iter("{*}cm", "{*}reply"):
+                bodies = (*comment.iterfind("{*}text"), *comment.iterfind("{*}txBody"))
+                texts = (t.text or "" for body in bodies for t in body.iter())
+                text = " ".join(" ".join(texts).split())
+                date = comment.get("created") or comment.get("dt")
+                builder.add(write_comment(text, people.get(comment.get("authorId")), date))
+    return package.extract(
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+    )
+
+
+def _read_slide(slide: Any, part: str, package: Package) -> Iterator[Block]:
+    tree = slide.find(f"{_P}cSld/{_P}spTree")
+    shapes = list(_shapes(tree)) if tree is not None else []
+    title = next((shape for shape in shapes if _place(shape).get("idx") == "0"), None)
+    heading = "" if title is None else " ".join(_text(title).split())
+    package.builder.page(heading)
+    yield Block(heading, 1)
+    for shape in shapes:
+        if shape is title:
+            continue
+        yield from (Block(rows=_cells(table)) for table in shape.iter(f"{A}tbl"))
+        if shape.tag == f"{_P}sp":
+            yield from _paragraphs(shape)
+            continue
+        for mark in shape.iter(*DRAWN):
+            yield from find_drawn(mark, package.relations(part), package)
+    for root in package.roots(part, "notesSlide"):
+        for shape in root.iter(f"{_P}sp"):
+            if _place(shape).get("type") == "body" and (notes := _text(shape)):
+                yield Block(f"Notes: {notes}")
+
+
+def _shapes(tree: Any) -> Iterator[Any]:
+    for shape in tree:
+        if shape.tag in _GROUPS:
+            yield from _shapes(shape)
+        elif shape.tag in _SHAPES:
+            yield shape
+
+
+def _place(shape: Any) -> dict[str, str]:
+    """Return type and number of the place that a shape fills on its slide."""
+    place = shape.find(f"*/{_P}nvPr/{_P}ph")
+    return {} if place is None else {"type": "obj", "idx": "0", **place.attrib}
+
+
+def _paragraphs(shape: Any) -> Iterator[Block]:
+    """Yield the paragraphs of a shape; bullets and numbers become Markdown list items."""
+    kind = _place(shape).get("type")
+    paragraphs = [(p, text) for p in shape.iter(f"{A}p") if (text := " ".join(_text(p).split()))]
+    listed = kind in ("body", "obj") and len(paragraphs) > 1
+    counts: dict[int, int] = {}
+    for paragraph, text in paragraphs if kind not in _FURNITURE else ():
+        properties = next(paragraph.iter(f"{A}pPr"), paragraph)
+        level = read_whole_number(properties.get("lvl"), 0)
+        names = [child.tag.rpartition("}")[2] for child in properties]
+        counts = {place: n for place, n in counts.items() if place <= level}
+        mark = "-" if listed or level or "buChar" in names else ""
+        if "buAutoNum" in names:
+            counts[level] = counts.get(level, 0) + 1
+            mark = f"{counts[level]}."
+        mark = "" if "buNone" in names else mark
+        yield Block(text, mark=mark, depth=level * bool(mark))
+
+
+def _text(element: Any) -> str:
+    """Return the text of paragraphs, with raised and lowered runs and equations."""
+    pieces: list[Raised] = []
+    for child in element.iter(f"{A}p", f"{A}t", f"{A}br", MATH):
+        if child.tag == f"{A}p":
+            pieces.append(("\n", 0))
+        elif child.tag == f"{A}br":
+            pieces.append(("\v", 0))
+        elif child.tag == MATH:
+            pieces.append((latex(child), 0))
+        elif not any(parent.tag == FALLBACK for parent in child.iterancestors()):
+            properties = child.getparent().find(f"{A}rPr")
+            base = properties.get("baseline", "0") if properties is not None else "0"
+            height = 0 if base.strip("0%") == "" else -1 if base.startswith("-") else 1
+            pieces.append((child.text or "", height))
+    return join_raised(pieces).strip()
+
+
+def _cells(table: Any) -> list[list[str]]:
+    return merge_cells(
+        [
+            (
+                _text(cell),
+                read_span(cell.get("rowSpan")),
+                read_span(cell.get("gridSpan")),
+            )
+            for cell in row.iterfind(f"{A}tc")
+            if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}
+        ]
+        for row in table.iterfind(f"{A}tr")
+    )
