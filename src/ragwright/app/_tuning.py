@@ -16,7 +16,6 @@ from ..experiment import (
     ConfirmOptions,
     DiagnosisOptions,
     GridOptions,
-    PersonaModelGrid,
     Stage,
     StudyVerdict,
     SweepOptions,
@@ -25,7 +24,7 @@ from ..experiment import (
     plan_ablation,
     read_study,
 )
-from ..project import ProjectFolder, persona_change, write_persona
+from ..project import ProjectFolder
 from ..report import (
     BoardView,
     ablation_json,
@@ -304,7 +303,6 @@ class DiagnoseFlags:
     personas: str = Option(
         "", help="Instead of stages: find the personas whose answers lose facts."
     )
-    write: bool = Option(False, "--write", help="Write the generator proven best into personas/.")
     split: str = Option("", help="tune, confirm or all; tune by default where rows name splits.")
 
 
@@ -327,7 +325,7 @@ def diagnose_command(flags: Flags, own: DiagnoseFlags) -> int:
     testset = project_testset(
         folder, own.testset, own.split, purpose="diagnose", dry_run=flags.dry_run
     )
-    if own.models or own.personas or own.write:
+    if own.models or own.personas:
         return _compare(flags, own, testset)
     return _of_testset(flags, own, testset)
 
@@ -375,7 +373,6 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
             "--closed-book": own.closed_book,
             "--compare-models": own.models,
             "--personas": own.personas,
-            "--write": own.write,
             "--split": own.split,
             "--cluster": flags.cluster,
             "--retry-errors": flags.retry_errors,
@@ -395,7 +392,7 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
 
 
 def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
-    """Compare personas by generators; with --write store the proven best."""
+    """Compare personas by generators."""
     _refuse(
         {
             "--stages": own.stages,
@@ -407,12 +404,6 @@ def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         "not used when personas or generators are compared",
         "diagnose the stages in a separate run",
     )
-    if own.write and not own.models:
-        raise ConfigError(
-            "--write needs --compare-models",
-            where="ragwright diagnose",
-            hint="give the generators to choose from: --compare-models a,b",
-        )
     console = flags.console
     options = GridOptions(
         names_of(own.personas),
@@ -432,21 +423,4 @@ def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         console.json(generators_json(grid, run=run.run))
     else:
         console.result(generators_table(grid, run=run.run, width=console.columns()))
-    if own.write and run.complete:
-        _write(console, ProjectFolder(flags.project), grid)
     return console.ended(run, True)
-
-
-def _write(console: Console, folder: ProjectFolder, grid: PersonaModelGrid) -> None:
-    """Write the generators that are proven best into the personas' files; report the changes."""
-    for persona in grid.personas:
-        best = grid.best.get(persona, "")
-        if not best or not persona:
-            why = "no difference is proven" if persona else "it has no file: use --personas"
-            console.remark(f"{persona or 'no persona'}: unchanged, {why}")
-            continue
-        change = persona_change(folder, persona, best)
-        backup = write_persona(change)
-        console.remark(change.diff or f"{persona}: {best} is set already")
-        if backup is not None:
-            console.remark(f"the old file is kept in {backup}")

@@ -19,7 +19,6 @@ from ._ingesting import (
     refuse_fetch,
     refuse_forget,
 )
-from ._persona_files import persona_change, write_persona
 from ._project import Project
 from ._served import (
     Change,
@@ -116,7 +115,6 @@ __all__ = [
     "model_findings",
     "not_reproducible",
     "open_served_project",
-    "persona_change",
     "project_glossary",
     "project_keys",
     "project_sections",
@@ -130,5 +128,4 @@ __all__ = [
     "setting_places",
     "settings_without_file",
     "unproven_models",
-    "write_persona",
 ]

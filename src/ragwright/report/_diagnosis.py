@@ -373,7 +373,7 @@ def reader_verdicts(grid: PersonaModelGrid) -> list[str]:
             best = grid.best.get(persona)
             who = persona or _OWN
             verdicts.append(
-                f"{who}: {best} is proven best by {grid.measures[0]}."
+                f"{who}: {best} is proven best by {grid.measures[0]}: set it as its model."
                 if best
                 else f"{who}: no generator is proven better than all others by {grid.measures[0]}."
             )
