@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
-import pickle
 import resource
-import selectors
 import signal
+import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from itertools import chain
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 _PATIENCE = 120.0
 """Seconds, beyond the limit, after which a worker counts as hung. Its own limit
@@ -68,154 +67,98 @@ def ask_worker(
 
 
 def serve_requests(answer: Callable[[Any], object]) -> None:
-    """Run as a worker: answer requests from standard input until there are no more.
+    """Run as a worker: answer requests from standard input, a socket, until there are no more.
 
-    A request is eight bytes of length and a pickle, an answer likewise on standard output; other
-    output of the process is discarded.
+    Output of the process is discarded.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
-    answers = os.fdopen(os.dup(1), "wb")
-    _TOLD.append(os.dup(2))
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-    requests = sys.stdin.buffer
-    while head := requests.read(8):
-        request = requests.read(int.from_bytes(head, "big"))
-        reply = pickle.dumps(answer(pickle.loads(request)))  # noqa: S301 - of the parent process
-        answers.write(len(reply).to_bytes(8, "big") + reply)
-        answers.flush()
+    parent = Connection(os.dup(0))
+    _PARENT.append(parent)
+    with suppress(EOFError):
+        while True:
+            parent.send((True, answer(parent.recv())))
 
 
-_TOLD: list[int] = []
-"""In a worker, the pipe for what it is at."""
+_PARENT: list[Connection] = []
+"""In a worker, the connection to the process that asks it."""
 
 
 def tell(text: str) -> None:
     """Tell the parent process what a worker is at; in another process nothing happens."""
-    for pipe in _TOLD:
-        os.write(pipe, f"{text}\n".encode())
+    for parent in _PARENT:
+        parent.send((False, text))
 
 
 @contextmanager
 def workers() -> Iterator[None]:
     """Keep worker processes while a step runs, and end them after it."""
-    _POOL.open()
+    _POOL.users += 1
     try:
         yield
     finally:
-        _POOL.close()
+        _POOL.users -= 1
+        if not _POOL.users:
+            _POOL.clear()
 
 
-@dataclass(slots=True)
 class _Worker:
     """One process."""
 
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    def started(cls, command: tuple[str, ...]) -> _Worker:
-        return cls(
-            subprocess.Popen(
+    def __init__(self, command: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
                 [sys.executable, *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
-        )
+        self.connection = Connection(ours.detach())
 
     def ask(self, request: object, seconds: float, heard: Callable[[str], object]) -> Any:
-        requests, answers = self.process.stdin, self.process.stdout
-        assert requests is not None
-        assert answers is not None
-        pickled = pickle.dumps(request)
         try:
-            requests.write(len(pickled).to_bytes(8, "big"))
-            requests.write(pickled)
-            requests.flush()
-        except BrokenPipeError:
-            raise self._ended() from None
-        del pickled
-        self._await(answers, seconds, heard)
-        head = answers.read(8)
-        if len(head) < 8:
-            raise self._ended()
-        answer = answers.read(int.from_bytes(head, "big"))
-        return pickle.loads(answer)  # noqa: S301 - of a process of our own
-
-    def _await(self, answers: IO[bytes], seconds: float, heard: Callable[[str], object]) -> None:
-        """Wait for an answer or the end of the process; hand on what it tells."""
-        told = self.process.stderr
-        assert told is not None
-        with selectors.DefaultSelector() as ready:
-            ready.register(answers, selectors.EVENT_READ)
-            ready.register(told, selectors.EVENT_READ)
-            while events := ready.select(_PATIENCE + 40 * seconds):
-                pipes = [key.fileobj for key, _ in events]
-                if told in pipes:
-                    for line in os.read(told.fileno(), 4096).decode(errors="replace").splitlines():
-                        heard(line)
-                if answers in pipes:
-                    return
+            self.connection.send(request)
+            while self.connection.poll(_PATIENCE + 40 * seconds):
+                answered, said = self.connection.recv()
+                if answered:
+                    return said
+                heard(said)
+        except (EOFError, OSError):
+            code = self.process.wait()
+            timed_out = code in (-signal.SIGPROF, -signal.SIGALRM)
+            reason = "" if timed_out else f"its process ended with status {code}"
+            raise WorkerEndedError(reason) from None
         raise WorkerEndedError
-
-    def _ended(self) -> WorkerEndedError:
-        code = self.process.wait()
-        reason = (
-            ""
-            if code in (-signal.SIGPROF, -signal.SIGALRM)
-            else f"its process ended with status {code}"
-        )
-        return WorkerEndedError(reason)
 
     def close(self) -> None:
         """Kill the process."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        self.connection.close()
 
 
-@dataclass(slots=True)
 class _Pool:
     """Idle workers by command: at most as many as ever ran at once."""
 
-    idle: list[tuple[tuple[str, ...], _Worker]] = field(default_factory=list)
-    users: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.users = 0
+        self._idle: dict[tuple[str, ...], list[_Worker]] = {}
 
     def take(self, command: tuple[str, ...]) -> _Worker:
-        while True:
-            with self.lock:
-                at = next((i for i, (c, _) in enumerate(self.idle) if c == command), None)
-                worker = None if at is None else self.idle.pop(at)[1]
-            if worker is None:
-                return _Worker.started(command)
-            if worker.process.poll() is None:
-                return worker
-            worker.close()
+        with suppress(IndexError):  # no thread may look and then pop
+            while True:
+                worker = self._idle.setdefault(command, []).pop()
+                if worker.process.poll() is None:
+                    return worker
+                worker.close()
+        return _Worker(command)
 
     def give(self, command: tuple[str, ...], worker: _Worker) -> None:
-        with self.lock:
-            self.idle.append((command, worker))
-
-    def open(self) -> None:
-        with self.lock:
-            self.users += 1
-
-    def close(self) -> None:
-        with self.lock:
-            self.users -= 1
-            if self.users > 0:
-                return
-        self.clear()
+        self._idle.setdefault(command, []).append(worker)
 
     def clear(self) -> None:
-        with self.lock:
-            idle, self.idle = self.idle, []
-        for _, worker in idle:
+        idle, self._idle = self._idle, {}
+        for worker in chain.from_iterable(idle.values()):
             worker.close()
 
 
