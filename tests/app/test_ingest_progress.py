@@ -10,7 +10,7 @@ import pytest
 from terminal import on_terminal
 
 from ragwright import Workbench
-from ragwright.project import IngestProgress, Pace
+from ragwright.project import IngestProgress
 
 SLOW = """\
 import time
@@ -56,13 +56,13 @@ def test_chunks_are_counted_as_they_are_embedded(
 ) -> None:
     folder = slow_project(tmp_path, files=20, seconds=0.01)
     monkeypatch.syspath_prepend(str(folder))
-    seen: list[tuple[int, int, bool, float | None, int]] = []
+    seen: list[tuple[int, int, bool, int]] = []
     done = threading.Event()
 
     def watch(progress: IngestProgress) -> None:
         def look() -> None:
             while not done.wait(0.05):
-                row = (progress.embedded, progress.texts, progress.all_read, progress.eta)
+                row = (progress.embedded, progress.texts, progress.all_read)
                 seen.append((*row, progress.bytes_done))
 
         threading.Thread(target=look, daemon=True).start()
@@ -72,47 +72,21 @@ def test_chunks_are_counted_as_they_are_embedded(
         done.set()
     counts = [row[0] for row in seen]
     assert counts == sorted(counts)
-    assert [row[4] for row in seen] == sorted(row[4] for row in seen)
+    assert [row[3] for row in seen] == sorted(row[3] for row in seen)
     # Not all at once at the end: batches of 64 texts are counted one by one.
     assert len(set(counts)) >= 0.5 * report.embedded / 64
     assert all(embedded <= texts for embedded, texts, *_ in seen)
     known = [texts for _, texts, whole, *_ in seen if whole]
     assert set(known) <= {report.embedded}
-    # No estimate before two batches, three seconds apart, are done.
-    early = [eta for embedded, _, _, eta, _ in seen if embedded <= 64]
-    assert set(early) <= {None}
 
 
-def test_the_rate_is_that_of_the_last_minute() -> None:
-    pace = Pace()
-    assert (pace.rate, pace.since) == (0.0, None)
-    pace.note(64, 100.0)  # after opening the model
-    assert pace.rate == 0.0
-    pace.note(64, 101.0)
-    assert pace.rate == 0.0  # too short
-    pace.note(64, 104.0)
-    assert pace.rate == 32.0
-    for second in range(105, 305):
-        pace.note(2, float(second))
-    assert pace.rate == pytest.approx(2.0)  # the fast start is forgotten
-    slow = Pace()
-    for minute in range(4):
-        slow.note(10, 120.0 * minute)
-    assert slow.rate == pytest.approx(10 / 120)  # counts rarer than the window still have a rate
-
-
-def test_an_estimate_takes_files_that_are_not_read_yet_into_account(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    progress = IngestProgress(bytes_total=1000, bytes_done=250, texts=100)
-    assert progress.eta is None
-    progress.embedded = 50
-    monkeypatch.setattr("time.monotonic", lambda: 110.0)
-    progress.pace.note(10, 100.0)
-    progress.pace.note(40, 110.0)
-    assert progress.eta == pytest.approx((400 - 50) / 4, rel=0.05)
-    progress.bytes_done, progress.texts, progress.all_read = 1000, 390, True
-    assert progress.eta == pytest.approx((390 - 50) / 4, rel=0.05)
+def test_an_estimate_takes_files_that_are_not_read_yet_into_account() -> None:
+    progress = IngestProgress(bytes_total=1000, bytes_done=10, texts=100)
+    assert progress.expected is None
+    progress.bytes_done = 250
+    assert progress.expected == 400
+    whole = IngestProgress(bytes_total=1000, bytes_done=1000, texts=390, all_read=True)
+    assert whole.expected == 390
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import shutil
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -29,7 +30,6 @@ from ..core import (
     replacing,
 )
 from ..flow import Progress, RunSummary
-from ..project import Pace
 from ._main import ctrl_c
 
 P = ParamSpec("P")
@@ -70,8 +70,9 @@ class ProgressStep:
         done: Finished amount, in ``unit``.
         total: Total amount, in ``unit``; None if unknown.
         unit: The unit: ``rows``, ``trials``, ``MB``.
-        rate: Units per second; None if :class:`Console` measures it, and the time left by it.
-        eta: Seconds to the end, None if unknown.
+        expected: What the total will be, for the time left, where ``total`` is unknown yet.
+        rate: Units per second, measured by :class:`Console`; None while it is unknown.
+        eta: Seconds to the end by it, None if unknown.
         cost: Money spent so far.
         before: Shown first: the present work or wait.
         after: Shown last: further counts.
@@ -80,6 +81,7 @@ class ProgressStep:
     done: float
     total: float | None
     unit: str
+    expected: float | None = None
     rate: float | None = None
     eta: float | None = None
     cost: float = 0.0
@@ -111,6 +113,13 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
+_WINDOW = 60.0
+"""Seconds that a rate looks back."""
+
+_LEAST = 3.0
+"""Fewest seconds between the first and the last count that a rate is computed from."""
+
+
 class _PacedLine:
     """A line of progress with the rate of the last minute and the time left by it.
 
@@ -120,22 +129,30 @@ class _PacedLine:
 
     def __init__(self, line: Callable[[], str | ProgressStep]) -> None:
         self._line = line
-        self._last = ProgressStep(0, None, "")
-        self._pace = Pace()
+        self._unit = ""
+        self._counts: deque[tuple[float, float]] = deque()
 
     def __call__(self) -> str | ProgressStep:
         step = self._line()
-        if isinstance(step, str) or step.rate is not None:
+        if isinstance(step, str):
             return step
-        if step.unit != self._last.unit or step.done < self._last.done:
-            self._pace = Pace()
-        elif step.done > self._last.done:
-            self._pace.note(int(step.done - self._last.done))
-        self._last, rate, since = step, self._pace.rate, self._pace.since
-        if since is None or not rate or step.total is None:
-            return replace(step, rate=rate)
-        left = (step.total - step.done) / rate - (time.monotonic() - since)
-        return replace(step, rate=rate, eta=max(0.0, left))
+        counts, now = self._counts, time.monotonic()
+        if step.unit != self._unit or (counts and step.done < counts[-1][1]):
+            counts.clear()
+            self._unit = step.unit
+        if step.done > (counts[-1][1] if counts else 0):
+            counts.append((now, step.done))
+        # the newest one before the window stays, so that slow counts have a rate as well
+        while len(counts) > 2 and counts[1][0] <= now - _WINDOW:
+            counts.popleft()
+        if not counts or counts[-1][0] - counts[0][0] < _LEAST:
+            return step
+        (begin, before), (end, after) = counts[0], counts[-1]
+        step = replace(step, rate=(after - before) / (end - begin))
+        expected = step.total if step.expected is None else step.expected
+        if expected is None or not step.rate:
+            return step
+        return replace(step, eta=max(0.0, (expected - step.done) / step.rate - (now - end)))
 
 
 _NOTE = re.compile(r"(?m)^note: .*(?:\n  .*)*\n*")

@@ -277,19 +277,18 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> ProgressStep:
 
     The total of the chunks is known once all sources are read; until then it is the count so far.
     """
-    seconds = max(1e-9, progress.seconds)
     counts = f"{count_noun(progress.read, 'document')} read, "
     done, total = progress.bytes_done / 1e6, progress.bytes_total / 1e6 or None
     done = done if total is None else min(done, total)
-    unit, rate, known = "MB", done / seconds, ""
+    unit, known, expected = "MB", "", total
     if progress.texts:
         files = "" if total is None else f"{done:,.1f}/{total:,.1f} MB, "
         known = "" if progress.all_read else f"{progress.texts:,} found so far, "
         counts = f"{files}{counts}"
         done, total = progress.embedded, float(progress.texts) if progress.all_read else None
-        unit, rate = "chunks embedded", progress.pace.rate
+        unit, expected = "chunks embedded", progress.expected
     elif total is None:
-        done, unit, counts, rate = progress.read, "documents read", "", progress.read / seconds
+        done, unit, counts = progress.read, "documents read", ""
     scans = progress.scans
     if scans.pages:
         pace = f", {scans.seconds / scans.pages:.1f} s per page"
@@ -301,8 +300,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> ProgressStep:
         done,
         total,
         unit,
-        rate=rate,
-        eta=progress.eta,
+        expected=expected,
         cost=runner.cost,
         before=_wait_text(runner),
         after=f"{known}{current}{counts}{progress.unchanged:,} unchanged, "

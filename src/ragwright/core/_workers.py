@@ -109,7 +109,7 @@ class _Worker:
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, *command],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )

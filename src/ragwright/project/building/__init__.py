@@ -12,7 +12,7 @@ from ._glossaries import (
 )
 from ._ingest import Ingest
 from ._preparing import Preparing, PreparingSettings
-from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
+from ._progress import IngestForecast, IngestProgress, IngestReport
 
 __all__ = [
     "Cluster",
@@ -23,7 +23,6 @@ __all__ = [
     "IngestForecast",
     "IngestProgress",
     "IngestReport",
-    "Pace",
     "Preparing",
     "PreparingSettings",
     "Recipe",

@@ -240,5 +240,5 @@ class ClusterIngest(Ingest):
         self._fresh |= fresh
         self._embedded += len(fresh)
         self.progress.texts += len(fresh)
-        self.progress.embed(len(fresh))
+        self.progress.embedded += len(fresh)
         return batch

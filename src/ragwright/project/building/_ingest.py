@@ -459,9 +459,12 @@ class Ingest:
         """True if a stored vector may be used for a text."""
         return not self._embed_again or key in self._fresh
 
+    def _count_embedded(self, texts: int) -> None:
+        self.progress.embedded += texts
+
     def _embed_missing_texts(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
-        yield from embed_missing(batch, self._model, local=self._local, done=self.progress.embed)
+        yield from embed_missing(batch, self._model, local=self._local, done=self._count_embedded)
         embedded_keys = batch.missing.keys() - batch.refused.keys()
         self._embedded += len(embedded_keys)
         self._fresh |= embedded_keys

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from dataclasses import dataclass, field
 
 from ...core import count_noun
@@ -76,48 +74,8 @@ class IngestForecast:
     skipped: tuple[Failure, ...] = ()
 
 
-_WINDOW = 60.0
-"""Seconds that a rate looks back."""
-
-_LEAST = 3.0
-"""Fewest seconds between the first and the last count that a rate is computed from."""
-
-
 _SHARE = 0.02
 """Share of the bytes to read before an estimate: the first files say little of the rest."""
-
-
-class Pace:
-    """A rate over the last minute, from counts with their times."""
-
-    def __init__(self) -> None:
-        self._counts: deque[tuple[float, int]] = deque()
-        self._total = 0
-
-    def note(self, count: int, now: float | None = None) -> None:
-        """Add a count, at ``time.monotonic()`` unless given."""
-        now = time.monotonic() if now is None else now
-        self._total += count
-        self._counts.append((now, self._total))
-        # the newest one before the window stays, so that slow counts have a rate as well
-        while len(self._counts) > 2 and self._counts[1][0] <= now - _WINDOW:
-            self._counts.popleft()
-
-    @property
-    def since(self) -> float | None:
-        """Time of the last count, None before the first."""
-        return self._counts[-1][0] if self._counts else None
-
-    @property
-    def rate(self) -> float:
-        """Counts per second over the last minute; 0 while too little is known.
-
-        The first count gives none: it may include opening a model.
-        """
-        if len(self._counts) < 2:
-            return 0.0
-        (begin, before), (end, after) = self._counts[0], self._counts[-1]
-        return (after - before) / (end - begin) if end - begin >= _LEAST else 0.0
 
 
 @dataclass(slots=True)
@@ -130,7 +88,6 @@ class IngestProgress:
         texts: Chunks to embed found so far; ``embedded`` of them have their vector.
         all_read: True once every source is read: all chunks to embed are known.
         scans: Pages read by OCR.
-        pace: The rate at which chunks are embedded.
     """
 
     documents: int = 0
@@ -146,42 +103,18 @@ class IngestProgress:
     embedded: int = 0
     all_read: bool = False
     scans: ScanProgress = field(default_factory=ScanProgress)
-    pace: Pace = field(default_factory=Pace)
-    started: float = field(default_factory=time.monotonic)
 
     @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
+    def expected(self) -> float | None:
+        """Chunks to embed in all: those known, and for files not read yet as many per byte.
 
-    def embed(self, count: int) -> None:
-        """Count chunks that have their vector now."""
-        self.embedded += count
-        self.pace.note(count)
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end, None while too little is known.
-
-        With an embedding model, by the rate of the last minute: the chunks to come are those
-        known, and for files not read yet as many per byte as in those read. Without one, by the
-        bytes of local files.
+        None while too little is read.
         """
-        if not self.texts:
-            known = self.bytes_done >= _SHARE * self.bytes_total and self.seconds >= _LEAST
-            if not self.bytes_total or not known:
-                return None
-            left = max(0, self.bytes_total - self.bytes_done)
-            return self.seconds * left / self.bytes_done
-        rate, last = self.pace.rate, self.pace.since
-        if not rate or last is None:
+        if self.all_read:
+            return float(self.texts)
+        if not self.bytes_total or self.bytes_done < _SHARE * self.bytes_total:
             return None
-        expected = float(self.texts)
-        if not self.all_read:
-            if not self.bytes_total or self.bytes_done < _SHARE * self.bytes_total:
-                return None
-            expected *= max(1.0, self.bytes_total / self.bytes_done)
-        return max(0.0, (expected - self.embedded) / rate - (time.monotonic() - last))
+        return self.texts * max(1.0, self.bytes_total / self.bytes_done)
 
 
 def _failure_record(failure: Failure) -> dict[str, object]:
