@@ -206,8 +206,6 @@ def test_examples_that_do_not_fit_the_window_go_from_the_end(desk: Desk) -> None
         desk.draft(SHORT, plan(200))
 
 
-def test_a_pool_below_the_examples_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a pool of 3 records cannot give 15"):
-        DraftOptions(pool=3)
+def test_a_draft_of_no_texts_is_refused() -> None:
     with pytest.raises(ConfigError, match="0 texts"):
         DraftRequest(count=0)

@@ -190,8 +190,11 @@ def test_a_broken_declaration_is_named(project: Path) -> None:
 
 
 def test_a_pool_below_the_examples(project: Path) -> None:
-    with pytest.raises(ConfigError, match="a pool of 6 records cannot give 10 examples"):
-        Workbench.open(project, Session(("answer.draft.examples=10",)))
+    with (
+        Workbench.open(project, Session(("answer.draft.examples=10",))) as bench,
+        pytest.raises(ConfigError, match="a pool of 6 records cannot give 10 examples"),
+    ):
+        bench.draft(REQUEST, Drafting(preview=True))
 
 
 def test_a_failing_model_is_stored_too(project: Path, server: ScriptedServer) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..core import (
-    ConfigError,
     Hit,
     Mapped,
     Persona,
@@ -77,16 +76,6 @@ class DraftOptions:
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
     )
     formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
-
-    def __post_init__(self) -> None:
-        """Refuse a pool smaller than the number of examples."""
-        if self.pool < self.examples:
-            raise ConfigError(
-                f"a pool of {self.pool} records cannot give {self.examples} examples",
-                where="answer.draft.pool",
-                hint=f"raise answer.draft.pool (--pool) to {self.examples} or more, or lower "
-                "answer.draft.examples (--examples)",
-            )
 
 
 REFUSED = "The documents found do not answer this question."

@@ -369,6 +369,13 @@ def set_draft_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions
     """
     examples = options.examples if drafting.examples is None else drafting.examples
     pool = options.pool if drafting.pool is None else drafting.pool
+    if pool < examples:
+        raise ConfigError(
+            f"a pool of {pool} records cannot give {examples} examples",
+            where="answer.draft.pool",
+            hint=f"raise answer.draft.pool (--pool) to {examples} or more, or lower "
+            "answer.draft.examples (--examples)",
+        )
     return replace(options, examples=examples, pool=pool)
 
 

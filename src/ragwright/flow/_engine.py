@@ -362,7 +362,8 @@ class RunnerLoop:
         if merge_key is not None:
             self._calls[merge_key] = call
             call.future.add_done_callback(lambda _: self._leave_out(merge_key, call))
-        call.future.add_done_callback(_mark_exception_seen)
+        # asyncio logs nothing about the error of an abandoned call once it was asked for
+        call.future.add_done_callback(lambda future: future.cancelled() or future.exception())
         return call
 
     def _leave_out(self, merge_key: Any, call: Call) -> None:
@@ -380,7 +381,8 @@ class RunnerLoop:
             elif isinstance(handler, BatchHandler):
                 if self.reason is not None:
                     raise Stopping(self.reason)
-                reply = cast("Reply", await self._batcher(handler).put(request))
+                batcher = self._batchers.setdefault(id(handler), Batcher(handler, self._pool))
+                reply = cast("Reply", await batcher.put(request))
                 if key is not None:
                     await self.caller.keep(handler, request, key, reply)
             else:
@@ -407,12 +409,6 @@ class RunnerLoop:
             self._leave_out(merge_key, call)
         if call.task is not None:
             call.task.cancel()
-
-    def _batcher(self, handler: BatchHandler[Any, Any]) -> Batcher:
-        batcher = self._batchers.get(id(handler))
-        if batcher is None:
-            batcher = self._batchers[id(handler)] = Batcher(handler, self._pool)
-        return batcher
 
     # -- stopping --------------------------------------------------------------------------
 
@@ -510,9 +506,3 @@ def _too_late() -> ModelTimeoutError:
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-
-
-def _mark_exception_seen(future: asyncio.Future[Any]) -> None:
-    """Mark an error as retrieved, so that asyncio logs nothing about an abandoned call."""
-    if not future.cancelled():
-        future.exception()

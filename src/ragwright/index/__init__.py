@@ -1,7 +1,6 @@
 """The store (truth on disk) and the read view that answers."""
 
-from ._catalog import Views
-from ._handlers import ViewHandler
+from ._catalog import ViewHandler, Views
 from ._lance import LanceStore
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text

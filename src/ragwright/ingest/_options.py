@@ -142,7 +142,7 @@ class SourceOptions:
         for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
             if named != ():
                 group_names(named)
-        if misspelt := misspelt_groups(self.metadata):
+        if self.metadata and (misspelt := misspelt_groups(self.metadata)):
             raise ConfigError(
                 f"metadata.{misspelt}: not a field, but nearly {GROUPS!r}",
                 hint=f"write {GROUPS}: [hr], or give the field another name",

@@ -112,11 +112,13 @@ def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
         if start.form == "heading" and last[start.key] == at:
             below = HEADING_LINE.search(text, start.end, end)
             end = below.start() if below else end
-        entry = _entry_at(text, start, end)
+        end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
+        below = text[start.end : end].strip()
+        says = len(words(f"{start.title} {below}")) >= _LEAST_WORDS
         in_column = empty is not None and empty.key == start.key
-        empty = start if entry is None or in_column else None
-        if entry is not None and not in_column:
-            entries.append(entry)
+        empty = None if says and not in_column else start
+        if empty is None:
+            entries.append(replace(start, title=start.title or _title_below(below), end=end))
     codes = _codes_by_list(entries)
     return [entry for entry in entries if len(codes[entry.key]) >= least]
 
@@ -193,15 +195,6 @@ def _ends_sentence_above(text: str, start: int) -> bool:
     if not line.strip() or _STOPPED.search(line) or HEADING_LINE.match(line):
         return False
     return bool(re.search(r"\w", line)) and line.strip()[-1:].islower()
-
-
-def _entry_at(text: str, start: ListEntry, end: int) -> ListEntry | None:
-    """The entry of a line; None where nothing is said below it."""
-    end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
-    below = text[start.end : end].strip()
-    if len(words(f"{start.title} {below}")) < _LEAST_WORDS:
-        return None
-    return replace(start, title=start.title or _title_below(below), end=end)
 
 
 def _title_below(below: str) -> str:
