@@ -17,12 +17,12 @@ import pytest
 from benchmarks.data_sets import DATA
 from browsing import BROWSER
 from hypothesis import HealthCheck, settings
+from onnx_folders import export_onnx
 from postgres_server import running_server
 
 from ragwright.core import RagwrightError
 from ragwright.flow import RetryPolicy
 from ragwright.ledger import FileLock
-from ragwright.models import export_onnx
 
 # A machine at work on other things makes no test wrong.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -64,7 +64,6 @@ EXTRAS = {
     "daft",
     "lancedb",
     "markdownify",
-    "onnx",
     "onnxruntime",
     "pdfplumber",
     "psycopg",

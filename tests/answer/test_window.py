@@ -24,7 +24,7 @@ from ragwright.answer import (
     order_hits,
     split_hit,
 )
-from ragwright.core import ConfigError, Hit, Persona, PromptError
+from ragwright.core import Hit, Persona, PromptError
 from ragwright.flow import Chat, ChatReply, Message, Replies, Runner, chat
 from ragwright.models import Models, ModelSettings, WordTokenizer, model_handlers
 from ragwright.testing import Reply, ScriptedServer
@@ -186,17 +186,3 @@ def test_dropped_passages_are_named_up_to_a_point() -> None:
     assert 0 < len(kept) < 5
     assert note.endswith("more")
     assert f"{len(kept) + 1} (Manual, page 3)" in note
-
-
-def test_a_models_own_tokenizer_counts_where_the_settings_name_it(minilm: Path) -> None:
-    models = Models({"openai:x": ModelSettings(context_window=100, tokenizer=str(minilm))})
-    window = generator_window("openai:x", models)
-    assert window.tokens == 100
-    assert window.count("antidisestablishmentarianism") > 5
-    assert generator_window("openai:x", models).tokenizer is window.tokenizer
-
-
-def test_a_tokenizer_that_is_not_there_is_named() -> None:
-    models = Models({"openai:x": ModelSettings(tokenizer="nowhere")})
-    with pytest.raises(ConfigError, match=r"no tokenizer\.json"):
-        generator_window("openai:x", models)

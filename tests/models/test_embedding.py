@@ -246,8 +246,9 @@ def test_prefixes_count_against_the_window_and_stand_before_every_piece() -> Non
 
 
 def test_a_prefix_that_fills_the_window_is_an_error() -> None:
-    with pytest.raises(ModelRefusedError, match="prefix"):
-        embed_texts(Recorder(), [["text"]], "one two three four five ")
+    [error] = embed_texts(Recorder(), [["text"]], "one two three four five ")
+    assert isinstance(error, ModelRefusedError)
+    assert "prefix" in error.what
 
 
 def test_many_requests_are_one_batch_and_keep_their_order() -> None:
@@ -308,7 +309,7 @@ def test_wrong_folders_are_told_apart(tmp_path: Path, minilm: Path) -> None:
         OnnxEmbedder(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="no ONNX") as caught:
         OnnxEmbedder(minilm)
-    assert "export_onnx" in str(caught.value)
+    assert "optimum-cli" in str(caught.value)
     (tmp_path / "a.onnx").touch()
     (tmp_path / "b.onnx").touch()
     with pytest.raises(ConfigError, match=r"a\.onnx, b\.onnx"):

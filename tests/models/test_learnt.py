@@ -14,7 +14,7 @@ from ragwright.core import ModelRefusedError, PromptTooLongError
 from ragwright.flow import Chat, ChatReply, Message
 from ragwright.models import (
     Connections,
-    Directory,
+    Models,
     ModelSettings,
     OpenAIChat,
     OpenAIEmbeddings,
@@ -38,7 +38,7 @@ def embedded(
 
     async def main(url: str) -> None:
         name, connections = f"{url}#m", Connections()
-        target = Directory({name: settings or ModelSettings()}).find(name)
+        target = Models({name: settings or ModelSettings()}).target(name)
         model = OpenAIEmbeddings(target, connections)
         try:
             for role in ("passage", "query"):
@@ -99,7 +99,7 @@ def chatted(script: Callable[[Any], Raw]) -> tuple[list[ChatReply], list[Any]]:
     turns = (Message("system", SYSTEM), Message("user", "Why?"))
 
     async def main(url: str) -> list[ChatReply]:
-        chat = OpenAIChat(Directory().find(f"{url}#m"))
+        chat = OpenAIChat(Models().target(f"{url}#m"))
         try:
             return [await chat.chat(Chat("m", turns)) for _ in range(2)]
         finally:
@@ -176,7 +176,7 @@ def test_rerankers_of_every_shape_give_each_passage_its_score(shape: str) -> Non
 
     async def main(url: str) -> None:
         connections = Connections()
-        reranker = ServerReranker(Directory().find(f"{url}#m"), connections)
+        reranker = ServerReranker(Models().target(f"{url}#m"), connections)
         try:
             for _ in range(2):
                 scores, _ = await reranker.score("q", PASSAGES)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import ConfigError, MissingKeyError
-from ragwright.models import PROVIDERS, Directory, ModelName, ModelSettings
+from ragwright.models import PROVIDERS, Models, ModelSettings
 
 PUBLIC = [
     *("anthropic", "cohere", "deepseek", "gemini", "groq"),
@@ -19,7 +19,7 @@ PUBLIC = [
 def test_public_providers_need_https_and_a_key(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = Directory().find(f"{provider}:some-model")
+    target = Models().target(f"{provider}:some-model")
     assert target.base.startswith("https://")
     assert not target.free
     monkeypatch.delenv(target.key_env, raising=False)
@@ -31,7 +31,7 @@ def test_public_providers_need_https_and_a_key(
 
 @pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio", "llamacpp"])
 def test_servers_on_this_machine_are_free_and_need_no_key(provider: str) -> None:
-    target = Directory().find(f"{provider}:some-model")
+    target = Models().target(f"{provider}:some-model")
     assert target.free
     assert target.key() == ""
 
@@ -59,9 +59,9 @@ def test_addresses_that_hold_a_resource_or_a_region(
 ) -> None:
     monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ConfigError, match=variable):
-        Directory().find(f"{provider}:m")
+        Models().target(f"{provider}:m")
     monkeypatch.setenv(variable, value)
-    assert Directory().find(f"{provider}:m").base == base
+    assert Models().target(f"{provider}:m").base == base
 
 
 def test_the_guide_lists_every_provider_with_its_address_and_key() -> None:
@@ -74,15 +74,15 @@ def test_the_guide_lists_every_provider_with_its_address_and_key() -> None:
 
 
 def test_the_name_after_the_colon_may_hold_colons_and_slashes() -> None:
-    assert ModelName.parse("ollama:llama3.1:8b").name == "llama3.1:8b"
-    assert ModelName.parse("openrouter:meta/llama:free").name == "meta/llama:free"
+    assert Models().target("ollama:llama3.1:8b").name == "llama3.1:8b"
+    assert Models().target("openrouter:meta/llama:free").name == "meta/llama:free"
 
 
 def test_any_compatible_server_by_its_address() -> None:
-    target = Directory().find("http://gpu-box:9000/v1/#team/model")
-    assert (target.base, target.name.name) == ("http://gpu-box:9000/v1", "team/model")
+    target = Models().target("http://gpu-box:9000/v1/#team/model")
+    assert (target.base, target.name) == ("http://gpu-box:9000/v1", "team/model")
     assert not target.free
-    assert Directory().find("http://127.0.0.1:1/v1#m").free
+    assert Models().target("http://127.0.0.1:1/v1#m").free
 
 
 @pytest.mark.parametrize(
@@ -90,70 +90,70 @@ def test_any_compatible_server_by_its_address() -> None:
 )
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
-        Directory().find(text)
+        Models().target(text)
 
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as caught:
-        Directory().find("http://me:hunter2@host/v1#m")
+        Models().target("http://me:hunter2@host/v1#m")
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base", ["llm.example/v1", "ftp://x/v1", "http://", "http://x:port/v1"])
 def test_a_base_address_that_is_none_is_refused(base: str) -> None:
     with pytest.raises(ConfigError, match="not a base address"):
-        Directory({"acme": ModelSettings(base=base)}).find("acme:m")
+        Models({"acme": ModelSettings(base=base)}).target("acme:m")
 
 
 @pytest.mark.parametrize("key", ["sk-ü", "sk-a\nb"])
 def test_a_key_that_no_header_can_carry_is_told(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(MissingKeyError, match="OPENAI_API_KEY") as caught:
-        Directory().find("openai:m").key()
+        Models().target("openai:m").key()
     assert key not in str(caught.value)
 
 
 def test_an_unknown_provider_names_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
-        Directory().find("opnai:gpt")
+        Models().target("opnai:gpt")
     assert "openai" in str(caught.value)
     with pytest.raises(ConfigError) as caught:
-        Directory().find("zzz:gpt")
+        Models().target("zzz:gpt")
     assert "ollama" in str(caught.value)
 
 
 def test_own_providers_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_KEY", "k")
     settings = ModelSettings(base="https://llm.acme.example/v1/", key_env="ACME_KEY", concurrency=3)
-    directory = Directory({"acme": settings})
-    target = directory.find("acme:big")
+    models = Models({"acme": settings})
+    target = models.target("acme:big")
     assert target.base == "https://llm.acme.example/v1"
     assert target.key() == "k"
     assert target.settings.concurrency == 3
-    assert "acme" in directory.names()
+    assert models.target("acme:other").base == target.base
 
 
 def test_a_model_s_entry_wins_over_its_provider_s() -> None:
-    directory = Directory(
+    models = Models(
         {
             "openai": ModelSettings(price_in=1.0, price_out=2.0, params={"seed": 1, "top_p": 0.5}),
             "openai:mini": ModelSettings(price_in=0.1, params={"seed": 2}),
         }
     )
-    mini = directory.find("openai:mini").settings
+    mini = models.target("openai:mini").settings
     assert (mini.price_in, mini.price_out) == (0.1, 2.0)
     assert mini.params == {"seed": 2, "top_p": 0.5}
-    assert directory.find("openai:large").settings.price_in == 1.0
+    assert models.target("openai:large").settings.price_in == 1.0
 
 
 def test_a_key_is_never_sent_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-real")
     for entry in ("openai", "openai:m"):
-        target = Directory({entry: ModelSettings(base="http://elsewhere/v1")}).find("openai:m")
+        target = Models({entry: ModelSettings(base="http://elsewhere/v1")}).target("openai:m")
         assert target.base == "http://elsewhere/v1"
         assert target.key() == ""
     named = ModelSettings(base="http://proxy/v1", key_env="OPENAI_API_KEY")
-    assert Directory({"openai": named}).find("openai:m").key() == "sk-real"
+    assert Models({"openai": named}).target("openai:m").key() == "sk-real"
 
 
 def test_a_workspace_s_address_comes_from_the_environment(
@@ -161,13 +161,13 @@ def test_a_workspace_s_address_comes_from_the_environment(
 ) -> None:
     monkeypatch.delenv("DATABRICKS_HOST", raising=False)
     with pytest.raises(ConfigError, match="DATABRICKS_HOST"):
-        Directory().find("databricks:llama")
+        Models().target("databricks:llama")
     for value in ("https://x.cloud.example", "x.cloud.example/", "https://x.cloud.example/"):
         monkeypatch.setenv("DATABRICKS_HOST", value)
-        found = Directory().find("databricks:llama").base
+        found = Models().target("databricks:llama").base
         assert found == "https://x.cloud.example/serving-endpoints"
 
 
 def test_folders_are_local() -> None:
-    target = Directory().find("onnx:/models/minilm")
-    assert (target.kind, target.free, target.name.name) == ("folder", True, "/models/minilm")
+    target = Models().target("onnx:/models/minilm")
+    assert (target.kind, target.free, target.name) == ("folder", True, "/models/minilm")

@@ -23,7 +23,7 @@ from ragwright.core import (
     RateLimitedError,
 )
 from ragwright.flow import Chat, ChatReply, Complete, Message
-from ragwright.models import ChatModel, Directory, ModelSettings, OpenAIChat
+from ragwright.models import ChatModel, Models, ModelSettings, OpenAIChat
 from ragwright.testing import ChatModelSuite, Reply, ScriptedServer, ServerRequest
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def run_with(
     name = f"{server.url}#m"
 
     async def main() -> T:
-        chat = OpenAIChat(Directory({name: settings or ModelSettings()}).find(name))
+        chat = OpenAIChat(Models({name: settings or ModelSettings()}).target(name))
         try:
             return await work(chat)
         finally:
@@ -68,7 +68,7 @@ class TestConforms(ChatModelSuite):
         self._name = f"{server.url}#m"
 
     def make(self) -> ChatModel:
-        return OpenAIChat(Directory().find(self._name))
+        return OpenAIChat(Models().target(self._name))
 
 
 def test_a_reply_carries_text_usage_finish_and_model(server: ScriptedServer) -> None:
@@ -535,7 +535,7 @@ def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
     outside = "http://models.example.invalid/v1#m"
 
     async def main() -> str:
-        chat = OpenAIChat(Directory().find(outside))
+        chat = OpenAIChat(Models().target(outside))
         try:
             return (await chat.chat(question())).text
         finally:

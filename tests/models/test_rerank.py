@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_folders import export_onnx
 
 from ragwright.core import ConfigError, ModelRefusedError, ModelReplyError
 from ragwright.flow import RetryPolicy, Runner, rerank
@@ -17,7 +18,6 @@ from ragwright.models import (
     Models,
     ModelSettings,
     Reranker,
-    export_onnx,
     model_handlers,
 )
 from ragwright.testing import Reply, RerankerSuite, ScriptedServer

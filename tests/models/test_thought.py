@@ -10,7 +10,7 @@ import pytest
 from raw_server import Raw, chat_reply, events, raw_server
 
 from ragwright.flow import Chat, ChatReply, Message
-from ragwright.models import Directory, OpenAIChat, drop_thought
+from ragwright.models import Models, OpenAIChat, drop_thought
 
 ANSWER = "Every two years, says [1]."
 THOUGHT = "The user asks.\nMaybe 5 years? Passage [2] says so."
@@ -65,7 +65,7 @@ def chatted(text: str, size: int = 0) -> tuple[ChatReply, str]:
     shown: list[str] = []
 
     async def main(url: str) -> ChatReply:
-        chat = OpenAIChat(Directory().find(f"{url}#m"))
+        chat = OpenAIChat(Models().target(f"{url}#m"))
         try:
             request = Chat("m", (Message("user", "How often?"),))
             return await chat.chat(request, shown.append if size else None)
@@ -107,7 +107,7 @@ def test_a_model_that_marks_only_the_end_is_held_back_from_then_on() -> None:
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
     async def main(url: str) -> list[tuple[ChatReply, str]]:
-        chat = OpenAIChat(Directory().find(f"{url}#m"))
+        chat = OpenAIChat(Models().target(f"{url}#m"))
         found = []
         for _ in range(2):
             shown: list[str] = []
@@ -144,7 +144,7 @@ def test_replies_without_an_answer_are_typed_and_keep_their_text(
     sent = events(*deltas, last) if stream else Raw(json.dumps({"choices": [choice]}).encode())
 
     async def main(url: str) -> ChatReply:
-        chat = OpenAIChat(Directory().find(f"{url}#m"))
+        chat = OpenAIChat(Models().target(f"{url}#m"))
         try:
             on_delta = (lambda _: None) if stream else None
             return await chat.chat(Chat("m", (Message("user", "?"),)), on_delta)
@@ -160,7 +160,7 @@ def test_a_stream_without_a_finish_reason_is_an_answer_with_a_note() -> None:
     chunk = {"choices": [{"delta": {"content": ANSWER}, "finish_reason": None}]}
 
     async def main(url: str) -> ChatReply:
-        chat = OpenAIChat(Directory().find(f"{url}#m"))
+        chat = OpenAIChat(Models().target(f"{url}#m"))
         try:
             return await chat.chat(Chat("m", (Message("user", "?"),)), lambda _: None)
         finally:

@@ -174,16 +174,12 @@ class Window:
 
 
 def generator_window(name: str, models: Models, replies: Replies | None = None) -> Window:
-    """The window of a configured chat model, with its tokenizer or the ratio learned from its
-    replies.
+    """The window of a configured chat model, with the ratio learned from its replies.
 
     A ratio is used from 20 replies on and rounded down to quarters of a character, so that the next
     reply rarely changes which passages fit: a changed prompt would be paid for again.
     """
     limit = models.settings_of(name).context_window
-    tokenizer = models.chat_tokenizer(name)
-    if tokenizer is not None:
-        return Window(limit, tokenizer)
     facts = None if replies is None else replies.facts(name)
     if facts is None or facts.calls < _LEARNED_CALLS or not facts.prompt_tokens:
         return Window(limit)

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -276,54 +276,55 @@ def embed_texts(
     equal length at token borders, and its vector is the mean of theirs, brought to length 1
     where ``normalise`` says so; with ``refuse`` the request gets an error with the count.
     """
-    planned = plan_windows(
-        requests, prefix, embedder.tokenizer(), embedder.window, (embedder.identity, long_texts)
-    )
-    vectors = embedder.embed_batch(planned.pieces) if planned.pieces else np.zeros((0, 0))
-    return planned.pooled(np.asarray(vectors, np.float32), embedder.dimensions, normalise)
+    planned: list[tuple[list[str], list[int]] | RagwrightError] = []
+    for texts in requests:
+        model = (embedder.identity, long_texts)
+        try:
+            planned.append(cut_texts(texts, prefix, embedder.tokenizer(), embedder.window, model))
+        except RagwrightError as error:
+            planned.append(error)
+    pieces = [piece for plan in planned if isinstance(plan, tuple) for piece in plan[0]]
+    empty = np.zeros((0, embedder.dimensions), np.float32)
+    vectors = np.asarray(embedder.embed_batch(pieces) if pieces else empty, np.float32)
+    replies: list[Matrix | RagwrightError] = []
+    for plan in planned:
+        if isinstance(plan, RagwrightError):
+            replies.append(plan)
+            continue
+        replies.append(pool_vectors(vectors[: len(plan[0])], plan[1], normalise))
+        vectors = vectors[len(plan[0]) :]
+    return replies
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingPlan:
-    """Requests taken apart into pieces that fit the window.
+def pool_vectors(vectors: Matrix, counts: Sequence[int], normalise: bool) -> Matrix:
+    """Join the vectors of the pieces to those of the texts.
 
-    Attributes:
-        pieces: What is to be embedded, prefixes included.
-        counts: Per request the number of pieces of each text, or the error it met.
+    Args:
+        vectors: Shape (pieces, dimensions).
+        counts: Number of pieces of each text.
+        normalise: A mean is brought to length 1.
     """
-
-    pieces: list[str]
-    counts: list[list[int] | RagwrightError]
-
-    def pooled(self, vectors: Matrix, width: int, normalise: bool) -> list[Matrix | RagwrightError]:
-        """Join the vectors of the pieces to those of the texts: shape (texts, width) a request."""
-        results: list[Matrix | RagwrightError] = []
-        place = 0
-        for counts in self.counts:
-            if isinstance(counts, RagwrightError):
-                results.append(counts)
-                continue
-            rows = np.zeros((len(counts), width), np.float32)
-            for row, count in enumerate(counts):
-                part = vectors[place : place + count]
-                place += count
-                mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
-                rows[row] = part[0] if count == 1 else (unit(mean) if normalise else mean)[0]
-            results.append(rows)
-        return results
+    rows = np.zeros((len(counts), vectors.shape[1]), np.float32)
+    for row, (end, count) in enumerate(zip(accumulate(counts), counts, strict=True)):
+        part = vectors[end - count : end]
+        mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
+        rows[row] = part[0] if count == 1 else (unit(mean) if normalise else mean)[0]
+    return rows
 
 
-def plan_windows(
-    requests: Sequence[Sequence[str]],
+def cut_texts(
+    texts: Sequence[str],
     prefix: str,
     tokenizer: Tokenizer | None,
     window: int | None,
     model: tuple[str, Literal["pool", "refuse"]],
-) -> EmbeddingPlan:
-    """Cut texts that are longer than the window; ``model`` is its name and what to do then.
+) -> tuple[list[str], list[int]]:
+    """Texts as pieces that fit the window, prefixes included, and each text's number of pieces.
+
+    ``model`` is its name and what to do with a text that is longer than the window.
 
     Raises:
-        ModelRefusedError: The prefix alone fills the window.
+        ModelRefusedError: The prefix alone fills the window, or a long text is refused.
     """
     name, long_texts = model
     room = None
@@ -334,21 +335,8 @@ def plan_windows(
                 f"the prefix fills the window of {window} tokens of {name}",
                 hint="shorten query_prefix or passage_prefix",
             )
-    planned = EmbeddingPlan([], [])
-    for texts in requests:
-        mine: list[str] = []
-        counts: list[int] = []
-        try:
-            for text in texts:
-                windows = _text_windows(text, tokenizer, room, long_texts, name)
-                mine += [prefix + window for window in windows]
-                counts.append(len(windows))
-        except RagwrightError as error:
-            planned.counts.append(error)
-            continue
-        planned.pieces.extend(mine)
-        planned.counts.append(counts)
-    return planned
+    windows = [_text_windows(text, tokenizer, room, long_texts, name) for text in texts]
+    return [prefix + piece for row in windows for piece in row], list(map(len, windows))
 
 
 class RoughTokenizer(Tokenizer):
@@ -460,8 +448,6 @@ class WindowReranker(Reranker):
                 raise ModelRefusedError(
                     f"the query fills the window of {self.window} tokens", where=self.identity
                 )
-        planned = plan_windows([passages], "", self.tokens, room, (self.identity, "pool"))
-        pair_scores = iter(self.pair_scores([(query, piece) for piece in planned.pieces]))
-        (counts,) = planned.counts
-        assert isinstance(counts, list), "pooling never fails"
+        pieces, counts = cut_texts(passages, "", self.tokens, room, (self.identity, "pool"))
+        pair_scores = iter(self.pair_scores([(query, piece) for piece in pieces]))
         return [max(islice(pair_scores, count)) for count in counts]

@@ -38,7 +38,7 @@ from ..flow import (
     SystemReply,
 )
 from ._analysis import LexicalReranker
-from ._embedding import ChatModel, RoughTokenizer, embed_texts, plan_windows
+from ._embedding import ChatModel, RoughTokenizer, cut_texts, embed_texts, pool_vectors
 from ._failures import watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings, ServerReranker
 from ._registry import Models
@@ -280,15 +280,15 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
         """
         name = request.model
         rule, model = self.models.vector_rule(name), self.model(name)
-        planned = plan_windows(
-            [request.texts],
+        pieces, counts = cut_texts(
+            request.texts,
             rule.prefix(request.role),
             _ROUGH,
             model.target.settings.context_window,
             (name, self.models.embed.long_texts),
         )
         raw, usage = await model.embed(
-            planned.pieces, request.timeout, lambda: self.pace(name), request.role
+            pieces, request.timeout, lambda: self.pace(name), request.role
         )
         vectors = rule.shaped(raw)
         expected = self.models.known_dimensions.get(name, vectors.shape[1])
@@ -298,10 +298,7 @@ class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
                 f"length {expected} from it",
                 hint="if this name now stands for another model: ragwright ingest --embed-again",
             )
-        (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
-        if isinstance(reply, RagwrightError):
-            raise reply
-        return EmbedReply(reply, usage)
+        return EmbedReply(pool_vectors(vectors, counts, rule.similarity == "cosine"), usage)
 
 
 class RemoteRerankHandler(RemoteHandler, SendHandler[Rerank, RerankReply]):

@@ -419,15 +419,6 @@ def _modules(home: Path) -> list[dict[str, Any]]:
     return modules if isinstance(modules, list) else []
 
 
-def is_cross(home: Path) -> bool:
-    """True for a folder that holds a cross-encoder, by its configuration alone."""
-    kind = read_json(home / "config_sentence_transformers.json").get("model_type")
-    if kind is not None:
-        return bool(kind == "CrossEncoder")
-    classes = read_json(home / "config.json").get("architectures") or ()
-    return any(str(name).endswith("ForSequenceClassification") for name in classes)
-
-
 def read_json(path: Path) -> Any:
     """The content of a JSON file, an empty mapping where there is no file.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, MissingKeyError, option
+from ..core import ConfigError, MissingKeyError, list_changed_options, option
 from ._language import LANGUAGES
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
@@ -37,9 +37,6 @@ class ModelSettings:
     price_in: float | None = option(None, "Price of a million prompt tokens.", ge=0)
     price_out: float | None = option(None, "Price of a million completion tokens.", ge=0)
     context_window: int | None = option(None, "Most tokens of prompt and reply together.", ge=1)
-    tokenizer: str = option(
-        "", "Folder with the model's tokenizer.json: prompts are fitted by it, not by estimates."
-    )
     concurrency: int | None = option(None, "Most requests in flight.", ge=1)
     requests_per_minute: int | None = option(None, "Most requests a minute.", ge=1)
     timeout: float | None = option(None, "Most seconds for one attempt as a whole.", gt=0)
@@ -235,54 +232,22 @@ Addresses and keys are those that the providers document; no test of ours calls 
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
-    """A model's name taken apart.
+class ModelTarget:
+    """The location of a model, with all its settings.
 
     Attributes:
         text: The name as configured.
         provider: The part before the colon; empty for an address.
         name: The model's name at the server, or the folder.
-        base: Base address given in the name itself, else empty.
-    """
-
-    text: str
-    provider: str
-    name: str
-    base: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> ModelName:
-        """Parse a name without checking that the model exists.
-
-        Raises:
-            ConfigError: The text is of neither form, or its address holds a password.
-        """
-        if text.startswith(("http://", "https://")):
-            base, _, name = text.partition("#")
-            if not name:
-                raise ConfigError(
-                    "a model address needs a model name", hint="write http://host:port/v1#model"
-                )
-            _check_address(base, "a model's name")
-            return cls(text, "", name, base.rstrip("/"))
-        provider, colon, name = text.partition(":")
-        if not colon or not provider or not name:
-            raise ConfigError(f"{text!r} is not a model name", hint=_with_provider(text))
-        return cls(text, provider, name)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTarget:
-    """The location of a model, with all its settings.
-
-    Attributes:
         base: Base address, without a slash at the end; empty for local models.
         key_env: Variable that holds the key, empty where none is needed.
         free: Calls cost nothing.
         limits: How long the server may be silent.
     """
 
-    name: ModelName
+    text: str
+    provider: str
+    name: str
     kind: Literal["server", "folder", "object"]
     settings: ModelSettings
     base: str = ""
@@ -301,7 +266,7 @@ class ModelTarget:
         key = os.environ.get(self.key_env, "").strip()
         if not key and not is_on_this_machine(self.base):
             raise MissingKeyError(
-                f"{self.name.text} needs a key, and {self.key_env} is not set",
+                f"{self.text} needs a key, and {self.key_env} is not set",
                 where=self.base,
                 hint=f"export {self.key_env}=…  (keys are read from the environment only)",
             )
@@ -320,55 +285,63 @@ def is_on_this_machine(base: str) -> bool:
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
-    """Finds models by name: known providers, changed and added to by settings."""
+def list_providers(settings: Mapping[str, ModelSettings]) -> list[str]:
+    """Providers that a name may start with, sorted: the known ones, and those of the settings."""
+    own = (name for name, entry in settings.items() if ":" not in name and entry.base)
+    return sorted({*PROVIDERS, *own})
 
-    settings: Mapping[str, ModelSettings] = field(default_factory=dict)
-    limits: TimeLimits = TimeLimits()
 
-    def names(self) -> list[str]:
-        """Providers that a name may start with, sorted."""
-        configured = [
-            name for name, entry in self.settings.items() if ":" not in name and entry.base
-        ]
-        return sorted({*PROVIDERS, *configured})
+def find_model(
+    text: str, entries: Mapping[str, ModelSettings], limits: TimeLimits = TimeLimits()
+) -> ModelTarget:
+    """The target of a name.
 
-    def find(self, text: str) -> ModelTarget:
-        """The target of a name.
+    Args:
+        text: The name.
+        entries: Settings by model or provider.
+        limits: How long servers may be silent.
 
-        Raises:
-            ConfigError: Unknown provider (the nearest known ones are named), or the address
-                needs an environment variable that is not set.
-        """
-        name = ModelName.parse(text)
-        entry = self.settings.get(text, ModelSettings())
-        group = self.settings.get(name.provider, ModelSettings()) if name.provider else entry
-        settings = _merged_settings(group, entry)
-        if settings.backend:
-            return ModelTarget(name, "object", settings, free=settings.price_in is None)
-        provider = PROVIDERS.get(name.provider, Provider())
-        own_base = entry.base or name.base or group.base
-        base = _filled_address(own_base or provider.base, text).rstrip("/")
-        if base:
-            _check_address(base, text)
-        if not base and provider.kind == "server":
-            raise self._unknown_provider(name)
-        # A provider's key must only be sent to the provider's own address.
-        key_env = settings.key_env or ("" if own_base else provider.key_env)
-        unpriced = settings.price_in is None and settings.price_out is None
-        no_server = provider.kind != "server" or (provider.free and not own_base)
-        free = unpriced and (no_server or is_on_this_machine(base))
-        return ModelTarget(name, provider.kind, settings, base, key_env, free, self.limits)
-
-    def _unknown_provider(self, name: ModelName) -> ConfigError:
-        near = difflib.get_close_matches(name.provider, self.names(), n=3, cutoff=0.5)
-        choices = ", ".join(near or self.names())
-        return ConfigError(
-            f"unknown provider {name.provider!r} in {name.text!r}",
-            hint=(f"did you mean {choices}? " if near else f"known are {choices}; ")
-            + f"or give it a base address: models: {{{name.provider}: {{base: https://…/v1}}}}",
+    Raises:
+        ConfigError: The text is no name, its provider is unknown (the nearest known ones are
+            named), its address holds a password or needs an environment variable that is not set.
+    """
+    provider_name, name, address = _split_name(text)
+    entry = entries.get(text, ModelSettings())
+    group = entries.get(provider_name, ModelSettings())
+    params = {**group.params, **entry.params}
+    settings = replace(group, **{**list_changed_options(entry), "params": params})
+    if settings.backend:
+        free = settings.price_in is None
+        return ModelTarget(text, provider_name, name, "object", settings, free=free)
+    provider = PROVIDERS.get(provider_name, Provider())
+    own_base = entry.base or address or group.base
+    base = _filled_address(own_base or provider.base, text).rstrip("/")
+    if base:
+        _check_address(base, text if provider_name else "a model's name")
+    elif provider.kind == "server":
+        known = list_providers(entries)
+        near = difflib.get_close_matches(provider_name, known, n=3, cutoff=0.5)
+        choices = f"did you mean {', '.join(near)}? " if near else f"known are {', '.join(known)}; "
+        raise ConfigError(
+            f"unknown provider {provider_name!r} in {text!r}",
+            hint=f"{choices}or give it a base address: models: {{{provider_name}: {{base: "
+            "https://…/v1}}",
         )
+    # A provider's key must only be sent to the provider's own address.
+    key_env = settings.key_env or ("" if own_base else provider.key_env)
+    unpriced = settings.price_in is None and settings.price_out is None
+    no_server = provider.kind != "server" or (provider.free and not own_base)
+    return ModelTarget(
+        text,
+        provider_name,
+        name,
+        provider.kind,
+        settings,
+        base,
+        key_env,
+        unpriced and (no_server or is_on_this_machine(base)),
+        limits,
+    )
 
 
 _MAKERS = (
@@ -394,12 +367,19 @@ def _with_provider(text: str) -> str:
     )
 
 
-def _merged_settings(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
-    """Settings of a model, completed by its provider's."""
-    default = ModelSettings()
-    values = {key: getattr(entry, key) for key in ModelSettings.__dataclass_fields__}
-    changed = {key: value for key, value in values.items() if value != getattr(default, key)}
-    return replace(group, **{**changed, "params": {**group.params, **entry.params}})
+def _split_name(text: str) -> tuple[str, str, str]:
+    """Provider, name and address in a model's name; an address has no provider."""
+    if text.startswith(("http://", "https://")):
+        address, _, name = text.partition("#")
+        if not name:
+            raise ConfigError(
+                "a model address needs a model name", hint="write http://host:port/v1#model"
+            )
+        return "", name, address
+    provider, _, name = text.partition(":")
+    if not provider or not name:
+        raise ConfigError(f"{text!r} is not a model name", hint=_with_provider(text))
+    return provider, name, ""
 
 
 def _check_address(base: str, where: str) -> None:
@@ -423,11 +403,9 @@ def _check_address(base: str, where: str) -> None:
 
 def _filled_address(base: str, text: str) -> str:
     """The address with its environment variable replaced (a workspace, a resource, a region)."""
-    if "{" not in base:
-        return base
     variable = base.partition("{")[2].partition("}")[0]
     value = os.environ.get(variable, "").strip().rstrip("/")
-    if not value:
+    if variable and not value:
         raise ConfigError(
             f"{text} needs the address of its server, and {variable} is not set",
             hint=f"export {variable}=" + ("https://…" if base.startswith("{") else "…"),

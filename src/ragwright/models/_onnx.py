@@ -342,5 +342,5 @@ def onnx_file(folder: Path) -> Path:
     raise ConfigError(
         "the folder holds no ONNX file",
         where=str(folder),
-        hint="export one: ragwright.models.export_onnx(model, folder)  (needs ragwright[torch])",
+        hint="export one with optimum: optimum-cli export onnx --model FOLDER OUT",
     )

@@ -154,7 +154,7 @@ class OpenAIChat(ChatModel):
         await self._connections.aclose()
 
     def _request_body(self, params: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        return {"model": self.target.name.name, **self.target.settings.params, **dict(params)}
+        return {"model": self.target.name, **self.target.settings.params, **dict(params)}
 
     def _first_choice(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         choice = _choice_zero(data.get("choices"))
@@ -165,7 +165,7 @@ class OpenAIChat(ChatModel):
     def _reported_model(self, data: Mapping[str, Any]) -> str:
         """The model that the server reports; the requested one if that is not a name."""
         name = data.get("model")
-        named = name if isinstance(name, str) and name else self.target.name.name
+        named = name if isinstance(name, str) and name else self.target.name
         return clean_text(named, self.target.key())
 
     async def _joined_stream(
@@ -266,7 +266,7 @@ class OpenAIEmbeddings:
     ) -> tuple[Matrix, Usage]:
         settings = self.target.settings
         body: dict[str, Any] = {
-            "model": self.target.name.name,
+            "model": self.target.name,
             **settings.params,
             **params,
             "input": list(texts),
@@ -450,7 +450,7 @@ class ServerReranker:
         self, query: str, timeout: float | None, passages: Sequence[str]
     ) -> tuple[tuple[float, ...], Usage]:
         body: dict[str, Any] = {
-            "model": self.target.name.name,
+            "model": self.target.name,
             **self.target.settings.params,
             "query": query,
             self._field: list(passages),

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -34,13 +33,14 @@ from ._hub import Hub, local_engine
 from ._names import (
     NO_MODEL,
     PROVIDERS,
-    Directory,
     EmbedOptions,
     ModelSettings,
     ModelTarget,
     TimeLimits,
+    find_model,
+    list_providers,
 )
-from ._onnx import HFTokenizer, OnnxEmbedder, OnnxReranker, StaticEmbedder
+from ._onnx import OnnxEmbedder, OnnxReranker, StaticEmbedder
 from ._openai import OpenAIChat
 from ._st import CrossEncoderReranker, SentenceTransformerEmbedder, is_unproven
 from ._transport import Connections, OpenAIServer, server_identity
@@ -75,7 +75,8 @@ class Models:
         self.root = root
         self.limits = limits or TimeLimits()
         self.known_dimensions: dict[str, int] = {}
-        self.directory = Directory(dict(settings or {}), self.limits)
+        self.settings = dict(settings or {})
+        self.hub = Hub(root)
         self.embed = embed or EmbedOptions()
         self._backends: dict[str, Backend | None] = {}
         self._made: dict[tuple[str, str], Any] = {}
@@ -89,11 +90,6 @@ class Models:
         made: MadeT = self._made[kind, name]
         return made
 
-    @cached_property
-    def hub(self) -> Hub:
-        """Models of the hub, in the project's folder or the user's cache."""
-        return Hub(self.root)
-
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
         self._backends[name] = _checked_backend(backend, name)
@@ -104,7 +100,7 @@ class Models:
         Raises:
             ConfigError: The name is unknown.
         """
-        return self._once("target", name, lambda: self.directory.find(name))
+        return self._once("target", name, lambda: find_model(name, self.settings, self.limits))
 
     def backend(self, name: str) -> Backend | None:
         """The custom back end of a name: registered, from settings, or installed.
@@ -124,13 +120,13 @@ class Models:
         if name == LexicalReranker.name:
             return LexicalReranker()
         provider, colon, rest = name.partition(":")
-        entries = self.directory.settings
+        entries = self.settings
         for key, arguments in ((name, ()), (provider, (rest,) if colon else ())):
             entry = entries.get(key)
             if entry is not None and entry.backend:
                 plugin = load_object(entry.backend, where=f"models: {key}")
                 return _make_backend(plugin, arguments, name)
-        if provider in self.directory.names() or name in entries:
+        if provider in list_providers(entries) or name in entries:
             return None
         installed = addition("models", provider)
         if installed is None:
@@ -196,7 +192,7 @@ class Models:
             ConfigError: A server or a custom back end is named.
         """
         provider, colon, _ = text.partition(":")
-        if not colon or provider not in self.directory.names() or Path(text).exists():
+        if not colon or provider not in list_providers(self.settings) or Path(text).exists():
             return Path(self._place(text)).expanduser()
         target = self.target(text)
         if target.kind != "folder":
@@ -230,17 +226,13 @@ class Models:
         if folder.is_dir() and not (
             any(folder.rglob("*.safetensors")) or any(folder.rglob("pytorch_model*.bin"))
         ):
-            hub = target.name.name.partition("@")[0] if target.name.provider == "hf" else "FOLDER"
+            hub = target.name.partition("@")[0] if target.provider == "hf" else "FOLDER"
             raise ConfigError(
                 f"{name} has no PyTorch weights here, only ONNX, which cannot be trained",
                 where=source,
                 hint=f"set embed.model: st:{hub}, with model.safetensors in it, and ingest",
             )
         return source
-
-    def engine(self, name: str) -> str:
-        """What opens a local model: ``onnx``, ``static`` or ``st``."""
-        return self._located(self.target(name))[1]
 
     def is_unproven(self, name: str) -> bool:
         """True for a fine-tuned model that was kept although it is not proven better."""
@@ -257,7 +249,7 @@ class Models:
         own = self.backend(name)
         if isinstance(own, Reranker):
             return own
-        if own is None and self.target(name).name.provider in _CROSS:
+        if own is None and self.target(name).provider in _CROSS:
 
             def open_reranker() -> Reranker:
                 source, engine = self._located(self.target(name))
@@ -272,7 +264,7 @@ class Models:
 
         A cross-encoder in a folder is not opened for this; its files are read once.
         """
-        if self.backend(name) is None and self.target(name).name.provider in _CROSS:
+        if self.backend(name) is None and self.target(name).provider in _CROSS:
             source, engine = self._located(self.target(name))
             home = Path(source).expanduser()
             if home.is_dir():
@@ -284,26 +276,13 @@ class Models:
         embedder = self.embedder(name)
         return None if embedder is None else embedder.tokenizer()
 
-    def chat_tokenizer(self, name: str) -> Tokenizer | None:
-        """The tokenizer named in a chat model's settings, None if there is none.
-
-        Raises:
-            ConfigError: There is no tokenizer.json.
-            MissingExtraError: `tokenizers` is not installed.
-        """
-        folder = self.settings_of(name).tokenizer
-        if not folder:
-            return None
-        path = (self.root or Path()) / folder
-        return self._once("tokenizer", folder, lambda: HFTokenizer(path))
-
     def vector_rule(self, name: str) -> VectorRule:
         """Prefixes and similarity that apply to an embedding model."""
         embedder = self.embedder(name)
         rule = getattr(embedder, "rule", None)
         if isinstance(rule, VectorRule):
             return rule
-        names = [self.target(name).name.name] if embedder is None else []
+        names = [self.target(name).name] if embedder is None else []
         return settle_rule(self._options(name), names, VectorRule())
 
     def embedder_identity(self, name: str) -> str:
@@ -348,8 +327,8 @@ class Models:
         """The settings that apply to a model, its provider's included."""
         if name != NO_MODEL and self.backend(name) is None:
             return self.target(name).settings
-        entries = self.directory.settings
-        return entries.get(name) or entries.get(name.partition(":")[0]) or ModelSettings()
+        group = self.settings.get(name.partition(":")[0])
+        return self.settings.get(name) or group or ModelSettings()
 
     def is_local(self, name: str) -> bool:
         """True where this process does the work, False where a server does; opens nothing."""
@@ -362,11 +341,11 @@ class Models:
 
         A static model that is named ``st:`` is opened as what it is.
         """
-        if target.name.provider != "hf":
-            source, engine = self._place(target.name.name), target.name.provider
+        if target.provider != "hf":
+            source, engine = self._place(target.name), target.provider
             static = engine == "st" and local_engine(Path(source).expanduser()) == "static"
             return source, "static" if static else engine
-        folder = self.hub.folder(target.name.name)
+        folder = self.hub.folder(target.name)
         return str(folder), local_engine(folder)
 
     def _options(self, name: str) -> EmbedOptions:
@@ -461,7 +440,7 @@ async def _check_server(models: Models, name: str, timeout: float) -> ModelFindi
         return ModelFinding(name, "warning", f"{target.base} answers, but has no list of models")
     finally:
         await connections.aclose()
-    model = target.name.name
+    model = target.name
     if model in names or f"{model}:latest" in names or f"models/{model}" in names:
         return ModelFinding(name, "ok", f"{target.base} has it")
     return ModelFinding(

@@ -137,7 +137,7 @@ def server_identity(target: ModelTarget) -> str:
     settings = target.settings
     sent = (settings.params, settings.query_params, settings.passage_params)
     more = "".join(f" {canonical_json(dict(params))}" for params in sent if params)
-    return f"{target.base}#{target.name.name}{more}"
+    return f"{target.base}#{target.name}{more}"
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -165,7 +165,7 @@ class OpenAIServer:
     @property
     def model(self) -> str:
         """The model's name as configured, for messages."""
-        return self.target.name.text
+        return self.target.text
 
     async def send(
         self, path: str, body: dict[str, Any], timeout: float | None

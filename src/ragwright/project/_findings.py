@@ -323,8 +323,8 @@ def _model_row(project: Project, name: str, keys: tuple[str, ...]) -> ListedMode
         if target.kind == "server":
             target.key()
             return ListedModel(name, keys, "server", "ready", target.base)
-        from_hub = target.name.provider == "hf"
-        folder = models.hub.located(target.name.name) if from_hub else models.folder(name)
+        from_hub = target.provider == "hf"
+        folder = models.hub.located(target.name) if from_hub else models.folder(name)
         if folder is None:
             return ListedModel(name, keys, "local", "not fetched", "fetched when it is first used")
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, TypeAlias
 
 from ..core import (
     ConfigError,
-    RagwrightError,
     Row,
     TestsetError,
     replace_text,
@@ -25,7 +24,7 @@ from ..core import (
     value_hash,
 )
 from ..measure import Comparison
-from ..models import CARD, card_head, export_onnx, folder_hash, save_trained
+from ..models import CARD, card_head, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
 from ._questions import (
@@ -311,26 +310,6 @@ class Kind(ABC):
         """Choose what else belongs to the trained model, and add it to the result."""
         return tuned
 
-    @property
-    def provider(self) -> str:
-        """Provider that opens the folder of the model, as it opens the base: ``onnx`` or ``st``."""
-        return "onnx" if self.project.models.engine(self.base) == "onnx" else "st"
-
-    def export(self, trial: Path) -> tuple[str, ...]:
-        """Write an ONNX file into the folder; return notes.
-
-        Raises:
-            ConfigError: There can be none, and the provider needs one.
-            MissingExtraError: There can be none without onnx, and the provider needs one.
-        """
-        try:
-            export_onnx(trial, trial)
-        except RagwrightError as error:
-            if self.provider == "onnx":
-                raise
-            return (f"the folder has no ONNX file: {error}",)
-        return ()
-
     def withdraw(self, variant: Project) -> None:
         """Delete what the store holds for a model that is refused."""
 
@@ -475,11 +454,9 @@ def _compare_with_present(
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = kind.project, kind.options
     tuned, trained = result_of_training
-    # Before anything is encoded: it may complete the configuration, which identifies the model.
-    exported = kind.export(trial)
     section = kind.setting.rpartition(".")[0]
     beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
-    overrides = [f"{kind.setting}={json.dumps(f'{kind.provider}:{trial}')}", *beside]
+    overrides = [f"{kind.setting}={json.dumps(f'st:{trial}')}", *beside]
     variant = project.variant(
         load_settings(project.folder.file, (*project.session.overrides, *overrides))
     )
@@ -501,19 +478,16 @@ def _compare_with_present(
     if not (tuned.proven or options.keep):
         kind.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
-    tuned = replace(tuned, notes=(*tuned.notes, *exported))
     about = _card_facts(kind, tuned, questions)
     write_card(trial, (kind.title, about), comparisons, trained.curve)
     digest = kind.digest(trial, variant)
     target = kind.target(digest, proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _move_to_target(project, tuned, trial, kind.provider, target)
+    return _move_to_target(project, tuned, trial, target)
 
 
-def _move_to_target(
-    project: Project, tuned: TuneResult, trial: Path, provider: str, target: Path
-) -> TuneResult:
+def _move_to_target(project: Project, tuned: TuneResult, trial: Path, target: Path) -> TuneResult:
     """Move the model's folder to its target, and note the path in the result."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
@@ -521,7 +495,7 @@ def _move_to_target(
     shutil.move(trial, target)
     inside = target.is_relative_to(project.folder.root)
     displayed = target.relative_to(project.folder.root) if inside else target
-    return replace(tuned, path=target, value=f"{provider}:{displayed}")
+    return replace(tuned, path=target, value=f"st:{displayed}")
 
 
 def _also_table(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:

@@ -220,7 +220,7 @@ _EXTRAS = {
     ),
     "torch": (
         ("sentence_transformers", "torch"),
-        "sentence-transformers models (st:NAME) and export to ONNX",
+        "sentence-transformers models (st:FOLDER)",
     ),
     "train": (
         ("accelerate", "datasets", "sentence_transformers"),
