@@ -209,7 +209,7 @@ def rows_of(half: str, folder: Path, show: bool) -> Iterator[Row]:
 
 def stems(text: str) -> set[str]:
     """Content words of a text."""
-    return set(_ANALYZER.query_tokens(text))
+    return set(_ANALYZER.tokens(text))
 
 
 def code_rows(half: str, folder: Path) -> Iterator[Row]:

@@ -27,7 +27,7 @@ from ragwright.core import (
     rank_best,
 )
 from ragwright.index import IndexedDocument, Store, chunk_key
-from ragwright.models import Analyzer, TokenSource, is_code
+from ragwright.models import Analyzer, is_code
 from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector
 
 StoreFactory: TypeAlias = Callable[[], Store]
@@ -88,7 +88,7 @@ _CONDITIONS: tuple[tuple[Filter, Callable[[Any], Any]], ...] = (
 
 
 def slow_keyword(
-    analyzer: TokenSource, items: Sequence[IndexedDocument], query: str, k: int
+    analyzer: Analyzer, items: Sequence[IndexedDocument], query: str, k: int
 ) -> list[tuple[str, float]]:
     """BM25 in Lucene's variant with weighted fields and codes, written for reading and not for
     speed.
@@ -104,7 +104,7 @@ def slow_keyword(
     counts = {key: Counter(words) for key, words in tokens.items()}
     average = sum(len(words) for words in tokens.values()) / len(tokens)
     scores = dict.fromkeys(tokens, 0.0)
-    for word in analyzer.query_tokens(query):
+    for word in analyzer.tokens(query):
         df = sum(1 for count in counts.values() if word in count)
         idf = math.log(1 + (len(tokens) - df + 0.5) / (df + 0.5))
         for key, count in counts.items():

@@ -15,10 +15,14 @@ CHILD = """
 import json, sys, tracemalloc
 from ragwright.core import Chunk, Document, Span
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore
-from ragwright.models import TokenSource
+from ragwright.models import Analyzer
 
-class Spaces(TokenSource):
+class Spaces(Analyzer):
     spec = "spaces"
+    title_weight = 1
+
+    def __init__(self):
+        pass
     def tokens(self, text):
         return text.split()
 

@@ -14,7 +14,7 @@ import pytest
 
 from ragwright.core import Chunk, Document, Filter, SnapshotGoneError, Span, StoreBusyError
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
-from ragwright.models import TokenSource
+from ragwright.models import Analyzer
 
 
 class Impatient(StoreOptions):
@@ -26,8 +26,12 @@ class Impatient(StoreOptions):
 DIMENSIONS = 16
 
 
-class Spaces(TokenSource):
+class Spaces(Analyzer):
     spec = "spaces"
+    title_weight = 1
+
+    def __init__(self) -> None:
+        """Without settings."""
 
     def tokens(self, text: str) -> list[str]:
         return text.split()

@@ -84,7 +84,7 @@ def test_codes_stay_whole_and_are_found_by_their_pieces(
 )
 def test_query_and_document_meet(query: str, document: str) -> None:
     analyzer = Analyzer()
-    assert set(analyzer.query_tokens(query)) & set(analyzer.tokens(document))
+    assert set(analyzer.tokens(query)) & set(analyzer.tokens(document))
 
 
 def test_elisions_and_stop_words_of_french_leave_only_content() -> None:

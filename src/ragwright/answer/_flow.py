@@ -212,7 +212,7 @@ def _question_terms(
 ) -> Flow[Sequence[Term]]:
     """The question's terms in the index; looked up where it was searched in other words."""
     if target.analyzer is not None:
-        tokens = set(target.analyzer.query_tokens(question))
+        tokens = set(target.analyzer.tokens(question))
         terms = [term for term in retrieved.explanation.terms if term.token in tokens]
         if len(terms) == len(tokens):
             return terms

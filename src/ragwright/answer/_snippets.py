@@ -20,7 +20,6 @@ from ..ingest import markdown_headings
 from ..models import (
     NO_MODEL,
     Analyzer,
-    TokenSource,
     detect_language,
     fold,
     is_code,
@@ -116,14 +115,14 @@ class QuestionWords:
         analyzer: Cuts texts into tokens, that of the index.
     """
 
-    def __init__(self, text: str, terms: Sequence[Term], analyzer: TokenSource) -> None:
+    def __init__(self, text: str, terms: Sequence[Term], analyzer: Analyzer) -> None:
         self.analyzer = analyzer
         self._counts = {term.token: term.chunks for term in terms}
         self._size = max((math.exp(t.idf) * (t.chunks + 0.5) for t in terms), default=1.0)
         language = detect_language([text], least=2)
         text = _INVERTED.sub("", text) if language in ("fr", "auto") else text
         idle = _ASKING | stop_words("none" if language == "auto" else language)
-        known = {w: t for w in dict.fromkeys(words(text)) if (t := analyzer.query_tokens(w))}
+        known = {w: t for w in dict.fromkeys(words(text)) if (t := analyzer.tokens(w))}
         self.words = {w: t for w, t in known.items() if fold(w.casefold()) not in idle} or known
         self._weights = {word: self._weight(tokens) for word, tokens in self.words.items()}
         self._total = sum(self._weights.values()) or 1.0
@@ -406,7 +405,7 @@ def snippet_answer(
     persona: Persona,
     hits: Sequence[Hit],
     terms: Sequence[Term] = (),
-    analyzer: TokenSource | None = None,
+    analyzer: Analyzer | None = None,
     threshold: float = 0.7,
 ) -> Answer:
     """The snippets that answer a question, each cited; an abstention where no passage covers it.

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core import Document, Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
-from ..models import TokenSource
+from ..models import Analyzer
 from . import _lance_tables as lance
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, climb
 from ._lance_state import Conditions, Pinned, Where
@@ -139,7 +139,7 @@ class LanceView(View):
         snapshot: str,
         index_spec: IndexSpec,
         pinned: Callable[[str], tuple[str, Pinned, Mapping[str, Any]]],
-        analyzer: TokenSource,
+        analyzer: Analyzer,
         options: StoreOptions,
         sizes: LanceSizes,
         where: str,
@@ -202,7 +202,7 @@ class LanceView(View):
 
     def _keyword_scoring(self, state: _OpenState, text: str, where: Where) -> KeywordScoring | None:
         """Scores of a text; None for a text without words, or an empty store."""
-        counts = Counter(self._analyzer.query_tokens(text))
+        counts = Counter(self._analyzer.tokens(text))
         if not counts or not state.corpus.rows:
             return None
         return KeywordScoring(state.pinned.chunks, state.conditions, counts, state.corpus, where)

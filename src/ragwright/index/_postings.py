@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Chunk, Document, Metadata, StoreError, Term
-from ..models import Analyzer, AnalyzerOptions, TokenSource, is_code
+from ..models import Analyzer, AnalyzerOptions, is_code
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 
-AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
+AnalyzerFactory: TypeAlias = Callable[[str], Analyzer]
 """Makes the analyzer whose ``spec`` is the given text (:attr:`IndexSpec.analyzer`)."""
 
 Terms: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.uint32]]
@@ -76,15 +76,15 @@ class ChunkTokens:
     extension to multiple weighted fields", CIKM 2004). The other pieces of a head count once.
     """
 
-    def __init__(self, source: TokenSource, title: str) -> None:
+    def __init__(self, source: Analyzer, title: str) -> None:
         self._source = source
         self._weight = source.title_weight
         self._title = source.tokens(title) * self._weight if title and self._weight else []
         self._headings: dict[tuple[str, ...], list[str]] = {}
 
-    def of(self, chunk: Chunk, text: Sequence[str]) -> list[str]:
-        """Tokens of one chunk, given those of its text."""
-        head = chunk.head
+    def of(self, chunk: Chunk) -> list[str]:
+        """Tokens of one chunk."""
+        text, head = self._source.tokens(chunk.text), chunk.head
         if head is None:
             return [*text, *self._title, *self._heading_tokens(chunk.headings)]
         further = "\n".join(filter(None, (head.table, head.context)))
@@ -103,7 +103,7 @@ class ChunkTokens:
         return self._headings[headings]
 
 
-def default_analyzer(spec: str) -> TokenSource:
+def default_analyzer(spec: str) -> Analyzer:
     """The analyzer of the models room with the settings in a spec.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +22,7 @@ from ..core import (
     count_noun,
     text_hash,
 )
-from ..models import TokenSource
+from ..models import Analyzer
 from ._postings import ChunkTokens, pack_terms
 from ._store import IndexedDocument, IndexSpec, Matrix, read_metadata
 
@@ -100,7 +100,7 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
 
 
 def prepare_documents(
-    index_spec: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
+    index_spec: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: Analyzer
 ) -> list[ReadyDocument]:
     """Documents, each with its content hash, ready to be written.
 
@@ -108,33 +108,21 @@ def prepare_documents(
         DuplicateIdError: Two chunks of a document share an id.
         StoreError: A chunk is not a piece of its document, or the vectors do not fit.
     """
-    texts = [chunk.text for item, _ in items if item.terms is None for chunk in item.chunks]
-    words = iter(analyzer.tokens_of(texts))
     return [
         _ready_document(
             index_spec,
             item,
             hash_,
-            _chunk_terms(analyzer, item, words) if item.terms is None else item.terms,
+            pack_chunk_terms(analyzer, item) if item.terms is None else item.terms,
         )
         for item, hash_ in items
     ]
 
 
-def pack_chunk_terms(analyzer: TokenSource, item: IndexedDocument) -> tuple[bytes, ...]:
+def pack_chunk_terms(analyzer: Analyzer, item: IndexedDocument) -> tuple[bytes, ...]:
     """Terms of a document's chunks as they are stored: made on a worker, away from the store."""
-    return _chunk_terms(
-        analyzer, item, iter(analyzer.tokens_of([chunk.text for chunk in item.chunks]))
-    )
-
-
-def _chunk_terms(
-    analyzer: TokenSource, item: IndexedDocument, words: Iterator[Sequence[str]]
-) -> tuple[bytes, ...]:
-    """Packed terms of each chunk, given the tokens of its text."""
     tokens = ChunkTokens(analyzer, item.document.title)
-    # zip would take the first words of the next document before it ends
-    return tuple(pack_terms(tokens.of(chunk, next(words))) for chunk in item.chunks)
+    return tuple(pack_terms(tokens.of(chunk)) for chunk in item.chunks)
 
 
 def _ready_document(

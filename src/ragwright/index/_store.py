@@ -29,7 +29,7 @@ from ..core import (
     value_hash,
 )
 from ..flow import SearchReply
-from ..models import TokenSource
+from ..models import Analyzer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class StoredState:
 
     snapshot: str
     documents: Callable[[], Iterator[StoredDocument]]
-    analyzer: TokenSource
+    analyzer: Analyzer
     k1: float
     b: float
     dimensions: int

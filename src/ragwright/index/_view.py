@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..core import Filter, Hit, Relaxation, RetrieveError, count_noun
 from ..flow import SearchReply
-from ..models import TokenSource
+from ..models import Analyzer
 from ._arrays import Arrays
 from ._postings import Impacts, Ranked, Rows, bm25
 from ._rank import (
@@ -163,7 +163,7 @@ class SegmentView(View):
         snapshot: str,
         index_spec: IndexSpec,
         state: ViewState,
-        analyzer: TokenSource,
+        analyzer: Analyzer,
     ) -> None:
         self.snapshot = snapshot
         self.index_spec = index_spec
@@ -205,7 +205,7 @@ class SegmentView(View):
 
         Masks of hard filters affect the reported terms, not the scores.
         """
-        counts = Counter(self._analyzer.query_tokens(text))
+        counts = Counter(self._analyzer.tokens(text))
         if not counts:
             return None
         lists = [(part.segment.postings, part.impacts) for part in state.parts]

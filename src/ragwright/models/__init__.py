@@ -3,7 +3,6 @@
 from ._analysis import (
     Analyzer,
     LexicalReranker,
-    TokenSource,
     WordTokenizer,
     detect_language,
     fold,
@@ -83,7 +82,6 @@ __all__ = [
     "SystemOptions",
     "Systems",
     "TimeLimits",
-    "TokenSource",
     "Tokenizer",
     "UnderTest",
     "VectorRule",

@@ -17,7 +17,6 @@ import math
 import re
 import threading
 import unicodedata
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -48,7 +47,9 @@ _CJK = (
     "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-"""Scripts cut into pairs of characters: those without spaces, and Hangul for its endings."""
+"""Scripts cut into overlapping pairs of characters: those without spaces, and Hangul for its
+endings. A lone character is itself.
+"""
 
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff"
 """Combining marks and the Indic blocks: letters to a reader, not to ``\\w``."""
@@ -102,34 +103,14 @@ _CACHE_LIMIT = 400_000
 """Words whose tokens one analyzer keeps."""
 
 
-class TokenSource(ABC):
-    """The interface that a keyword index needs of an analyzer.
+class Analyzer:
+    """The keyword analyzer: words, folded, stemmed, stop words left out.
+
+    Safe to share between threads. Each distinct word is analysed once.
 
     Attributes:
         spec: Canonical text of the settings; equal specs give equal tokens.
         title_weight: How many times a token of a title or heading counts in a chunk.
-    """
-
-    spec: str
-    title_weight: int = 1
-
-    @abstractmethod
-    def tokens(self, text: str) -> list[str]:
-        """Tokens to index, in text order; a code is followed by its pieces."""
-
-    def tokens_of(self, texts: Sequence[str]) -> list[list[str]]:
-        """:meth:`tokens` of each of many texts."""
-        return [self.tokens(text) for text in texts]
-
-    def query_tokens(self, text: str) -> list[str]:
-        """Tokens to look up; the same as :meth:`tokens` unless a source overrides it."""
-        return self.tokens(text)
-
-
-class Analyzer(TokenSource):
-    """The keyword analyzer: words, folded, stemmed, stop words left out.
-
-    Safe to share between threads. Each distinct word is analysed once.
     """
 
     def __init__(self, options: AnalyzerOptions | None = None) -> None:
@@ -144,7 +125,7 @@ class Analyzer(TokenSource):
         self._tokens_of_word = lru_cache(_CACHE_LIMIT)(self._make)
 
     def tokens(self, text: str) -> list[str]:
-        """Tokens to index, in text order; a code is followed by its pieces."""
+        """Tokens to index or to look up, in text order; a code is followed by its pieces."""
         return list(chain.from_iterable(map(self._tokens_of_word, words(text))))
 
     def normal(self, word: str) -> str:
@@ -153,7 +134,8 @@ class Analyzer(TokenSource):
 
     def _make(self, word: str) -> tuple[str, ...]:
         if _CJK_RUN.match(word):
-            return _character_pairs(unicodedata.normalize("NFKC", word).casefold())
+            run = unicodedata.normalize("NFKC", word).casefold()
+            return tuple(run[i : i + 2] for i in range(max(1, len(run) - 1)))
         if not word.isascii():
             word = _EXPONENT.sub(lambda match: f"^{match[0]}", word)
             word = unicodedata.normalize("NFKC", word).replace("’", "'")
@@ -317,13 +299,6 @@ _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 
 
-def _character_pairs(run: str) -> tuple[str, ...]:
-    """A run without spaces as overlapping pairs; a lone character as itself."""
-    if len(run) == 1:
-        return (run,)
-    return tuple(run[i : i + 2] for i in range(len(run) - 1))
-
-
 def _word_pieces(word: str) -> list[str]:
     """A word and the pieces under which it is indexed, whole word first, as written."""
     if word.isalpha():
@@ -379,9 +354,11 @@ class LexicalReranker(Reranker):
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score per passage, rounded to 6 digits; 0 where no word is shared."""
-        terms = dict.fromkeys(self._analyzer.query_tokens(query))
-        cut = [[text[s.start : s.end] for s in sentence_spans(text)] for text in passages]
-        tokens = [[Counter(row) for row in self._analyzer.tokens_of(lines)] for lines in cut]
+        terms = dict.fromkeys(self._analyzer.tokens(query))
+        tokens = [
+            [Counter(self._analyzer.tokens(text[s.start : s.end])) for s in sentence_spans(text)]
+            for text in passages
+        ]
         sentences = [counts for passage in tokens for counts in passage]
         if not sentences:
             return [0.0] * len(passages)

@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -204,7 +205,8 @@ class RuledEmbedder(Embedder):
             return np.zeros((0, self.dimensions), np.float32)
         return self.rule.shaped(self.rows(texts))
 
-    def measured(self) -> int:
+    @cached_property
+    def dimensions(self) -> int:  # type: ignore[override]
         """Length of a vector, measured on one."""
         return int(self.embed_batch(["a"]).shape[1])
 

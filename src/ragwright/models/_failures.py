@@ -148,7 +148,7 @@ def failure(
     401 and 403 mean the key; 429 (and 503 with a time to retry) the rate, unless the account is out
     of money; 408 a timeout; 5xx and 409 the server's state; everything else is a rejected request.
     """
-    model, where = target.name.text, target.base
+    model, where = target.text, target.base
     message = mask_key(complaint.message, target.key())
     detail = f": {message}" if message else ""
     problem = f"{model} answered {status}{detail}"

@@ -356,12 +356,13 @@ class ModelFolder:
         )
         names = (*folder_names(path), str(config.get("_name_or_path") or ""))
         layers = tuple(kind for kind in places if kind not in _LAYERS)
-        own_settings = config.get("sentence_transformers") or {}
-        older = config.get("sbert_ce_default_activation_function")
-        newest = settings.get("activation_fn")
-        function = str(newest or own_settings.get("activation_fn") or older or "Sigmoid")
-        window = _folder_window(path, config)
-        return cls(names, rule, window, layers, not function.endswith("Identity"))
+        functions = (
+            settings.get("activation_fn"),
+            (config.get("sentence_transformers") or {}).get("activation_fn"),
+            config.get("sbert_ce_default_activation_function"),
+        )
+        sigmoid = not str(next(filter(None, functions), "")).endswith("Identity")
+        return cls(names, rule, _folder_window(path, config), layers, sigmoid)
 
 
 def folder_names(path: Path) -> tuple[str, ...]:
@@ -441,21 +442,16 @@ def prompt_prefixes(prompts: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _folder_pooling(config: dict[str, Any], path: Path) -> Pooling:
-    mode = config.get("pooling_mode")
-    if mode is None:
-        set_ = [
-            k.removeprefix("pooling_mode_")
-            for k, v in config.items()
-            if k.startswith("pooling_mode_") and v
-        ]
-        mode = set_ if len(set_) > 1 else (set_ or ["mean"])[0]
-    if isinstance(mode, str) and mode in POOLING:
-        return POOLING[mode]
-    raise ConfigError(
-        f"pooling {mode!r} is not known",
-        where=str(path / "1_Pooling"),
-        hint=f"known are {', '.join(sorted(set(POOLING.values())))}; or open the model by st:",
-    )
+    on = (key for key, value in config.items() if key.startswith("pooling_mode_") and value)
+    modes = "+".join(key.removeprefix("pooling_mode_") for key in on)
+    mode = str(config.get("pooling_mode") or modes or "mean")
+    if mode not in POOLING:
+        raise ConfigError(
+            f"pooling {mode!r} is not known",
+            where=str(path / "1_Pooling"),
+            hint=f"known are {', '.join(sorted(set(POOLING.values())))}; or open the model by st:",
+        )
+    return POOLING[mode]
 
 
 def _folder_window(path: Path, config: dict[str, Any]) -> int | None:

@@ -128,7 +128,6 @@ class OnnxEmbedder(RuledEmbedder):
         self._output, self._pooled = _output_of(self._session.get_outputs(), config, file)
         self.window = None if config.window is None else config.window - self.tokens.specials()
         self.settle(f"onnx:{file.name}", home, options, (config.names, config.rule))
-        self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors of texts run one by one, ``threads`` of them side by side."""
@@ -215,7 +214,6 @@ class StaticEmbedder(RuledEmbedder):
             ) from error
         self.tokens = HFTokenizer(self._model.tokenizer)
         self.settle("static", home, options or EmbedOptions(), (folder_names(home), VectorRule()))
-        self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Means of the vectors of the texts' tokens."""

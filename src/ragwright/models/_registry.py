@@ -296,16 +296,12 @@ class Models:
         embedder = self.embedder(name)
         if embedder is None:
             target = self.target(name)
-            server, window = server_identity(target), target.settings.context_window
-            return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
-        own = f"{embedder.identity}{self._long(embedder.window)}"
-        if isinstance(getattr(embedder, "rule", None), VectorRule):
-            return own
-        return f"{own}:{embedder.window}:{self.vector_rule(name).identity()}"
-
-    def _long(self, window: int | None) -> str:
-        """The treatment of texts beyond the window, which determines their vectors."""
-        return "" if window is None else f":{self.embed.long_texts}"
+            own, window = server_identity(target), target.settings.context_window
+        else:
+            own, window = embedder.identity, embedder.window
+        # The treatment of texts beyond the window determines their vectors.
+        long_texts = "" if window is None else f":{self.embed.long_texts}"
+        return f"{own}:{window}:{self.vector_rule(name).identity()}{long_texts}"
 
     def free(self, name: str) -> bool:
         """True where calls cost nothing: local work, a server here, or a price of zero."""

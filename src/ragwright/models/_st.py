@@ -60,7 +60,6 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         self.window = _window_of(self._model, pair=False)
         self.settle("st", home, options, (folder_names(home), own_rule))
         set_pooling(self._model, self.rule.pooling)
-        self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors as the model gives them, its prompts left out."""

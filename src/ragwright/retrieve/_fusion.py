@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from ..core import ChannelScore, Chunk, FilterError, Head, Hit, RetrieveError, Span, Term
 from ..flow import Flow, Vector, embed
 from ..index import write_embedded_text
-from ..models import Tokenizer, TokenSource, is_code, sentence_spans, words
+from ..models import Analyzer, Tokenizer, is_code, sentence_spans, words
 from ._options import SelectOptions
 from ._target import Explanation, Retrieved
 
@@ -187,7 +187,7 @@ def measure_score_share(best: float, terms: Sequence[Term]) -> float:
 
 
 def unknown_share(
-    text: str, terms: Sequence[Term], analyzer: TokenSource | None, tokenizer: Tokenizer | None
+    text: str, terms: Sequence[Term], analyzer: Analyzer | None, tokenizer: Tokenizer | None
 ) -> float:
     """Share of the query's rarity in words that are unknown to the embedding model.
 
@@ -202,7 +202,7 @@ def unknown_share(
     if analyzer is None:
         cut = [(token, [token]) for token in idf]
     else:
-        cut = [(word, analyzer.query_tokens(word)) for word in words(text)]
+        cut = [(word, analyzer.tokens(word)) for word in words(text)]
     total = unknown = 0.0
     for word, tokens in cut:
         weight = max((idf.get(token, 0.0) for token in tokens), default=0.0)
@@ -237,7 +237,7 @@ _NEAREST = 3
 
 
 def explain(
-    retrieved: Retrieved, analyzer: TokenSource | None = None, tokenizer: Tokenizer | None = None
+    retrieved: Retrieved, analyzer: Analyzer | None = None, tokenizer: Tokenizer | None = None
 ) -> Explanation:
     """The explanation of a result, with the model's pieces and the tokens each hit shares.
 
@@ -263,7 +263,7 @@ def explain(
     if analyzer is None:
         return known
     query_terms = [term.token for term in known.terms]
-    wanted = dict.fromkeys(query_terms or analyzer.query_tokens(retrieved.query))
+    wanted = dict.fromkeys(query_terms or analyzer.tokens(retrieved.query))
     matched = {}
     for hit in retrieved.hits:
         text = f"{hit.text}\n{heads[hit.chunk_id]}"
@@ -467,7 +467,7 @@ def similarities(vectors: Vector | Matrix) -> Matrix:
     return cosines
 
 
-def word_similarities(texts: Sequence[str], analyzer: TokenSource) -> Matrix:
+def word_similarities(texts: Sequence[str], analyzer: Analyzer) -> Matrix:
     """Cosines of the counts of the texts' words, shape (texts, texts)."""
     counts = [Counter(analyzer.tokens(text)) for text in texts]
     place = {token: at for at, token in enumerate(sorted(set().union(*counts)))}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..core import ConfigError, Document, read_yaml
-from ..models import Analyzer, TokenSource, is_code, words
+from ..models import Analyzer, is_code, words
 from ._entries import HEADING_LINE, LEAST_ENTRIES, read_entries
 
 RULES = ("given", "heading", "row", "line", "below", "sentence")
@@ -118,7 +118,7 @@ class Glossary:
             at += 1
         return tuple(terms)
 
-    def expand(self, query: str, most: int = 3, analyzer: TokenSource | None = None) -> Expansion:
+    def expand(self, query: str, most: int = 3, analyzer: Analyzer | None = None) -> Expansion:
         """The query with the meanings of its terms.
 
         Of several meanings those from the most reliable kind of place are used, and of these those
@@ -211,7 +211,7 @@ def _checked_text(term: str, value: object, where: Callable[[], str]) -> str:
 
 
 def _fitting_meanings(
-    query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
+    query: str, term: str, every: Sequence[Meaning], analyzer: Analyzer
 ) -> Sequence[Meaning]:
     """Return the best kind of place's meanings whose documents share words with the query."""
     ranks = [RULES.index(m.rule) if m.rule in RULES else len(RULES) for m in every]
@@ -350,13 +350,11 @@ def _definitions_of(document: Document) -> Iterator[_Definition]:
             continue
         row = _ROW.match(line.text)
         cells = row["cells"].split("|") if row else line.text.split("\t")
-        if len(cells) > 1:
-            yield from _in_row(cells, line)
-            continue
-        if code := _lone_code(line):
+        if len(cells) == 1 and (code := _lone_code(line)):
             yield from _definition_below(lines, number, code)
             continue
-        cells = _COLUMNS.split(line.text.strip()[:_READ])
+        if len(cells) == 1:
+            cells = _COLUMNS.split(line.text.strip()[:_READ])
         if len(cells) > 1 and (in_row := list(_in_row(cells, line))):
             yield from in_row
             continue

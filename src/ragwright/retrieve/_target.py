@@ -22,7 +22,7 @@ from ..core import (
     load_addition,
 )
 from ..flow import Flow, Lookup, LookupReply, send
-from ..models import Tokenizer, TokenSource
+from ..models import Analyzer, Tokenizer
 from ._glossary import Glossary
 
 Mode: TypeAlias = str
@@ -82,7 +82,7 @@ class Target:
     model: str = ""
     dimensions: int = 0
     similarity: str = "cosine"
-    analyzer: TokenSource | None = field(default=None, compare=False)
+    analyzer: Analyzer | None = field(default=None, compare=False)
     tokenizer: Tokenizer | None = field(default=None, compare=False)
     glossary: Glossary | None = field(default=None, compare=False)
     stages: tuple[Stage, ...] = field(default=(), compare=False)

@@ -46,10 +46,10 @@ from ...ingest import (
     pick_reader,
 )
 from ...models import (
+    Analyzer,
     EmbedOptions,
     Models,
     ModelSettings,
-    TokenSource,
     WordTokenizer,
     model_handlers,
 )
@@ -166,7 +166,7 @@ class _Tools:
     """The tools that a worker holds open."""
 
     chunker: Chunker
-    analyzer: TokenSource
+    analyzer: Analyzer
     runner: Runner | None
     readers: dict[int, Reader] = field(default_factory=dict)
     scans: ScanProgress = field(default_factory=ScanProgress)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from ...answer import NO_MODEL_LINE, CitedSpan, Marks, PlacedMark, citation
 from ...core import Answer, RagwrightError, Span
 from ...flow import Message
-from ...models import TokenSource, words
+from ...models import Analyzer, words
 from ...project import read_last_ingest
 from .._admission import Admission, FeedbackRequest, RequestNeeds, admit
 from .._answers import (
@@ -56,7 +56,7 @@ _WAYS: Mapping[str, str] = {
 _TEENS = range(11, 14)
 
 
-def explain_answer(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
+def explain_answer(analyzer: Analyzer, answer: Answer, marks: Marks) -> dict[str, Any]:
     """Explain an answer.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import GoldSpan, MetaValue, Row, Span, case_folded, count_noun, text_hash
-from ...models import TokenSource, detect_language, sentence_spans
+from ...models import Analyzer, detect_language, sentence_spans
 from .._splits import CONFIRM_SHARE
 
 _ALIKE = 0.75
@@ -109,7 +109,7 @@ _AFTER_OPENER = re.compile(
 )
 
 
-def context_fault(question: str, source: TokenSource) -> str:
+def context_fault(question: str, source: Analyzer) -> str:
     """Return the reason why a question cannot be understood by itself, empty if it can.
 
     Faults are a reference to "the document" or "the second paragraph", a continuation, a
@@ -151,7 +151,7 @@ def language_fault(question: str, language: str) -> str:
     )
 
 
-def measure_held_share(answer: str, text: str, source: TokenSource) -> float:
+def measure_held_share(answer: str, text: str, source: Analyzer) -> float:
     """Return the share of an answer's content words in a text, 0 to 1; 1 without content words."""
     answer_tokens = set(source.tokens(answer))
     return (
@@ -161,7 +161,7 @@ def measure_held_share(answer: str, text: str, source: TokenSource) -> float:
     )
 
 
-def is_supported(answer: str, text: str, source: TokenSource) -> bool:
+def is_supported(answer: str, text: str, source: Analyzer) -> bool:
     """True if a text contains at least half of an answer's content words, and all its numbers."""
     digits = re.findall(r"\d+", answer)
     return measure_held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
@@ -196,7 +196,7 @@ def locate_quote(
 
 def reject_near_duplicates(
     candidates: Sequence[Candidate],
-    source: TokenSource,
+    source: Analyzer,
     vectors: NDArray[np.float32] | None = None,
     *,
     alike: float = _ALIKE,
@@ -256,7 +256,7 @@ class Vocabulary:
         source: Cuts text into tokens, as the keyword index does.
     """
 
-    def __init__(self, source: TokenSource) -> None:
+    def __init__(self, source: Analyzer) -> None:
         self.source = source
         self.chunks = 0
         self._holding: Counter[str] = Counter()
@@ -301,7 +301,7 @@ class Survey:
         source: Cuts text into tokens, as the keyword index does.
     """
 
-    def __init__(self, source: TokenSource) -> None:
+    def __init__(self, source: Analyzer) -> None:
         self.vocabulary = Vocabulary(source)
         self.chunks: dict[str, tuple[Span, ...]] = {}
         self._texts: Counter[str] = Counter()

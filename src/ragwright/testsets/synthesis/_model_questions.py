@@ -26,7 +26,7 @@ from ...measure import (
     schema_text,
     text_of,
 )
-from ...models import TokenSource
+from ...models import Analyzer
 from ._candidates import (
     Candidate,
     context_fault,
@@ -138,7 +138,7 @@ def level_lines(data: Mapped) -> Mapping[str, str]:
 
 
 def write_questions(
-    passage: Passage, writing: QuestionWriter, source: TokenSource
+    passage: Passage, writing: QuestionWriter, source: Analyzer
 ) -> Flow[tuple[Candidate, ...]]:
     """Return the candidates of a passage, each accepted or rejected with its reason.
 
@@ -200,7 +200,7 @@ def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
     )
 
 
-def _check_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
+def _check_draft(draft: _Draft, passage: Passage, source: Analyzer) -> Candidate:
     """Check a draft against its passage, without a model."""
     span, reason = locate_quote(draft.quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
@@ -224,7 +224,7 @@ def _check_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candid
 
 
 def check_by_answering(
-    candidate: Candidate, number: int, writing: QuestionWriter, source: TokenSource
+    candidate: Candidate, number: int, writing: QuestionWriter, source: Analyzer
 ) -> Flow[Candidate]:
     """Reject the candidate if its evidence alone does not give its answer."""
     if candidate.reason:
