@@ -116,16 +116,13 @@ class TextBuilder:
         block = normalise(text).strip("\n").rstrip()
         if not block.strip():
             return None
-        if self.length:
-            self._parts.append(separator)
-            self.length += len(separator)
-        for label in self._waiting:
-            self._pages.append((label, self.length))
+        lead = separator if self.length else ""
+        self.length += len(lead)
+        self._pages += [(label, self.length) for label in self._waiting]
         self._waiting.clear()
-        start = self.length
-        self._parts.append(block)
+        self._parts += [lead, block]
         self.length += len(block)
-        return Span(start, self.length)
+        return Span(self.length - len(block), self.length)
 
     def heading(self, title: str, level: int, *, mark: bool = True) -> None:
         """Append a heading of a level from 1; ``mark`` writes it as Markdown does."""
@@ -139,7 +136,7 @@ class TextBuilder:
         """Append blocks; an item of a list stands directly below the item before it."""
         for block in blocks:
             if block.rows:
-                self.table(block.rows)
+                self.add(markdown_table(block.rows))
             elif block.level and block.text:
                 self.heading(block.text if block.mark == "-" else block.line, block.level)
             elif block.mark or block.depth:
@@ -153,12 +150,8 @@ class TextBuilder:
         """Append Markdown; its headings become sections, ``shift`` levels deeper."""
         span = self.add(text)
         if span is not None:
-            for title, level, start in markdown_headings("".join(self._parts[-1:])):
+            for title, level, start in markdown_headings(self._parts[-1]):
                 self._headings.append((title, level + shift, span.start + start))
-
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Append a table as Markdown; its first row is the header."""
-        self.add(markdown_table(rows))
 
     def page(self, label: str = "") -> None:
         """Start the next page, slide or sheet."""
@@ -232,18 +225,13 @@ class TextBuilder:
 
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
     """Make sections of (title, level, start), for a text of ``length`` characters."""
-    ends: list[int] = []
-    headings = list(headings)
-    open_: list[tuple[int, int]] = []  # (level, index), levels rising
-    for index, (_, level, start) in enumerate(headings):
-        ends.append(length)
-        while open_ and open_[-1][0] >= level:
-            ends[open_.pop()[1]] = start
-        open_.append((level, index))
-    return tuple(
-        Section(title, level, Span(start, end))
-        for (title, level, start), end in zip(headings, ends, strict=True)
-    )
+    sections: list[Section] = []
+    following: dict[int, int] = {}
+    for title, level, start in reversed(list(headings)):
+        end = min((at for other, at in following.items() if other <= level), default=length)
+        following[level] = start
+        sections.append(Section(title, level, Span(start, end)))
+    return tuple(reversed(sections))
 
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[\s\S]*?(?:\n[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
@@ -292,8 +280,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 def table_cell(text: str) -> str:
     """Return a cell's text on a single line, with bars escaped."""
-    line = " ".join(text.split())
-    return line.replace("|", "\\|") if "|" in line else line
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 Cell: TypeAlias = tuple[str | None, int, int]

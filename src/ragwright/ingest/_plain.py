@@ -20,7 +20,7 @@ from ..core import (
 )
 from ._archive import parse_xml
 from ._encoding import decode, suffix_of
-from ._extract import Extract, TextBuilder, sections_of
+from ._extract import Block, Extract, TextBuilder, sections_of
 from ._html import parse_html, read_html
 from ._normalise import clean_metadata, guess_language, normalise, spell_raised
 from ._options import SourceOptions
@@ -140,14 +140,11 @@ def read_plain(data: bytes, where: str, options: SourceOptions, suffix: str = ""
 
 
 def _pages(lengths: list[int]) -> tuple[Page, ...]:
-    if len(lengths) < 2:
-        return ()
-    if lengths[-1] == 0:  # a form feed that ends the file starts no page
-        lengths = [*lengths[:-2], lengths[-2] + 1]
     ends = list(itertools.accumulate(length + 1 for length in lengths))
     ends[-1] -= 1
+    ends = ends if lengths[-1] else ends[:-1]  # a form feed that ends the file starts no page
     spans = map(Span, (0, *ends), ends)
-    return tuple(map(Page, itertools.count(1), spans)) if len(lengths) > 1 else ()
+    return tuple(map(Page, itertools.count(1), spans)) if len(ends) > 1 else ()
 
 
 RECORDS = frozenset({".jsonl", ".ndjson"})
@@ -179,9 +176,8 @@ def unescape_json(text: str, *, by_line: bool) -> str:
             return match[0]
         if character in _KEPT:
             return match[0]
-        if character == "\n" and not by_line:
-            return character
-        return character if character >= " " else " "
+        keeps = character >= " " or (character == "\n" and not by_line)
+        return character if keeps else " "
 
     return _ESCAPE.sub(shown, text) if "\\" in text else text
 
@@ -398,7 +394,7 @@ class _XmlWalk:
         rows = [[inline(cell) for cell in row] for row in cells if row]
         for title in (child for child in table if rows and child.tag in ("head", "title")):
             self._builder.add(inline(title))
-        self._builder.table(rows)
+        self._builder.write([Block(rows=rows)])
         self._last = "" if rows else self._last
         return bool(rows)
 

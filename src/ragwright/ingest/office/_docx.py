@@ -363,7 +363,7 @@ def _form_field(field: Any) -> str:
 
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
-_GROUPS = frozenset({f"{_P}grpSp", ALTERNATIVE, CHOICE})
+_BREAKS = {f"{A}p": "\n", f"{A}br": "\v"}
 _SHAPES = frozenset({f"{_P}sp", f"{_P}pic", f"{_P}graphicFrame"})
 _FURNITURE = frozenset({"sldNum", "ftr", "dt"})
 
@@ -406,7 +406,8 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 def _read_slide(slide: Any, part: str, package: Package) -> Iterator[Block]:
     tree = slide.find(f"{_P}cSld/{_P}spTree")
-    shapes = list(_shapes(tree)) if tree is not None else []
+    found = tree.iter(*_SHAPES) if tree is not None else ()
+    shapes = [s for s in found if next(s.iterancestors(FALLBACK, *_SHAPES), None) is None]
     title = next((shape for shape in shapes if _place(shape).get("idx") == "0"), None)
     heading = "" if title is None else " ".join(_text(title).split())
     package.builder.page(heading)
@@ -424,14 +425,6 @@ def _read_slide(slide: Any, part: str, package: Package) -> Iterator[Block]:
         for shape in root.iter(f"{_P}sp"):
             if _place(shape).get("type") == "body" and (notes := _text(shape)):
                 yield Block(f"Notes: {notes}")
-
-
-def _shapes(tree: Any) -> Iterator[Any]:
-    for shape in tree:
-        if shape.tag in _GROUPS:
-            yield from _shapes(shape)
-        elif shape.tag in _SHAPES:
-            yield shape
 
 
 def _place(shape: Any) -> dict[str, str]:
@@ -463,10 +456,8 @@ def _text(element: Any) -> str:
     """Return the text of paragraphs, with raised and lowered runs and equations."""
     pieces: list[Raised] = []
     for child in element.iter(f"{A}p", f"{A}t", f"{A}br", MATH):
-        if child.tag == f"{A}p":
-            pieces.append(("\n", 0))
-        elif child.tag == f"{A}br":
-            pieces.append(("\v", 0))
+        if child.tag in _BREAKS:
+            pieces.append((_BREAKS[child.tag], 0))
         elif child.tag == MATH:
             pieces.append((latex(child), 0))
         elif not any(parent.tag == FALLBACK for parent in child.iterancestors()):

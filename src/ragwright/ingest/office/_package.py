@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections import defaultdict
@@ -62,7 +63,8 @@ class Package:
         self._archive = Archive(data, where, options)
         self.builder = builder
         self._names = {name.replace("\\", "/").lstrip("/"): name for name in self._archive.names}
-        self.main_name = next(self._related("", "officeDocument"), usual)
+        mains = (r.target for r in self.relations("").values() if r.kind == "officeDocument")
+        self.main_name = next(filter(None, mains), usual)
         self.main = self.root(self.main_name)
         if self.main is None:
             raise MalformedSourceError(
@@ -106,13 +108,10 @@ class Package:
             found[element.get("Id")] = Relation(kind, path if inside else "")
         return found
 
-    def _related(self, name: str, *kinds: str) -> Iterator[str]:
-        found = self.relations(name).values()
-        return (r.target for kind in kinds for r in found if r.kind == kind and r.target)
-
     def roots(self, name: str, *kinds: str) -> list[Any]:
         """Return the roots of the parts that a part has relations of these kinds to."""
-        found = map(self.root, self._related(name, *kinds))
+        relations = self.relations(name).values()
+        found = (self.root(r.target) for kind in kinds for r in relations if r.kind == kind)
         return [root for root in found if root is not None]
 
     def extract(self, media_type: str) -> Extract:
@@ -156,14 +155,10 @@ def read_chart(root: Any) -> Iterator[Block]:
     Numbers keep all their digits. Series that share no categories have tables of their own.
     """
     title = _text(root.find(f"{_C}chart/{_C}title"))
-    axes = [
-        _text(axis.find(f"{_C}title"))
-        for axis in root.iterfind(f"{_C}chart/{_C}plotArea/*")
-        if axis.tag.endswith("Ax")
-    ]
+    axes = [_text(axis) for axis in root.iterfind(f"{_C}chart/{_C}plotArea/*/{_C}title")]
     tables: list[tuple[list[_Points], list[tuple[str, _Points]]]] = []
     for series in root.iter(f"{_C}ser"):
-        labels = _labels(series.find(f"{_C}cat"), series.find(f"{_C}xVal"))
+        labels = _labels(next(series.iter(f"{_C}cat", f"{_C}xVal"), None))
         name = " ".join(_points(series.find(f"{_C}tx")).values())
         columns = [
             (name if key != "bubbleSize" else f"{name} (size)".strip(), _points(values))
@@ -190,19 +185,15 @@ def write_comment(text: str, *by: str | None) -> str:
     return f"Comment ({', '.join(filter(None, by))}): {text}" if text else ""
 
 
-def _labels(*sources: Any) -> list[_Points]:
+def _labels(source: Any) -> list[_Points]:
     """Return the categories of a series, outer levels first and repeated down."""
-    source = next((source for source in sources if source is not None), None)
-    levels = [] if source is None else list(source.iter(f"{_C}lvl"))
-    if not levels:
-        points = _points(source)
-        return [points] if points else []
-    places = sorted({at for level in levels for at in _points(level)})
-    labels = []
-    for level in reversed(levels):
-        points, last = _points(level), ""
-        labels.append({at: (last := points.get(at, last)) for at in places})
-    return labels
+    levels = [] if source is None else [*source.iter(f"{_C}lvl")]
+    labels = [_points(level) for level in reversed(levels)]
+    places = sorted({at for points in labels for at in points})
+    for points in labels:
+        for last, at in itertools.pairwise(places):
+            points.setdefault(at, points.get(last, ""))
+    return labels or [*filter(None, [_points(source)])]
 
 
 def _points(source: Any) -> _Points:
