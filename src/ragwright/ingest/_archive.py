@@ -73,15 +73,11 @@ class Archive:
         """
         try:
             return self._zip.read(name)
-        except KeyError as error:
+        except (
+            KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError
+        ) as error:  # fmt: skip
             raise MalformedSourceError(
-                f"the archive contains no {name!r}",
-                where=self.where,
-                hint="the file is incomplete; save it again",
-            ) from error
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-            raise MalformedSourceError(
-                f"{name!r} in the archive is damaged: {error}",
+                f"{name!r} in the archive is missing or damaged: {error}",
                 where=self.where,
                 hint="copy or download the file again",
             ) from error
@@ -123,13 +119,11 @@ def parse_xml(data: bytes, where: str) -> ElementTree.Element:
     parser = ElementTree.XMLParser()  # noqa: S314 - entities of the file's own are refused
     parser.entity.update(entitydefs)
     try:
-        parser.feed(check_xml(data, where))
-        root: ElementTree.Element = parser.close()
+        return ElementTree.fromstring(check_xml(data, where), parser)  # noqa: S314
     except ElementTree.ParseError as error:
         raise MalformedSourceError(
             f"the XML is damaged: {error}", where=where, hint="save the file again"
         ) from error
-    return root
 
 
 Texts: TypeAlias = tuple[defaultdict[str, str], defaultdict[str, list[str]]]
@@ -146,6 +140,7 @@ def texts_by_name(elements: Iterable[Any]) -> Texts:
 
 
 _CONTAINER = "META-INF/container.xml"
+_LOCKS = "META-INF/encryption.xml"
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _CLOSED = re.compile(
     r"<((?!area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)"
@@ -162,14 +157,17 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
         MalformedSourceError: Truncated or damaged.
     """
     archive = Archive(data, where, options)
-    _refuse_locked(archive, where)
+    if _LOCKS in archive.names:
+        methods = parse_xml(archive.read(_LOCKS), where).iterfind(".//{*}EncryptionMethod")
+        if not all(method.get("Algorithm") in _FONTS for method in methods):
+            raise EncryptedSourceError(
+                "the book is locked by a rights management system",
+                where=where,
+                hint="use a copy without it",
+            )
     container = parse_xml(archive.read(_CONTAINER), where)
-    paths = (e.get("full-path") or "" for e in container.iter() if e.tag.endswith("}rootfile"))
-    opf = unquote(next(filter(None, paths), ""))
-    if not opf:
-        raise MalformedSourceError(
-            "the book names no package file", where=where, hint="save it again"
-        )
+    roots = container.iterfind(".//{*}rootfile")
+    opf = unquote(next(filter(None, (root.get("full-path") for root in roots)), ""))
     package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()
     for path in _spine(package, opf):
@@ -192,20 +190,6 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
         language=first["language"][:2].lower(),
         dates=(first["date"], first["dcterms:modified"]),
     )
-
-
-def _refuse_locked(archive: Archive, where: str) -> None:
-    name = "META-INF/encryption.xml"
-    if name not in archive.names:
-        return
-    for element in parse_xml(archive.read(name), where).iter():
-        algorithm = element.get("Algorithm") or ""
-        if element.tag.endswith("}EncryptionMethod") and algorithm not in _FONTS:
-            raise EncryptedSourceError(
-                "the book is locked by a rights management system",
-                where=where,
-                hint="use a copy without it",
-            )
 
 
 def _spine(package: ElementTree.Element, opf: str) -> list[str]:

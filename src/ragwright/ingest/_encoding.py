@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import io
 import re
-import struct
 import unicodedata
 import zipfile
 from collections.abc import Sequence
@@ -287,11 +286,14 @@ _ELEMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", re.S)
 _MAILBOX = re.compile(rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n>?[!-9;-~]+:")
 _HEADER = re.compile(rb"^([A-Za-z][A-Za-z-]*):[ \t]", re.M)
 _HEADERS = frozenset({b"from", b"to", b"date", b"subject", b"message-id", b"received"})
-_FREE = 0xFFFFFFFA
 _OLE = {
-    "EncryptedPackage": "locked", "Workbook": "sheet", "Book": "sheet", "WordDocument": "doc",
-    "PowerPoint Document": "ppt", "__properties_version1.0": "msg",
+    name.encode("utf-16-le").ljust(64, b"\0"): kind
+    for name, kind in {
+        "EncryptedPackage": "locked", "__properties_version1.0": "msg", "WordDocument": "doc",
+        "Workbook": "sheet", "Book": "sheet", "PowerPoint Document": "ppt",
+    }.items()
 }  # fmt: skip
+"""Entry of the directory of an OLE file -> its kind."""
 _MEMBERS = {
     "word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "sheet",
     "xl/workbook.bin": "a binary workbook (.xlsb)", "META-INF/container.xml": "epub",
@@ -310,9 +312,10 @@ def suffix_of(name: str) -> str:
     return Path(name.rpartition("#")[2] or name).suffix.lower()
 
 
-def sniff(data: bytes) -> str:
+def sniff(data: bytes, suffix: str = "") -> str:
     """Detect a format: a key of ``NAMES``, or a description of an unknown format.
 
+    ``suffix`` decides only between the kinds of files within an old Office file and its own.
     ``text`` is any text that neither is HTML nor starts as XML does; ``""`` is binary data of no
     known kind.
     """
@@ -322,7 +325,9 @@ def sniff(data: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         return _sniff_zip(data)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
-        return _first_kind(_OLE, _streams(data), "an old Office file")
+        kinds = [kind for entry, kind in _OLE.items() if entry in data]
+        own = SUFFIXES.get(suffix, suffix[1:])  # a file may hold files of other kinds
+        return own if own in kinds else next(iter(kinds), "an old Office file")
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name
@@ -356,35 +361,6 @@ def _sniff_zip(data: bytes) -> str:
             names = set(archive.namelist())
             if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
                 return _ODF.get(archive.read("mimetype").strip(), "a zip archive")
-            return _first_kind(_MEMBERS, names, "a zip archive")
+            return next((kind for n, kind in _MEMBERS.items() if n in names), "a zip archive")
     except (zipfile.BadZipFile, ValueError, OSError, RuntimeError, NotImplementedError):
         return "a damaged zip archive"
-
-
-def _first_kind(kinds: dict[str, str], names: set[str], other: str) -> str:
-    return next((kind for name, kind in kinds.items() if name in names), other)
-
-
-def _streams(data: bytes) -> set[str]:
-    """Return the names at the top of an OLE file; files within it have names of their own."""
-    names: set[str] = set()
-    try:
-        size = 1 << struct.unpack_from("<H", data, 30)[0]
-        tables = struct.unpack_from("<109I", data, 76)
-        table = b"".join(data[(n + 1) * size : (n + 2) * size] for n in tables if n < _FREE)
-        at = struct.unpack_from("<I", data, 48)[0]
-        entries: list[bytes] = []
-        while at < _FREE and len(entries) * 128 < len(data):
-            sector = data[(at + 1) * size : (at + 2) * size]
-            entries += [sector[n : n + 128] for n in range(0, size, 128)]
-            at = struct.unpack_from("<I", table, 4 * at)[0]
-        waiting = [struct.unpack_from("<I", entries[0], 76)[0]]
-        while waiting and len(names) < len(entries):
-            number = waiting.pop()
-            if number < _FREE:
-                entry = entries[number]
-                names.add(entry[:64].decode("utf-16-le").partition("\0")[0])
-                waiting += struct.unpack_from("<2I", entry, 68)
-    except (struct.error, IndexError, UnicodeDecodeError):  # truncated
-        pass
-    return names

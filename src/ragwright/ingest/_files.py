@@ -112,19 +112,16 @@ class FileReader(Reader):
         return self.base / Path(source).expanduser()
 
     def _report_empty(self, folder: Path) -> Failure:
-        if all(path.name.startswith(".") for path in folder.iterdir()):
-            empty = EmptySourceError(
-                "the folder is empty",
-                where=_printable(str(folder)),
-                hint="files that are put there are read by the next ingest",
-            )
-            return Failure(self._id(folder), empty, skipped=True)
-        nothing = SourceError(
-            "the folder has no file to read",
+        empty = all(path.name.startswith(".") for path in folder.iterdir())
+        kind = EmptySourceError if empty else SourceError
+        nothing = kind(
+            "the folder is empty" if empty else "the folder has no file to read",
             where=_printable(str(folder)),
-            hint="hidden files are skipped; check `include` and `exclude`",
+            hint="files that are put there are read by the next ingest"
+            if empty
+            else "hidden files are skipped; check `include` and `exclude`",
         )
-        return Failure(self._id(folder), nothing)
+        return Failure(self._id(folder), nothing, skipped=empty)
 
     def _walk(
         self, root: Path, include: tuple[str, ...], pattern: re.Pattern[str] | None = None
@@ -232,26 +229,23 @@ class FileReader(Reader):
             if reader is None:
                 data = _read_bytes(path, name, self.options.max_bytes)
                 yield from documents(name, data, self.options, self._scans)
-                return
+            else:
+                items = catch_failures(reader.read_file(path), name, reader)
+                yield from (_rename(item, str(path), name) for item in items)
         except RagwrightError as error:
             yield Failure(name, error)
-            return
         except OSError as error:
             yield self._report(path, error)
-            return
-        for item in catch_failures(reader.read_file(path), name, reader):
-            source = _rename(item.source, path, name)
-            if isinstance(item, Failure):
-                yield replace(item, source=source)
-            else:
-                yield replace(item, id=_rename(item.id, path, name), source=source)
 
     def _id(self, path: Path) -> str:
         return _printable(relative_id(path, self._home))
 
 
-def _rename(text: str, path: Path, name: str) -> str:
-    return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
+def _rename(item: Document | Failure, path: str, name: str) -> Document | Failure:
+    """Give an item of an installed reader the id of the file where it has its path."""
+    texts = {field: str(getattr(item, field, "")) for field in ("id", "source")}
+    changed = {f: name + t.removeprefix(path) for f, t in texts.items() if t.startswith(path)}
+    return replace(item, **changed)  # type: ignore[arg-type]
 
 
 def relative_id(path: Path, home: Path) -> str:
@@ -408,8 +402,7 @@ class RemoteReader(FileReader):
 
     def accepts(self, source: str) -> bool:
         """Return True for an address of a known scheme."""
-        scheme = _ADDRESS.match(source)
-        return scheme is not None and scheme[1] in EXTRAS
+        return "://" in source and source.partition("://")[0] in EXTRAS
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files at the address, by name, each with its version; fetches nothing."""

@@ -122,7 +122,7 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
     named = SUFFIXES.get(suffix, "")
     if not data:
         return "text"  # this reader reports that the file is empty
-    detected = sniff(data)
+    detected = sniff(data, suffix)
     if detected == "locked":
         raise EncryptedSourceError(
             "the Office file is protected by a password",
