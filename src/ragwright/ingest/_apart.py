@@ -50,6 +50,9 @@ _SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
 """Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
 
 
+_SLOW = "took longer than"
+
+
 @dataclass(slots=True)
 class ScanProgress:
     """Counters of OCR, for a progress bar and a note; can be read from any thread.
@@ -57,7 +60,7 @@ class ScanProgress:
     Attributes:
         pages: Pages read so far, in ``seconds``.
         files: Files with such pages.
-        current: File under way and its page, empty if none is.
+        current: File under way, or the last one, and its page.
         unread: Files that hold pages without text, which were not read since OCR is not installed.
     """
 
@@ -76,23 +79,21 @@ class ScanProgress:
 
     def taken(self) -> ScanProgress:
         """Return the counters so far, and set them to 0."""
-        counters = replace(self, current="")
-        self.pages = self.files = self.unread = 0
-        self.seconds = 0.0
+        counters = replace(self)
+        self.pages = self.files = self.unread = self.seconds = 0
         return counters
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A call for a worker: a function of this room with its arguments, and its limits.
+    """A call for a worker, of a function of this room, and its limits.
 
     ``name`` says in messages what works on the document at ``where``; ``extra`` is the address
     space that it takes beside ``max_memory`` and may keep; ``seconds`` are those of the processor,
     ``waiting`` those of the clock (0: any).
     """
 
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    work: partial[Any]
     options: SourceOptions
     where: str
     size: int
@@ -103,14 +104,12 @@ class _Job:
 
     def failed(self, what: str, key: str) -> UnsupportedSourceError:
         """Return the error of a document that passes a limit, ``key``."""
+        unit = "bytes" if key == "max_memory" else "s of processor time"
         return UnsupportedSourceError(
-            f"{self.name} {what}", where=self.where, hint=f"if you trust the file, raise `{key}`"
+            f"{self.name} {what} `{key}` ({getattr(self.options, key):,} {unit})",
+            where=self.where,
+            hint=f"if you trust the file, raise `{key}`",
         )
-
-    @property
-    def memory(self) -> str:
-        """The bound of memory, for messages."""
-        return f"more than `max_memory` ({self.options.max_memory:,} bytes)"
 
 
 _Answer: TypeAlias = tuple[Any, float, bool]
@@ -138,6 +137,7 @@ def extract_bytes(
         SourceError: Any other reason, as the format's reader says.
     """
     progress = progress or ScanProgress()
+    progress.current = name
     kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
     if kind in PLAIN:
         return parse_file(name, kind, data, options)
@@ -156,10 +156,8 @@ def extract_bytes(
     if kind != "pdf" or parser_of(options, kind):
         return _parse(name, kind, data, options, progress)
     extract = _parse(name, kind, data, options, progress, {} if recognising else None)
-    if not extract.unread:
-        return extract
-    if not recognising:
-        progress.unread += not engine_name() and options.ocr != "never"
+    if not extract.unread or not recognising:
+        progress.unread += bool(extract.unread) and not engine_name() and options.ocr != "never"
         return extract
     scans = _recognise(name, kind, data, options, progress, extract.unread)
     faults = faults_of(scans)
@@ -188,8 +186,7 @@ def _parse(
     """
     parser = parser_of(options)
     job = _Job(
-        parse_file,
-        (where, kind, data, options, scans),
+        partial(parse_file, where, kind, data, options, scans),
         options,
         where,
         len(data),
@@ -198,11 +195,7 @@ def _parse(
         parser.room if parser else 0,
         _WAITS * options.max_seconds if parser else 0.0,
     )
-    progress.current = where
-    try:
-        extract, _ = _run(job, partial(setattr, progress, "current"))
-    finally:
-        progress.current = ""
+    extract, _ = _run(job, partial(setattr, progress, "current"))
     if isinstance(extract, Extract):
         return extract
     raise extract
@@ -227,8 +220,7 @@ def _recognise(
     def read(page: int) -> ScannedPage:
         nonlocal left
         job = _Job(
-            read_page,
-            (data, kind, page, options, where),
+            partial(read_page, data, kind, page, options, where),
             options,
             f"{where}, page {page}",
             len(data),
@@ -236,11 +228,10 @@ def _recognise(
             "OCR of the file",
             _MODELS_ROOM,
         )
-        scan, taken = _run(job) if left > 0 else (_time_error(job), 0.0)
+        scan, taken = _run(job) if left > 0 else (job.failed(_SLOW, "max_seconds"), 0.0)
         left -= taken
         return ScannedPage(fault=scan) if isinstance(scan, RagwrightError) else scan
 
-    progress.current = where
     before = time.monotonic()
     wanted: Sequence[int] = pages or (1,)
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
@@ -255,21 +246,15 @@ def _recognise(
                 wanted = pages or range(1, scans[1].pages + 1)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    progress.current = ""
     progress.files += any(scan.fault is None for scan in scans.values())
     return scans
-
-
-def _time_error(job: _Job) -> UnsupportedSourceError:
-    limit = f"`max_seconds` ({job.options.max_seconds:g} s of processor time)"
-    return job.failed(f"took longer than {limit}", "max_seconds")
 
 
 def _run(job: _Job, heard: Callable[[str], object] = lambda _: None) -> tuple[Any, float]:
     """Return the result of a job, or its error, and the seconds of processor time that it took."""
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
-        f"serve({plugin_folder()!r})  # {job.function.__name__}"
+        f"serve({plugin_folder()!r})  # {job.work.func.__name__}"
     )
     try:
         answer: _Answer = ask_worker(
@@ -277,8 +262,8 @@ def _run(job: _Job, heard: Callable[[str], object] = lambda _: None) -> tuple[An
         )
     except WorkerEndedError as error:
         if not error.reason:
-            return _time_error(job), job.seconds
-        return job.failed(f"crashed, or needed {job.memory}: {error.reason}", "max_memory"), 0.0
+            return job.failed(_SLOW, "max_seconds"), job.seconds
+        return job.failed(f"crashed ({error.reason}), or needed more than", "max_memory"), 0.0
     return answer[:2]
 
 
@@ -298,11 +283,11 @@ def serve(plugins: str = "") -> None:
         room = job.options.max_memory + 3 * job.size + job.extra
         try:
             with limit_work(before and before + room, job.seconds, job.waiting):
-                result = job.function(*job.arguments)
+                result = job.work()
         except RagwrightError as error:
             result = error
         except MemoryError:
-            result = job.failed(f"takes {job.memory}", "max_memory")
+            result = job.failed("takes more than", "max_memory")
         keeps = address_space() > before + _SPENT + job.extra
         return result, time.process_time() - begun, keeps
 
