@@ -27,8 +27,10 @@ from typing import Any, NoReturn, Self
 LOADED = (
     *(f"ragwright.{room}" for room in ("core", "flow", "models", "ingest", "index", "retrieve")),
     *(f"ragwright.{room}" for room in ("answer", "measure", "project", "testsets", "drafting")),
-    *(f"ragwright.{room}" for room in ("experiment", "report", "jobs", "workbench", "testing")),
-    *(f"ragwright.{room}" for room in ("records", "audit", "jobs", "experiment")),
+    *(
+        f"ragwright.{room}"
+        for room in ("records", "audit", "experiment", "report", "jobs", "workbench", "testing")
+    ),
     "httpcore2",
     "jinja2",
     "numpy",
