@@ -484,7 +484,7 @@ def _error_line(error: Exception) -> str:
 
 
 class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
-    """Carries out searches and look-ups; dense searches of one snapshot are one matrix product."""
+    """Carries out searches and look-ups."""
 
     max_batch = 256
 
@@ -499,51 +499,20 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
         self, requests: Sequence[Search | Lookup]
     ) -> Sequence[SearchReply | LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
-        replies: dict[int, SearchReply | LookupReply | RagwrightError] = {}
-        dense: dict[tuple[object, ...], dict[int, Search]] = {}
-        for number, request in enumerate(requests):
-            if isinstance(request, Search) and request.channel == "dense" and request.relax is None:
-                key = (request.snapshot, request.k, request.filters, len(request.vector))
-                dense.setdefault(key, {})[number] = request
-                continue
-            try:
-                reply, notes = self._views.answer(request.snapshot, partial(_answer, request))
-                replies[number] = replace(reply, notes=(*notes, *reply.notes)) if notes else reply
-            except RagwrightError as error:
-                replies[number] = error
-        for group in dense.values():
-            for number, found in zip(group, self._search_dense([*group.values()]), strict=True):
-                replies[number] = found
-        return [replies[number] for number in range(len(requests))]
+        return [self._reply_or_error(request) for request in requests]
 
-    def _search_dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
-        first = group[0]
-
-        def ask(view: View) -> list[SearchReply]:
-            vectors = np.stack([_request_vector(request) for request in group])
-            results = view.dense(vectors, first.k, first.filters)
-            note = view.approximation(first.k, first.filters)
-            noted = (*((note,) if note else ()), *view.range_notes(first.filters))
-            return [SearchReply(result, notes=noted) for result in results]
-
+    def _reply_or_error(
+        self, request: Search | Lookup
+    ) -> SearchReply | LookupReply | RagwrightError:
         try:
-            replies, notes = self._views.answer(first.snapshot, ask)
+            reply, notes = self._views.answer(request.snapshot, partial(_answer, request))
         except RagwrightError as error:
-            # One bad vector must not fail the others.
-            return (
-                [error]
-                if len(group) == 1
-                else [self._search_dense([result])[0] for result in group]
-            )
-        return (
-            [replace(result, notes=(*notes, *result.notes)) for result in replies]
-            if notes
-            else replies
-        )
+            return error
+        return replace(reply, notes=(*notes, *reply.notes))
 
 
 def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
-    """The reply of a view to a look-up, or to a search that is no matrix product.
+    """The reply of a view to a search or a look-up.
 
     Raises:
         RetrieveError: An id is not in the snapshot, or the request is invalid.
@@ -551,15 +520,18 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     if isinstance(request, Lookup):
         vectors = view.vectors(request.chunk_ids) if request.vectors else None
         return LookupReply(view.lookup(request.chunk_ids), vectors)
+    query = _request_vector(request) if request.channel == "dense" else request.text
     if request.channel == "all":
         reply = _listed_chunks(view, request)
     elif request.relax is not None:
-        query = _request_vector(request) if request.channel == "dense" else request.text
         reply = view.relaxed(query, request.k, request.relax, request.filters)
+    elif isinstance(query, str):
+        reply = view.keyword_reply(query, request.k, request.filters)
     else:
-        reply = view.keyword_reply(request.text, request.k, request.filters)
-    notes = view.range_notes(request.filters)
-    return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
+        [candidates] = view.dense(query, request.k, request.filters)
+        note = view.approximation(request.k, request.filters)
+        reply = SearchReply(candidates, notes=(note,) if note else ())
+    return replace(reply, notes=(*reply.notes, *view.range_notes(request.filters)))
 
 
 def _request_vector(request: Search) -> Matrix:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,9 +43,6 @@ from ._segment import (
     unknown_value,
 )
 from ._store import IndexSpec, Matrix, View, ViewStatistics
-
-_CELLS = 16_000_000
-"""Most similarities computed at once: 64 MB."""
 
 _MASKS = 32
 """Filters whose masks are cached."""
@@ -224,12 +221,11 @@ class SegmentView(View):
         masks = state.masks(filters)
         if k < 1:
             return tuple(() for _ in queries)
-        chunks: list[list[ScoredChunks]] = [[] for _ in queries]
-        for segment, mask in zip(state.segments, masks, strict=True):
-            for number, rows in _nearest_rows(segment, queries, k, mask):
-                scores = _exact_scores(segment.vectors, rows, queries[number])
-                chunks[number].append(_scored_chunks(segment, rows, scores))
-        return tuple(join_chunks(parts).best(k) for parts in chunks)
+        parts = list(zip(state.segments, masks, strict=True))
+        return tuple(
+            join_chunks([_nearest_chunks(*part, query, k) for part in parts]).best(k)
+            for query in queries
+        )
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -359,19 +355,15 @@ def _scored_chunks(segment: Segment, rows: Rows, scores: Scores) -> ScoredChunks
     return ScoredChunks(ids, round_scores(scores), np.zeros(len(ids), np.int64))
 
 
-def _nearest_rows(
-    segment: Segment, queries: Matrix, k: int, mask: Mask
-) -> Iterator[tuple[int, Rows]]:
-    """Per query its number and the rows of the segment that may be among its k nearest."""
-    matrix = segment.vectors
-    step = max(1, _CELLS // max(1, len(matrix)))
-    for start in range(0, len(queries), step):
-        block = queries[start : start + step]
-        block_scores = products(matrix, block[0])[None, :] if len(block) == 1 else block @ matrix.T
-        for number, scores in enumerate(block_scores, start):
-            scores[~mask] = -np.inf
-            rows = highest(scores, k, _rounding_bound(queries[number], segment.norm))
-            yield number, rows[mask[rows]]
+def _nearest_chunks(
+    segment: Segment, mask: Mask, query: NDArray[np.float32], k: int
+) -> ScoredChunks:
+    """The chunks of a segment that may be among the k nearest."""
+    scores = products(segment.vectors, query)
+    scores[~mask] = -np.inf
+    rows = highest(scores, k, _rounding_bound(query, segment.norm))
+    rows = rows[mask[rows]]
+    return _scored_chunks(segment, rows, _exact_scores(segment.vectors, rows, query))
 
 
 def _similarities(segment: Segment, query: NDArray[np.float32]) -> RowScores:
