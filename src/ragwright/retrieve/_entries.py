@@ -110,8 +110,8 @@ def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
     for at, start in enumerate(starts):
         end = starts[at + 1].start if at + 1 < len(starts) else len(text)
         if start.form == "heading" and last[start.key] == at:
-            below = HEADING_LINE.search(text, start.end, end)
-            end = below.start() if below else end
+            heading = HEADING_LINE.search(text, start.end, end)
+            end = heading.start() if heading else end
         end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
         below = text[start.end : end].strip()
         says = len(words(f"{start.title} {below}")) >= _LEAST_WORDS
