@@ -39,7 +39,7 @@ from ._sources import (
     load_reader,
     pick_reader,
 )
-from ._table import BeirReader
+from ._tabular import BeirReader
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import Parser, parser_version
 

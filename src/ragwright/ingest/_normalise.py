@@ -192,7 +192,9 @@ def guess_language(text: str) -> str:
     ones (lists, source code; Latin and its imitations), and for scripts shared by a language it
     does not know (Ukrainian, Persian).
     """
-    sample = _sample(text)
+    middle = len(text) // 2
+    pieces = (text[:_PIECE], text[middle : middle + _PIECE], text[-_PIECE:])
+    sample = text if len(text) <= 3 * _PIECE else "\n".join(pieces)
     letters = len(_LETTER.findall(sample))
     if not letters:
         return ""
@@ -208,13 +210,6 @@ def guess_language(text: str) -> str:
     code = marks > _CODE_SHARE * (len(sample) - sum(map(str.isspace, sample)))
     words = _WORD.findall(sample.casefold())
     return _by_words(words, _LEAST_SHARE_OF_CODE if code else _LEAST_SHARE)
-
-
-def _sample(text: str) -> str:
-    if len(text) <= 3 * _PIECE:
-        return text
-    middle = len(text) // 2
-    return "\n".join((text[:_PIECE], text[middle : middle + _PIECE], text[-_PIECE:]))
 
 
 def _by_words(words: list[str], least: float) -> str:

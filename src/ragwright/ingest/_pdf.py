@@ -75,7 +75,14 @@ def heading_levels(
         body: Letter height of the running text.
     """
     blocks = [*chain.from_iterable(pages)]
-    levels = _match_outline(pages, outline)
+    wanted = {(page, _letters(title)): level for title, level, page in reversed(outline)}
+    levels = {
+        id(block): min(wanted.pop(key), 6)
+        for number, page in enumerate(pages)
+        for block in page
+        if not block.rows and block.lines <= 4 and len(block.text) < 300
+        if (key := (number, _letters(block.text))) in wanted
+    }
     if 2 * len(levels) < max(len(outline), 4):
         levels = {}
     known = {b.rank: levels[id(b)] for b in reversed(blocks) if id(b) in levels}
@@ -85,20 +92,6 @@ def heading_levels(
         level = known.setdefault(block.rank, min(max(above, default=0) + 1, 6))
         levels.setdefault(id(block), level)
     return levels
-
-
-def _match_outline(
-    pages: Sequence[Sequence[PageBlock]], outline: Sequence[OutlineEntry]
-) -> dict[int, int]:
-    """Return the levels of the blocks whose text is that of an entry for their page."""
-    wanted = {(page, _letters(title)): level for title, level, page in reversed(outline)}
-    return {
-        id(block): min(wanted.pop(key), 6)
-        for number, blocks in enumerate(pages)
-        for block in blocks
-        if not block.rows and block.lines <= 4 and len(block.text) < 300
-        if (key := (number, _letters(block.text))) in wanted
-    }
 
 
 def _letters(text: str) -> str:
@@ -393,16 +386,12 @@ class PageText:
             at += len(piece)
             if last >= first:
                 text = self._spell(first, last + 1)
-                if text and self._is_slanted(first, last):
+                turns = (self._raw.FPDFText_GetCharAngle(self._page, p) for p in (first, last))
+                if text and all(0.1 < turn % (math.pi / 2) < math.pi / 2 - 0.1 for turn in turns):
                     self.slanted.append((text, self._raw.FPDFText_GetFontSize(self._page, first)))
                 elif text:
                     lines.append(self._line(text, first, last))
         return lines
-
-    def _is_slanted(self, first: int, last: int) -> bool:
-        """Return True if a line is neither level nor upright, by more than six degrees."""
-        turns = (self._raw.FPDFText_GetCharAngle(self._page, at) for at in (first, last))
-        return all(0.1 < turn % (math.pi / 2) < math.pi / 2 - 0.1 for turn in turns)
 
     def _line(self, text: str, first: int, last: int) -> Line:
         chosen = (first, (first + last) // 2, last)

@@ -141,7 +141,9 @@ def _fill(
         text: The page's characters.
         boxes: Their boxes, a row for each.
     """
-    xs, ys = (_edges([c[n] for c in cells] + [c[n + 2] for c in cells]) for n in (0, 1))
+    edges = (sorted(cell[at] for cell in cells for at in (n, n + 2)) for n in (0, 1))
+    near = (group_runs(values, lambda g, value: value - g[0] <= _NEAR) for values in edges)
+    xs, ys = ([group[0] for group in groups] for groups in near)
     left, bottom, right, top = outer = (xs[0] - 1, ys[0] - 1, xs[-1] + 1, ys[-1] + 1)
     x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
     drawn = (boxes[:, :2] != boxes[:, 2:]).any(axis=1)
@@ -176,13 +178,6 @@ def _is_grid(rows: list[list[str]], cells: int) -> bool:
         and cells >= 0.5 * len(filled)
         and len(filled) >= 0.25 * len(rows) * len(rows[0])
     )
-
-
-def _edges(values: Iterable[float]) -> list[float]:
-    """Sort edges and merge those closer than two points."""
-    return [
-        group[0] for group in group_runs(sorted(values), lambda g, value: value - g[0] <= _NEAR)
-    ]
 
 
 def _nearest(cells: Sequence[Box], x: float, y: float) -> tuple[int, float]:

@@ -32,7 +32,7 @@ from ._apart import ScanProgress
 from ._files import FileReader, RemoteReader
 from ._options import SourceOptions
 from ._seams import Failure, Reader, SourceFile, SuffixReader, catch_failures, reader_error
-from ._table import BeirReader
+from ._tabular import BeirReader
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .parsers import check_parser
 

@@ -110,7 +110,8 @@ class _Book:
         self._from_1904 = about is not None and about.get("date1904") in ("1", "true")
         self._stale = sums is not None and sums.get("fullCalcOnLoad") in ("1", "true")
         strings, styles = (package.roots(package.main_name, k) for k in ("sharedStrings", "styles"))
-        self._texts = [rich_text(item) for root in strings[:1] for item in root]
+        texts = (rich_text(item).strip() for root in strings[:1] for item in root)
+        self._texts = {str(at): text for at, text in enumerate(texts)}
         self._formats = _formats(styles[0]) if styles else {}
 
     def cells(self, part: str) -> Cells:
@@ -158,11 +159,9 @@ class _Book:
             self._builder.miss("formula", *_NOT_COMPUTED)
             return f"={formula.text}" if formula.text else value
         if kind == "s":
-            at = int(value or -1)
-            return self._texts[at].strip() if 0 <= at < len(self._texts) else ""
+            return self._texts.get(value, "")
         if kind == "inlineStr":
-            inline = cell.find(f"{_S}is")
-            return rich_text(inline).strip() if inline is not None else ""
+            return "".join(map(rich_text, cell.iterfind(f"{_S}is"))).strip()
         if kind == "b":
             return _TICKS.get(value, value)
         if kind == "d":
