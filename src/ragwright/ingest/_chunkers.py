@@ -78,26 +78,23 @@ class UnitChunker(Chunker):
 
     def cut(self, document: Document) -> list[Span]:
         """Cut a document into spans; see the class."""
-        return self._spans(document, TokenMap(document.text, self.options, self.tokenizer))
+        return [chunk.span for chunk in self.chunks(document)]
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
         """Cut a document into chunks; tokens are counted in the document, in one pass."""
-        tokens = TokenMap(document.text, self.options, self.tokenizer)
-        spans = self._spans(document, tokens)
-        return make_chunks(document, spans, map(tokens.count, spans))
-
-    def _spans(self, document: Document, tokens: TokenMap) -> list[Span]:
         if not document.text:
-            return []
-        whole = Span(0, len(document.text))
+            return ()
+        tokens = TokenMap(document.text, self.options, self.tokenizer)
         starts = self._starts(document)
-        parts = [Span(*ends) for ends in pairwise(tokens.borders(whole, starts))]
+        borders = tokens.borders(Span(0, len(document.text)), starts)
+        spans = [Span(*ends) for ends in pairwise(borders)]
         divides = self.options.by not in _READS
         if divides or not starts:
-            parts = [span for part in parts for span in tokens.pack(part)]
-        spans = _join_hollow(parts, tokens)
-        most = _LETTERS_PER_TOKEN * self.options.size
-        return list(_bounded(spans, document.text, most)) if divides else spans
+            spans = [piece for part in spans for piece in tokens.pack(part)]
+        spans = _join_hollow(spans, tokens)
+        if divides:
+            spans = [*_bounded(spans, document.text, _LETTERS_PER_TOKEN * self.options.size)]
+        return make_chunks(document, spans, map(tokens.count, spans))
 
     def _starts(self, document: Document) -> list[int]:
         """Find the positions at which the document's parts begin.

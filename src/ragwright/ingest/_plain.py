@@ -311,17 +311,6 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="leave it out with `exclude`, or convert it to a format with text",
         )
-    extract = replace(_document(root), faults=decoded.faults)
-    no_text = "no text between the tags; read as plain text"
-    return extract if extract.text else _as_plain(data, where, options, no_text)
-
-
-def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
-    extract = read_plain(data, where, options, ".xml")
-    return replace(extract, metadata={**extract.metadata, "note": note})
-
-
-def _document(root: Element) -> Extract:
     builder = TextBuilder()
     try:
         _XmlWalk(builder).block(root)
@@ -329,14 +318,22 @@ def _document(root: Element) -> Extract:
         builder = TextBuilder()
         for words in root.itertext():
             builder.add(words, "\n")
+    if not builder.length:
+        return _as_plain(data, where, options, "no text between the tags; read as plain text")
     titles = (" ".join("".join(element.itertext()).split()) for element in root.iter("title"))
     language = re.split("[-_]", root.get(_LANG, ""))[0].lower()
-    return builder.extract(
+    extract = builder.extract(
         "application/xml",
         {},
         title=next(filter(None, titles), ""),
         language=language if re.fullmatch("[a-z]{2}", language) else "",
     )
+    return replace(extract, faults=decoded.faults)
+
+
+def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
+    extract = read_plain(data, where, options, ".xml")
+    return replace(extract, metadata={**extract.metadata, "note": note})
 
 
 class _XmlWalk:

@@ -107,7 +107,7 @@ class _DocxWalk:
         self._builder = package.builder
         self._options = options
         self._parts = package.relations(package.main_name)
-        self._styles = _Styles(self._items("styles", "style"))
+        self._styles = {s.get(f"{W}styleId") or "": s for s in self._items("styles", "style")}
         self._numbers = _Numbering(self._items("numbering", "*"))
         self._notes: dict[tuple[str, str], str] = {}
         for kind in ("footnote", "endnote", "comment"):
@@ -167,7 +167,7 @@ class _DocxWalk:
             hidden = run.find(f"{W}t") is not None
             self._builder.miss("hidden text", "left out", "unhide it in Word if it counts", hidden)
             return
-        styles = (run, *self._styles.bases(_val(run, "rPr/rStyle")))
+        styles = (run, *self._bases(_val(run, "rPr/rStyle")))
         align = next(filter(None, (_val(style, "rPr/vertAlign") for style in styles)), "")
         height = {"superscript": 1, "subscript": -1}.get(align, 0)
         yield from self._pieces(run, height, _val(run, "rPr/rFonts", "ascii"))
@@ -194,13 +194,39 @@ class _DocxWalk:
             yield Block(rows=merge_cells(map(self._cells, _children(element, f"{W}tr"))))
             return
         if text := self.text(element):
-            mark, depth = self._numbers.marker(*self._styles.numbering(element))
-            yield Block(text, self._styles.heading(element), mark, depth * bool(mark))
+            mark, depth = self._numbers.marker(*self._numbering(element))
+            yield Block(text, self._level(element), mark, depth * bool(mark))
         outer = next(element.iterancestors(FALLBACK, BOX), None)
         for box in element.iter(BOX):
             if next(box.iterancestors(FALLBACK, BOX), None) is outer:  # Word stores each twice
                 for child in _children(box, *_BLOCKS):
                     yield from self._blocks(child)
+
+    def _bases(self, name: str) -> list[Any]:
+        """Return a style and the styles that it is based on."""
+        found: dict[str, Any] = {}
+        while name in self._styles and name not in found:
+            found[name] = self._styles[name]
+            name = _val(found[name], "basedOn")
+        return list(found.values())
+
+    def _level(self, paragraph: Any) -> int:
+        """Return the level from 1; 0 if the paragraph is not a heading."""
+        for element in (paragraph, *self._bases(_val(paragraph, "pPr/pStyle"))):
+            if match := re.fullmatch(r"heading +(\d+)|title", _val(element, "name").lower()):
+                return int(match[1] or 1)
+            level = read_whole_number(_val(element, "pPr/outlineLvl"), 9)
+            if level < 9:
+                return level + 1
+        return 0
+
+    def _numbering(self, paragraph: Any) -> tuple[str, str, str]:
+        """Return the list and level of a paragraph, from itself or its style, and its style."""
+        style, number, level = _val(paragraph, "pPr/pStyle"), "", ""
+        for element in (paragraph, *self._bases(style)):
+            level = level or _val(element, "pPr/numPr/ilvl") * (not number)
+            number = number or _val(element, "pPr/numPr/numId")
+        return number, level, style
 
     def _references(self, element: Any) -> Iterator[Block]:
         """Yield what a paragraph or table refers to: notes, comments, charts, drawings."""
@@ -253,39 +279,6 @@ def _val(element: Any, path: str, name: str = "val") -> str:
     steps = "/".join(f"{W}{step}" for step in path.split("/"))
     child = element.find(steps) if element is not None else None
     return "" if child is None else child.get(f"{W}{name}") or ""
-
-
-class _Styles:
-    """Paragraph styles: which are headings, which carry a list."""
-
-    def __init__(self, styles: list[Any]) -> None:
-        self._elements = {style.get(f"{W}styleId") or "": style for style in styles}
-
-    def bases(self, name: str) -> list[Any]:
-        """Return a style and the styles that it is based on."""
-        found: dict[str, Any] = {}
-        while name in self._elements and name not in found:
-            found[name] = self._elements[name]
-            name = _val(found[name], "basedOn")
-        return list(found.values())
-
-    def heading(self, paragraph: Any) -> int:
-        """Return the level from 1; 0 if the paragraph is not a heading."""
-        for element in (paragraph, *self.bases(_val(paragraph, "pPr/pStyle"))):
-            if match := re.fullmatch(r"heading +(\d+)|title", _val(element, "name").lower()):
-                return int(match[1] or 1)
-            level = read_whole_number(_val(element, "pPr/outlineLvl"), 9)
-            if level < 9:
-                return level + 1
-        return 0
-
-    def numbering(self, paragraph: Any) -> tuple[str, str, str]:
-        """Return the list and level of a paragraph, from itself or its style, and its style."""
-        style, number, level = _val(paragraph, "pPr/pStyle"), "", ""
-        for element in (paragraph, *self.bases(style)):
-            level = level or _val(element, "pPr/numPr/ilvl") * (not number)
-            number = number or _val(element, "pPr/numPr/numId")
-        return number, level, style
 
 
 class _Numbering:

@@ -236,7 +236,9 @@ _ACCENTS = {
     "\u0302": "\\hat", "\u0303": "\\tilde", "\u0304": "\\bar", "\u0305": "\\overline",
     "\u0307": "\\dot", "\u0308": "\\ddot", "\u20d7": "\\vec", "": "\\hat",
 }  # fmt: skip
-_NAMED = frozenset({"sin", "cos", "tan", "log", "ln", "exp", "lim", "max", "min"})
+_NAMED = {
+    name: f"\\{name} " for name in ["sin", "cos", "tan", "log", "ln", "exp", "lim", "max", "min"]
+}
 _KINDS = frozenset({"f", "sPre", "sSup", "sSub", "sSubSup", "rad", "nary", "d", "func", "limLow",
                     "limUpp", "acc", "bar", "m", "eqArr"})  # fmt: skip
 _DEEPEST = 50
@@ -289,8 +291,8 @@ def _part(element: Any, depth: int) -> str:
         "rad": f"\\sqrt{f'[{degree}]' if degree else ''}{{{base}}}",
         "nary": f"{_SIGNS.get(sign, sign)}{scripts} {base}",
         "d": f"{value('begChr', '(')}{value('sepChr', '|').join(cells)}{value('endChr', ')')}",
-        "func": f"{_named(function)}{base}",
-        **dict.fromkeys(("limLow", "limUpp"), f"{_named(base)}{scripts}"),
+        "func": f"{_NAMED.get(function, function)}{base}",
+        **dict.fromkeys(("limLow", "limUpp"), f"{_NAMED.get(base, base)}{scripts}"),
         **dict.fromkeys(("acc", "bar"), accent),
         **dict.fromkeys(("m", "eqArr"), "\\begin{matrix}" + " \\\\ ".join(lines) + "\\end{matrix}"),
     }[name]
@@ -298,7 +300,3 @@ def _part(element: Any, depth: int) -> str:
 
 def _braced(text: str, bare: bool) -> str:
     return text if bare else f"{{{text}}}"
-
-
-def _named(function: str) -> str:
-    return f"\\{function} " if function in _NAMED else function
