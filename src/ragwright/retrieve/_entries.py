@@ -113,12 +113,12 @@ def read_entries(text: str, *, least: int = 1) -> list[ListEntry]:
             heading = HEADING_LINE.search(text, start.end, end)
             end = heading.start() if heading else end
         end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
-        below = text[start.end : end].strip()
-        says = len(words(f"{start.title} {below}")) >= _LEAST_WORDS
+        body = text[start.end : end].strip()
+        says = len(words(f"{start.title} {body}")) >= _LEAST_WORDS
         in_column = empty is not None and empty.key == start.key
         empty = None if says and not in_column else start
         if empty is None:
-            entries.append(replace(start, title=start.title or _title_below(below), end=end))
+            entries.append(replace(start, title=start.title or _title_below(body), end=end))
     codes = _codes_by_list(entries)
     return [entry for entry in entries if len(codes[entry.key]) >= least]
 
