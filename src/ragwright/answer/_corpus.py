@@ -474,18 +474,11 @@ def merge_items(readings: Sequence[ChunkItems]) -> list[Item]:
     places: dict[str, dict[tuple[str, int], tuple[Hit, int, int]]] = {}
     for reading in readings:
         for text, start, end in reading.items:
-            key = _merge_key(text)
+            bare = [_PLAIN.normal(word) for word in words(text)]
+            if len(bare) > 1 and _ARTICLES.match(bare[0]):
+                del bare[0]
+            key = " ".join(bare) or text.casefold()
             texts.setdefault(key, text)
             spot = (reading.hit.document_id, start)
             places.setdefault(key, {}).setdefault(spot, (reading.hit, start, end))
     return [Item(text, tuple(places[key].values())) for key, text in texts.items()]
-
-
-def _merge_key(text: str) -> str:
-    normal_words = [_PLAIN.normal(word) for word in words(text)]
-    bare = (
-        normal_words[1:]
-        if len(normal_words) > 1 and _ARTICLES.match(normal_words[0])
-        else normal_words
-    )
-    return " ".join(bare) or text.casefold()

@@ -17,10 +17,9 @@ from ..core import (
     ModelUnreachableError,
     RagwrightError,
     StoreError,
-    StoreUnreachableError,
     Usage,
 )
-from ._handlers import AnyHandler, SendHandler, may_stream
+from ._handlers import SendHandler, may_stream
 from ._lanes import Lane, Progress, RetryPolicy, is_pushback
 from ._replies import Claim, LaneFacts, Replies, ReplyEntry
 from ._requests import (
@@ -143,11 +142,7 @@ class CallRunner:
     def facts(self, lane: str) -> LaneFacts:
         """Statistics of a lane's past calls, read once."""
         if lane not in self._facts:
-            try:
-                facts = LaneFacts() if self.replies is None else self.replies.facts(lane)
-            except StoreUnreachableError:  # the claim of the call says so
-                return LaneFacts()
-            self._facts[lane] = facts
+            self._facts[lane] = LaneFacts() if self.replies is None else self.replies.facts(lane)
         return self._facts[lane]
 
     def prompt_tokens(self, lane: str, request: Request, which: Estimate = "high") -> int:
@@ -225,7 +220,7 @@ class CallRunner:
         renewing = asyncio.create_task(self._renew(key.text, claim.name))
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
-            await self._commit(key, request, lane.name, reply, seconds)
+            await self.commit(key, request, lane.name, reply, seconds)
         except BaseException:
             self.replies.release(key.text, claim.name)  # of a reply on disk: does nothing
             raise
@@ -240,11 +235,6 @@ class CallRunner:
             while True:
                 await asyncio.sleep(_LEASE_SECONDS / 3)
                 self.replies.renew(key, name, _LEASE_SECONDS)
-
-    async def keep(self, handler: AnyHandler, request: Request, key: Key, reply: Reply) -> None:
-        """Commit a reply that local work made."""
-        if self.replies is not None:
-            await self._commit(key, request, handler.lane(request), reply, 0.0)
 
     async def _attempts(
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
@@ -411,9 +401,10 @@ class CallRunner:
                 return claim
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _commit(
+    async def commit(
         self, key: Key, request: Request, lane: str, reply: Reply, seconds: float
     ) -> None:
+        """Store a reply, and wait until it is on disk."""
         assert self.replies is not None
         entry = ReplyEntry(
             key=key.text,

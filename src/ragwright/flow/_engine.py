@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -140,10 +141,8 @@ class RunnerLoop:
             if context.scenario is None:
                 self.caller.progress.read(step.model, step.problem)
             return None
-        if context.deadline is not None:
-            loop = asyncio.get_running_loop()
-            if loop.time() >= context.deadline:
-                raise _too_late()
+        if context.deadline is not None and time.monotonic() >= context.deadline:
+            raise _too_late()
         if isinstance(step, PoolCall):
             return await self._aside(step.work, context)
         if context.trace is None or (isinstance(step, Search) and step.untraced):
@@ -383,8 +382,8 @@ class RunnerLoop:
                     raise Stopping(self.reason)
                 batcher = self._batchers.setdefault(id(handler), Batcher(handler, self._pool))
                 reply = cast("Reply", await batcher.put(request))
-                if key is not None:
-                    await self.caller.keep(handler, request, key, reply)
+                if key is not None and self._replies is not None:
+                    await self.caller.commit(key, request, handler.lane(request), reply, 0.0)
             else:
                 reply = await self.caller.call(handler, request, key, call)
         except asyncio.CancelledError:

@@ -212,15 +212,11 @@ def unknown_share(
         if any(map(is_code, tokens)):
             unknown += weight
         elif tokenizer is not None:
-            unknown += weight * measure_broken_share(tokenizer, word)
+            # the share of its pieces that go on within a run of letters and digits
+            spans = tokenizer.spans(word[:_WORD_LIMIT])
+            broken = sum(1 for s in spans if s.start and word[s.start - 1 : s.start + 1].isalnum())
+            unknown += weight * (broken / (len(spans) or 1))
     return unknown / total if total else 0.0
-
-
-def measure_broken_share(tokenizer: Tokenizer, word: str) -> float:
-    """Share of a word's pieces that go on within a run of letters and digits, 0 to 1."""
-    spans = tokenizer.spans(word[:_WORD_LIMIT])
-    going_on = sum(1 for s in spans if s.start and word[s.start - 1 : s.start + 1].isalnum())
-    return going_on / len(spans) if spans else 0.0
 
 
 _BEGINNING = 160
