@@ -289,7 +289,6 @@ def test_without_own_parts_a_document_is_cut_by_paragraphs(by: str) -> None:
         {"overlap": -1},
         {"by": "entries"},
         {"by": "entries", "pattern": "("},
-        {"slack": 0.9},
     ],
 )
 def test_senseless_settings_are_refused_with_a_way_out(wrong: dict[str, object]) -> None:

@@ -24,6 +24,8 @@ from ._options import SourceOptions
 _RATIO = 200
 """Largest ratio of unpacked to packed bytes."""
 
+_MANIFEST = "META-INF/manifest.xml"
+"""Where an OpenDocument file says that it is encrypted."""
 _RATIO_FLOOR = 20_000_000
 
 
@@ -49,12 +51,7 @@ class Archive:
                 hint="copy or download the file again",
             ) from error
         members = self._zip.infolist()
-        if any(m.flag_bits & 1 for m in members):
-            raise EncryptedSourceError(
-                "the archive is protected by a password",
-                where=where,
-                hint="save a copy without the password",
-            )
+        self.names = tuple(m.filename for m in members)
         unpacked = sum(m.file_size for m in members)
         too_dense = unpacked > _RATIO_FLOOR and unpacked > _RATIO * max(len(data), 1)
         if unpacked > options.max_unpacked_bytes or too_dense:
@@ -63,7 +60,14 @@ class Archive:
                 where=where,
                 hint="if the file is to be trusted, unpack it and name the folder as a source",
             )
-        self.names = tuple(m.filename for m in members)
+        if any(m.flag_bits & 1 for m in members) or (
+            _MANIFEST in self.names and b"encryption-data" in self.read(_MANIFEST)
+        ):
+            raise EncryptedSourceError(
+                "the document is protected by a password",
+                where=where,
+                hint="save a copy without the password",
+            )
 
     def read(self, name: str) -> bytes:
         """Read the bytes of one member.
@@ -265,13 +269,6 @@ def _content(
     data: bytes, where: str, options: SourceOptions, builder: TextBuilder
 ) -> tuple[Archive, Element]:
     archive = Archive(data, where, options)
-    manifest = "META-INF/manifest.xml"
-    if manifest in archive.names and b"encryption-data" in archive.read(manifest):
-        raise EncryptedSourceError(
-            "the document is protected by a password",
-            where=where,
-            hint="save a copy without the password",
-        )
     root = parse_xml(archive.read("content.xml"), where)
     notes, images = (sum(1 for _ in root.iter(tag)) for tag in (_NOTE, f"{_DRAW}image"))
     builder.miss("comment", "left out", "write it into the text if it counts", notes)

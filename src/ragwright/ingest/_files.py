@@ -79,9 +79,8 @@ class FileReader(Reader):
 
     def accepts(self, source: str) -> bool:
         """True for existing paths, and for anything not written as ``scheme:…``."""
-        if source.startswith("file://"):
-            return True
-        return not _SCHEME.match(source) or self._path(source).exists()
+        path = source.startswith("file://") or not _SCHEME.match(source)
+        return path or self._path(source).exists()
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files of a path, folder or pattern, in sorted order."""

@@ -275,8 +275,6 @@ class ChunkOptions:
                 f"chunk.size ({self.size})",
                 hint="set both; an eighth of the size is a usual overlap",
             )
-        if not 0 <= self.slack <= 0.5:
-            raise ConfigError(f"chunk.slack ({self.slack}) must be between 0 and 0.5")
         if self.by == "entries" and not self.pattern:
             raise ConfigError(
                 "chunk.by: entries needs chunk.pattern",
