@@ -113,9 +113,9 @@ def casting(model: str, embed: str) -> Iterator[Cast]:
     print(BANNER.format(what=f"{' and '.join(missing)} come from a server on this machine"))
     with ScriptedServer(scripted, record=False) as server:
         # Many dimensions, so that few words share one.
-        vectors = vectors or ("embed.dimensions=512",)
+        base = (f"models.scripted.base={server.url}", "models.scripted.params={dimensions: 512}")
         names = (model or "scripted:lecteur", embed or "scripted:mots")
-        yield Cast(*names, (f"models.scripted.base={server.url}", *vectors), bool(model))
+        yield Cast(*names, (*base, *vectors), bool(model))
 
 
 def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
