@@ -47,6 +47,7 @@ class ModelSettings:
     passage_params: Mapping[str, Any] = option(
         dict, "Parameters sent with passages to embed.", when="index"
     )
+    batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,9 @@ class OpenAIEmbeddings:
     ) -> None:
         self.target = target
         self.dimensions = dimensions
-        self._server = OpenAIServer(target, connections, most=EMBED_BATCH)
+        self._server = OpenAIServer(
+            target, connections, most=target.settings.batch_size or EMBED_BATCH
+        )
         self._paid: dict[tuple[str, ...], tuple[Matrix, Usage]] = {}
 
     async def embed(
@@ -233,7 +235,7 @@ class OpenAIEmbeddings:
     ) -> tuple[Matrix, Usage]:
         """Vectors as the server gives them: float32, shape (texts, dimensions), and the usage.
 
-        Texts go in calls of at most 96, or what the server takes, which is learnt, one
+        Texts go in calls of at most ``batch_size``, or what the server takes, which is learnt, one
         after the other; ``before`` is awaited ahead of each. Where a call fails, what came before
         it is kept: the next attempt sends the rest alone, and its usage counts everything.
 

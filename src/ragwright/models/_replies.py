@@ -123,8 +123,10 @@ def token_usage(reported: Any, prompt_characters: int, reply_characters: int) ->
     sent = {name: usage[name] for name in counts if usage.get(name) is not None}
     right = {n: v for n, v in sent.items() if type(v) is int and 0 <= v <= MOST_TOKENS}
     wrong = " and ".join(name for name in sent if name not in right)
-    note = f"the server's {wrong} cannot be right: estimated" if wrong else ""
-    return Usage(1, **(counts | right)), note
+    return (
+        Usage(1, **(counts | right)),
+        f"the server's {wrong} cannot be right: estimated" if wrong else "",
+    )
 
 
 _TAG = r"(?:[\w-]+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
@@ -272,9 +274,12 @@ class ReplyReader:
     def _end(self, last: bool) -> int:
         """The number of characters of the rest that can be shown."""
         rest = self._rest
+        start = rest[:24].lower()
         if last:
             found = _TRAIL.search(rest)
-        elif not self.text and (self._holds or _may_muse(rest[:24].lower())):
+        elif not self.text and (
+            self._holds or any(m.startswith(start) or start.startswith(m) for m in _MUSINGS)
+        ):
             return 0
         else:
             found = _UNDECIDED.search(rest, max(0, len(rest) - _REACH))
@@ -344,10 +349,6 @@ async def read_chat(
         )
     finish = "length" if reader.unclosed else reply.finish
     return replace(reply, text=reader.text, finish=finish, notes=tuple(notes))
-
-
-def _may_muse(start: str) -> bool:
-    return any(musing.startswith(start) or start.startswith(musing) for musing in _MUSINGS)
 
 
 def drop_thought(text: str) -> str:

@@ -267,6 +267,10 @@ class OpenAIServer:
                 if not takes:
                     raise
                 self.most = min(self.most, takes)
+                log.warning(
+                    "%s takes %d texts in a call: set batch_size: %d under models:",
+                    *(self.model, self.most, self.most),
+                )
             else:
                 start += len(part)
         return replies
