@@ -103,12 +103,6 @@ class Score:
         """Refuse a value in another state than ``scored``, and ``scored`` without a value."""
         if (self.value is not None) != (self.state == "scored"):
             raise ValueError(f"state {self.state!r} cannot have the value {self.value!r}")
-        if self.no_gold and self.state != "not_applicable":
-            raise ValueError(f"state {self.state!r} cannot be combined with missing gold")
-        if self.unanswerable and self.state != "abstained":
-            raise ValueError(f"state {self.state!r} cannot be combined with an unanswerable row")
-        if self.missed and (self.state != "abstained" or self.unanswerable):
-            raise ValueError(f"state {self.state!r} cannot be combined with a missed answer")
 
     @property
     def lost(self) -> bool:

@@ -269,10 +269,9 @@ class ChunkOptions:
                 f"chunk.by: {self.by!r} is not a chunking method",
                 hint=f"use one of {kinds}, or module:object",
             )
-        if self.size < 1 or not 0 <= self.overlap < self.size:
+        if self.overlap >= self.size:
             raise ConfigError(
-                f"chunk.overlap ({self.overlap}) must be at least 0 and below "
-                f"chunk.size ({self.size})",
+                f"chunk.overlap ({self.overlap}) must be below chunk.size ({self.size})",
                 hint="set both; an eighth of the size is a usual overlap",
             )
         if self.by == "entries" and not self.pattern:

@@ -149,8 +149,9 @@ def promote(
     promoting = promoting or PromotionOptions()
     name = find_run(project.runs, run)
     configuration = _reproducible(project, name)
-    with Served(project.folder).changing(f"promote {name}") as changing:
-        now = changing.served.current()
+    served = Served(project.folder)
+    with served.changing(f"promote {name}"):
+        now = served.current()
         baseline, notes = _baseline(project, promoting, now)
         evaluation = _results(project, name)
         wanted = _rules(rules, baseline, promoting)
@@ -175,7 +176,7 @@ def promote(
             gate=gate_json(outcome),
             baseline=against,
         )
-        change = changing.promote(configuration, change)
+        change = served.promote(configuration, change)
     return PromotionResult(name, outcome, change, True, against, notes)
 
 
@@ -191,8 +192,9 @@ def promote_back(project: Project, reason: str, by: str = "") -> Change:
         raise ConfigError(
             "--back needs a reason", where="--reason", hint="it is stored in the history"
         )
-    with Served(project.folder).changing("promote --back") as changing:
-        return changing.back(reason, by)
+    served = Served(project.folder)
+    with served.changing("promote --back"):
+        return served.back(reason, by)
 
 
 def _reproducible(project: Project, run: str) -> Configuration:

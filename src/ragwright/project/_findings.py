@@ -21,8 +21,6 @@ FindingState: TypeAlias = Literal["ok", "note", "fault"]
 _LITTLE_ROOM = 20_000_000
 """Free bytes below which the next refresh or draft may fail."""
 
-"""Characters of documents that are searched for entries: about a second."""
-
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -268,49 +268,17 @@ class Served:
         _, folder = self.snapshot(number)
         return (folder / _SETTINGS).read_text("utf-8")
 
-    @contextmanager
-    def changing(self, what: str) -> Iterator[Changing]:
-        """The lock for changing the served configuration.
-
-        Args:
-            what: What is being done, for messages to waiting processes.
-
-        Raises:
-            StoreBusyError: Another process holds it for longer than half a minute; the message
-                names it.
-            StoreError: The folder cannot be written.
-        """
-        lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
-        try:
-            with lock:
-                yield Changing(self._folder, self, self._root)
-        except OSError as error:
-            raise StoreError(
-                f"the served configuration cannot be changed: {error.strerror or error}",
-                where=str(self._root),
-                hint="check the rights of the folder and the free space of the disk",
-            ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Changing:
-    """The served configuration, while no other process can change it."""
-
-    folder: ProjectFolder
-    served: Served
-    root: Path
-
     def promote(self, configuration: Configuration, change: Change) -> Change:
         """Serve a configuration from now on, under the next number; ``change`` has the other
-        fields.
+        fields. Only for the holder of the lock.
 
         Raises:
             ConfigError: One of its files has changed; nothing is promoted.
         """
-        before = self.served.history()
+        before = self.history()
         number = max((earlier.number for earlier in before), default=0) + 1
-        target = self.root / f"{number:04d}"
-        draft = self.root / f"{number:04d}.new"
+        target = self._root / f"{number:04d}"
+        draft = self._root / f"{number:04d}.new"
         for leftover in (
             draft,
             target,
@@ -320,7 +288,7 @@ class Changing:
             copy = draft / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             with suppress(OSError):  # recognised by its hash
-                shutil.copyfile(self.folder.parts / name, copy)
+                shutil.copyfile(self._folder.parts / name, copy)
         wrong = list_changed_files(draft, configuration)
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
@@ -337,27 +305,27 @@ class Changing:
             at=_utc_time(),
             by=change.by or current_user(),
         )
-        self.served.add(promoted)
+        self.add(promoted)
         return promoted
 
     def back(self, reason: str, by: str = "") -> Change:
-        """Serve the configuration that the present one replaced.
+        """Serve the configuration that the present one replaced. Only for the holder of the lock.
 
         Raises:
             ConfigError: There is none before it.
             StoreError: It is missing or has been changed.
         """
-        before = self.served.history()
+        before = self.history()
         now = before[-1] if before else None
         promoted = {change.number: change for change in before if change.action == "promote"}
         earlier = promoted[now.number].replaced if now else None
         if now is None or earlier is None:
             raise ConfigError(
                 "no earlier configuration to return to",
-                where=str(self.root),
+                where=str(self._root),
                 hint="no configuration is served" if now is None else f"{now.number} was the first",
             )
-        self.served.snapshot(earlier)
+        self.snapshot(earlier)
         reverted = replace(
             promoted[earlier],
             replaced=now.number,
@@ -368,8 +336,31 @@ class Changing:
             gate={},
             baseline="",
         )
-        self.served.add(reverted)
+        self.add(reverted)
         return reverted
+
+    @contextmanager
+    def changing(self, what: str) -> Iterator[None]:
+        """Hold the lock for changing the served configuration.
+
+        Args:
+            what: What is being done, for messages to waiting processes.
+
+        Raises:
+            StoreBusyError: Another process holds it for longer than half a minute; the message
+                names it.
+            StoreError: The folder cannot be written.
+        """
+        lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
+        try:
+            with lock:
+                yield
+        except OSError as error:
+            raise StoreError(
+                f"the served configuration cannot be changed: {error.strerror or error}",
+                where=str(self._root),
+                hint="check the rights of the folder and the free space of the disk",
+            ) from error
 
 
 def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:

@@ -46,8 +46,6 @@ from ._options import ServeOptions, serve_options
 _DRAFTS = 4
 """Drafts and scores made at once by one worker; further requests wait."""
 
-"""Seconds between two deletions of answers that were kept long enough."""
-
 _WATCH = 1.0
 """Seconds between two looks for a new index, configuration or file."""
 

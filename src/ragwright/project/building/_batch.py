@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +27,7 @@ from ...core import (
     PluginError,
     RagwrightError,
     count_noun,
+    value_hash,
 )
 from ...flow import Flow, Message, chat, embed, gather, reading, run_in_pool, unpack_settled
 from ...ingest import Chunker, Failure, HeadOptions, SourceFile, normalise
@@ -157,46 +157,24 @@ def embed_missing(
     return batch
 
 
-_WORDS = 4
-"""Numbers of 64 bits a document: two of its id's hash, two of its content's."""
-
-
-class KnownDocuments:
-    """Ids and content hashes of stored documents: 32 bytes each, read by binary search.
+def write_known(file: Path, hashes: Mapping[str, str]) -> None:
+    """Write a sorted hash of 8 bytes per stored document, from document id -> content hash.
 
     Workers open no database; this tells them which documents need not be cut again.
-
-    Args:
-        file: As :meth:`write` made it.
     """
-
-    def __init__(self, file: Path) -> None:
-        self._rows: NDArray[np.uint64] = np.load(file, mmap_mode="r")
-
-    @staticmethod
-    def write(file: Path, hashes: Mapping[str, str]) -> None:
-        """Write the file, from document id -> content hash."""
-        raw = b"".join(_digest_of(name) + _digest_of(content) for name, content in hashes.items())
-        rows = np.frombuffer(raw, "<u8").reshape(-1, _WORDS)
-        # by column: a search touches the first one alone
-        np.save(file, np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")].T))
-
-    def unchanged(self, name: str, content: str) -> bool:
-        """True for a document that is stored with this content."""
-        return _digest_of(content) in self._content_digests(name)
-
-    def _content_digests(self, name: str) -> Iterator[bytes]:
-        wanted = np.frombuffer(_digest_of(name), "<u8")
-        first = self._rows[0]
-        at = int(np.searchsorted(first, wanted[0]))
-        while at < len(first) and first[at] == wanted[0]:
-            if self._rows[1, at] == wanted[1]:
-                yield self._rows[2:, at].tobytes()
-            at += 1
+    rows = [_known_hash(name, content) for name, content in hashes.items()]
+    np.save(file, np.sort(np.array(rows, np.uint64)))
 
 
-def _digest_of(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def is_known(known: NDArray[np.uint64], name: str, content: str) -> bool:
+    """True for a document that is stored with this content."""
+    wanted = _known_hash(name, content)
+    at = int(np.searchsorted(known, wanted))
+    return at < len(known) and bool(known[at] == wanted)
+
+
+def _known_hash(name: str, content: str) -> np.uint64:
+    return np.uint64(int(value_hash([name, content])[:16], 16))
 
 
 Cut: TypeAlias = "tuple[Document, tuple[Chunk, ...]]"

@@ -17,7 +17,7 @@ from ...engines import Engine
 from ...index import chunk_key
 from ...ingest import Failure, FetchBytes, catch_failures, files_of
 from ...ledger import FileLock
-from ._batch import Batch, KnownDocuments
+from ._batch import Batch, write_known
 from ._feeds import Feed, Stamp
 from ._ingest import Ingest
 from ._preparing import Item, Prepared, PreparedPart, Preparing, ReadDocument, SourceTask
@@ -103,7 +103,7 @@ class ClusterIngest(Ingest):
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
         self._load_known(feeds)
         cluster = self._cluster
-        KnownDocuments.write(cluster.spool / "known.npy", self._known)
+        write_known(cluster.spool / "known.npy", self._known)
         batch: Batch | None = None
         chunks = characters = 0
         parts = cluster.engine.run(cluster.work, self._reading_tasks(feeds, fetch))

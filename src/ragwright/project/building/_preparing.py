@@ -14,6 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...core import (
     Chunk,
     Document,
@@ -53,7 +56,7 @@ from ...models import (
     WordTokenizer,
     model_handlers,
 )
-from ._batch import Bad, Batch, KnownDocuments, Matrix, cut_document, embed_missing
+from ._batch import Bad, Batch, Matrix, cut_document, embed_missing, is_known
 from ._feeds import Recipe
 
 Item: TypeAlias = "SourceFile | Document | Failure"
@@ -67,7 +70,7 @@ class SourceTask:
     Attributes:
         feed: Position of the source.
         items: What is read and prepared, in order.
-        known: File of :class:`KnownDocuments`.
+        known: File of :func:`write_known`.
         target: File that the prepared documents are written to.
     """
 
@@ -170,12 +173,12 @@ class _Tools:
     runner: Runner | None
     readers: dict[int, Reader] = field(default_factory=dict)
     scans: ScanProgress = field(default_factory=ScanProgress)
-    stored: dict[Path, KnownDocuments] = field(default_factory=dict)
+    stored: dict[Path, NDArray[np.uint64]] = field(default_factory=dict)
 
-    def known(self, file: Path) -> KnownDocuments:
+    def known(self, file: Path) -> NDArray[np.uint64]:
         """The known documents of an ingest; those of an earlier one are dropped."""
         if file not in self.stored:
-            self.stored = {file: KnownDocuments(file)}
+            self.stored = {file: np.load(file, mmap_mode="r")}
             self.readers.clear()
         return self.stored[file]
 
@@ -282,14 +285,14 @@ class Preparing(Work[SourceTask, PreparedPart]):
         return tools.readers[feed]
 
     def _report_on(
-        self, item: Document | Failure, known: KnownDocuments, prepared: Prepared
+        self, item: Document | Failure, known: NDArray[np.uint64], prepared: Prepared
     ) -> ReadDocument | Failure:
         """The worker's report on a document to the driver; a new one is cut and tokenised."""
         tools = self._tools
         if isinstance(item, Failure):
             return _sendable_failure(item)
         report = ReadDocument(item.id, item.source, item.content_hash())
-        if known.unchanged(item.id, report.hash):
+        if is_known(known, item.id, report.hash):
             return report
         cut = cut_document(tools.chunker, item)
         if isinstance(cut, Failure):
