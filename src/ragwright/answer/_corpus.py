@@ -23,7 +23,6 @@ from ..core import (
     Relaxation,
     RetrieveError,
     Usage,
-    compile_late,
     count_noun,
     list_names,
     load_shipped_mapping,
@@ -57,19 +56,19 @@ _ITEM = {
     "additionalProperties": False,
 }
 _SCHEMA = object_schema({"items": {"type": "array", "items": _ITEM}}, "items")
-_ARTICLES = compile_late(
+_ARTICLES = re.compile(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
 _PLAIN = Analyzer(AnalyzerOptions(language="none"))
 """Folds only case and accents."""
 
-_OVERVIEW = compile_late(
+_OVERVIEW = re.compile(
     r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
     r"|how (?!many|often)|résum\w+|synth\w+|thèmes?|idées?|grandes lignes|pourquoi|comment"
     r"|zusammen\w*|überblick|themen|warum|resum\w+|temas?|por qué)\b",
     re.IGNORECASE,
 )
-_FREQUENCY = compile_late(
+_FREQUENCY = re.compile(
     r"\b(?:most|how (?:often|many times)|le plus|combien de fois|am (?:häufigsten|meisten)|wie oft"
     r"|más|cuántas veces)\b",
     re.IGNORECASE,

@@ -11,7 +11,6 @@ from ..core import (
     AnswerPromise,
     Hit,
     Persona,
-    compile_late,
     load_shipped_mapping,
     render,
 )
@@ -268,7 +267,7 @@ class Condensed:
     keywords: str = ""
 
 
-_POINTING = compile_late(
+_POINTING = re.compile(
     r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those"
     r"|there|one|ones|both|former|latter|such|same"
     r"|il|elle|ils|elles|lui|leur|leurs|celui|celle|ceux|celles|celui-ci|celle-ci|cela|ça|ceci"
@@ -277,12 +276,12 @@ _POINTING = compile_late(
     r"|ello|ella|ellos|ellas|esto|eso|ese|esa|allí)\b",
     re.IGNORECASE,
 )
-_CONTINUING = compile_late(
+_CONTINUING = re.compile(
     r"^\W*(?:and|or|but|so|also|what about|how about|what else|why(?: not)?\W*$|et|mais|ou|alors"
     r"|qu['’]en est-il|pourquoi\W*$|und|oder|aber|y|pero|e|ma)\b",
     re.IGNORECASE,
 )
-_IMPERSONAL = compile_late(
+_IMPERSONAL = re.compile(
     r"\b(?:is it|was it|il y a|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il|is there"
     r"|are there|was there|were there|this (?:document|manual|page)|en \d+|qu['’]est-ce que)\b",
     re.IGNORECASE,

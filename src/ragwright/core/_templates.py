@@ -114,12 +114,6 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
         guard: Turn markers of the prompt; if a line of the text starts with one, a word joiner
             (U+2060) is put behind its first character.
     """
-    return _neutral_cached(text, tuple(guard))
-
-
-@lru_cache(maxsize=2048)
-def _neutral_cached(text: str, guard: tuple[str, ...]) -> str:
-    """The same passages come up for many questions, and for every trial of a sweep."""
     # Last: a word joiner or a control token that is broken up may change what is code.
     return bracket_marks(guard_text(text, guard))
 

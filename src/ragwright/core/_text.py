@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from html import escape
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from ._errors import ConfigError, MissingExtraError
@@ -89,39 +89,14 @@ def count_noun(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
-class _Pattern:
-    def __init__(self, text: str, flags: int) -> None:
-        self.text = text
-        self.wanted = flags
-
-    def __getattr__(self, name: str) -> Any:
-        # Methods are kept, so that all calls after the first go to the compiled pattern.
-        method = getattr(re.compile(self.text, self.wanted), name)
-        setattr(self, name, method)
-        return method
-
-
-def compile_late(text: str, flags: int = 0) -> re.Pattern[str]:
-    """A regular expression that is compiled when one of its methods is first called.
-
-    For patterns that most commands never use: compiling one takes 0.1 to 5 ms. It has the
-    attributes of a ``re.Pattern`` without being an instance of it: call its methods, do not
-    give it to functions of ``re``.
-
-    Raises:
-        re.error: At the first use, if the text is not a regular expression.
-    """
-    return cast("re.Pattern[str]", _Pattern(text, flags))
-
-
-_MARK = compile_late(
+_MARK = re.compile(
     r"[\[【]\s*+(\d{1,3}(?:\s*(?:,|;|&|and|et|[-–—])\s*\d{1,3})*+)\s*+(?:†[^\[\]【】]{0,40}+)?[\]】]"
 )
 """One to three digits: a year in brackets is not a citation."""
 
-_PART = compile_late(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
-_CODE = compile_late(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_BEFORE_AN_INDEX = compile_late(r"[\w\])\u2060]")
+_PART = re.compile(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
+_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_BEFORE_AN_INDEX = re.compile(r"[\w\])\u2060]")
 _FARTHEST = 50
 
 
@@ -248,8 +223,8 @@ _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
 
 
-_USER_PASSWORD = compile_late(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
-_SECRET_KEY = compile_late(
+_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
+_SECRET_KEY = re.compile(
     r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
 )
 

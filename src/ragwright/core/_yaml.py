@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -133,16 +132,7 @@ def _tab_at(text: str, line: int) -> bool:
 
 
 def _parse_placed(text: str, file: str, as_written: bool = False) -> Placed:
-    """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values.
-
-    A sweep reads the project file for every trial, so the last texts are parsed once.
-    """
-    cached_values = _parse_cached(text, file, as_written)
-    return Placed(deepcopy(cached_values.value), dict(cached_values.lines), file)
-
-
-@lru_cache(maxsize=16)
-def _parse_cached(text: str, file: str, as_written: bool) -> Placed:
+    """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values."""
     placed = Placed({}, file=file)
     loader = _loader_class()(text)
     loader.file, loader.as_written = file, as_written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from ..core import (
     NamedOptions,
     Placed,
     build_options,
-    compile_late,
     notice_address_faults,
     option,
     suggest_name,
@@ -138,9 +138,9 @@ class ProjectJob:
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
-_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:

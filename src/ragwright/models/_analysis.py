@@ -26,7 +26,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Span, canonical_json, compile_late
+from ..core import Span, canonical_json
 from ._embedding import Reranker, Tokenizer
 from ._language import LANGUAGES, sentence_spans, stop_words
 from ._names import AnalyzerOptions
@@ -66,22 +66,22 @@ _SUFFIX = r"\+\+|\#(?!\w)"
 
 _LETTER = f"[\\w{_MARKS}]"
 _JOINT = rf"(?:[{_JOINTS}:]|::|(?<=\d),(?=\d))(?!(?:https?|ftp)://{_URL_REST})"
-_WORD = compile_late(f"{_URL}|(?:{_LEAD})?{_LETTER}+(?:{_JOINT}{_LETTER}+)*(?:{_SUFFIX})?")
-_CJK_RUN = compile_late(f"([{_CJK}]+)")
+_WORD = re.compile(f"{_URL}|(?:{_LEAD})?{_LETTER}+(?:{_JOINT}{_LETTER}+)*(?:{_SUFFIX})?")
+_CJK_RUN = re.compile(f"([{_CJK}]+)")
 
-_ELISION = compile_late(
+_ELISION = re.compile(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|dell|dall|nell|sull|all|coll|quest|quell"
     r"|sant|anch|com|dov)['’](?=\w)",
     re.IGNORECASE,
 )
-_POSSESSIVE = compile_late(r"['’]s?$", re.IGNORECASE)
-_ACRONYM = compile_late(r"[^\W\d_](?:\.[^\W\d_])+")
-_GROUPED = compile_late(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_NUMBER = compile_late(r"\d+(?:[.,]\d+)*")
-_MEASURE = compile_late(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
-_VERSION = compile_late(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
-_SPLIT = compile_late(r"[^\w]+|_+")
-_CASE = compile_late(
+_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_ACRONYM = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
+_VERSION = re.compile(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
+_SPLIT = re.compile(r"[^\w]+|_+")
+_CASE = re.compile(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ÿß]+|\d+"
 )
 
@@ -97,7 +97,7 @@ _ONE_SPELLING = {
 """Arabic letter -> the one that stands for its forms; vowel marks go; digits become ASCII."""
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-_EXPONENT = compile_late(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
+_EXPONENT = re.compile(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
 
 _CACHE_LIMIT = 400_000
 """Words whose tokens one analyzer keeps."""
@@ -292,9 +292,9 @@ def _is_written_code(word: str) -> bool:
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
 
-_LED_BY_ZERO = compile_late(r"0\d{3,}")  # a count has no leading zero
-_COUNTED = compile_late(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
-_CAMEL = compile_late(r"[a-z][A-Z]")
+_LED_BY_ZERO = re.compile(r"0\d{3,}")  # a count has no leading zero
+_COUNTED = re.compile(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
+_CAMEL = re.compile(r"[a-z][A-Z]")
 _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 

@@ -17,7 +17,6 @@ from ..core import (
     ModelUnavailableError,
     PromptTooLongError,
     RateLimitedError,
-    compile_late,
     retry_after,
 )
 from ._names import ModelTarget, TimeLimits
@@ -32,7 +31,7 @@ _FIELDS = (
 )
 """Names of message, code and parameter in the error bodies of OpenAI, FastAPI, Google, Cohere."""
 
-_UNSUPPORTED = compile_late(
+_UNSUPPORTED = re.compile(
     r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
     r"|unknown|unexpected|extra inputs|extra_forbidden|not permitted|not allowed|not a valid"
     r"|must be one of|not recogni[sz]ed|not implemented"
@@ -40,24 +39,22 @@ _UNSUPPORTED = compile_late(
     re.IGNORECASE,
 )
 
-_TOO_LONG = compile_late(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
+_TOO_LONG = re.compile(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
 
-_NO_SYSTEM = compile_late(
+_NO_SYSTEM = re.compile(
     r"(?:system|developer)\W{0,3} ?(?:role|message|prompt|turn|instruction)s?\W.{0,40}"
     r"(?:not|n't|un)|(?:not|n't|un)\w* (?:support|allow|accept|enabl|permit)\w*.{0,20}\bsystem\b"
     r"|only user (?:and|or) assistant roles|roles must alternate",
     re.IGNORECASE,
 )
 
-_BATCH = compile_late(
+_BATCH = re.compile(
     r"batch|too many|array too long|(?:inputs?|texts?|documents?|items?)\b.{0,40}"
     r"(?:at most|maximum|limit|exceed|more than)"
     r"|(?:at most|maximum|limit|exceed|more than)\b.{0,40}(?:inputs?|texts?|documents?|items?)\b",
     re.IGNORECASE,
 )
-_OF_ONE_TEXT = compile_late(
-    r"token|context|physical|characters|too large to process", re.IGNORECASE
-)
+_OF_ONE_TEXT = re.compile(r"token|context|physical|characters|too large to process", re.IGNORECASE)
 
 _PLAIN_WORDS = {"echo", "metadata", "n", "stop", "store", "suffix", "tools", "user"}
 """Parameters that are also words of English: a message means them only if it quotes them."""

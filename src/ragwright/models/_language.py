@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from ..core import Span, compile_late
+from ..core import Span
 
 _SHORTENED = """
     a.d adj adm al alias anm apr approx apt art assn assoc aug av ave b.c bd bldg bros bzw ca
@@ -37,25 +37,25 @@ _STARTERS = frozenset(_STARTING.split())
 """Words that, with a capital, start a sentence rather than a name."""
 
 _CLOSERS = "\"'”’»)\\]\uff09」』】》"
-_STOP = compile_late(
+_STOP = re.compile(
     rf"[.!?…]+(?:[{_CLOSERS}]|[ \u00a0\u202f](?=»)|[*_]+(?=[\s\[]|$))*(?:\[\d{{1,3}}\])*(?=\s|$)"
     rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
 )
-_LAST_WORD = compile_late(r"[^\s(\[«\"“]*$")
+_LAST_WORD = re.compile(r"[^\s(\[«\"“]*$")
 _LONGEST_WORD = 64
 """Characters before a stop mark that are looked at for an abbreviation."""
 
 _OPENERS = "\"'“‘«([{¿¡-–—*_ \u00a0\u202f"
 
-_FENCE = compile_late(r"\s*(?:```|~~~)")
-_HEADING = compile_late(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
-_RULE = compile_late(r"\s*(?:[-=_*~+]\s*){3,}$")
-_SETEXT = compile_late(r"={3,}|-{3,}")
-_TABLE = compile_late(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
-_BULLET = compile_late(
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
+_RULE = re.compile(r"\s*(?:[-=_*~+]\s*){3,}$")
+_SETEXT = re.compile(r"={3,}|-{3,}")
+_TABLE = re.compile(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
+_BULLET = re.compile(
     r"\s*(?:>\s*)*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)"
 )
-_LABEL = compile_late(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
+_LABEL = re.compile(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
 
 
 def sentence_spans(text: str, language: str = "") -> list[Span]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from ..core import compile_late
 from ..models import is_code, words
 
 EntryForm: TypeAlias = Literal["alone", "heading", "line", "run"]
@@ -36,7 +35,7 @@ _LABELS = (
     r"|meldung|fehlercode|erreur|défaut|panne|alarme|alerte|avertissement|numéro|aviso|fallo"
     r"|avería|código|número)"
 )
-_LINE = compile_late(
+_LINE = re.compile(
     r"^(?P<lead>[ \t>]*(?:(?P<heading>\#{1,6})[ \t]+|[-*+•][ \t]+)?[*_`\"']{0,3}"
     rf"(?:{_LABELS}[ \t]*[:.#]?[ \t]*){{0,2}}[*_`\"']{{0,3}}[ \t]*)"
     r"(?P<code>[A-Z]{1,2}[ ]\d{1,4}(?![\w/.-])|[^\W_](?:[\w.-]{0,38}\w)?(?![\w/.-]*\w))"
