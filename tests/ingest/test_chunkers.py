@@ -286,7 +286,6 @@ def test_without_own_parts_a_document_is_cut_by_paragraphs(by: str) -> None:
         {"by": "chapters"},
         {"size": 10, "overlap": 10},
         {"size": 0, "overlap": 0},
-        {"overlap": -1},
         {"by": "entries"},
         {"by": "entries", "pattern": "("},
     ],
