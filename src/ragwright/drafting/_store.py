@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import timedelta
 from typing import Any
 
 from ..core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
@@ -29,10 +30,15 @@ from ._records import (
     draft_outputs,
     request_hash,
 )
-from ._scores import OutputTable, ServedScores
+from ._scores import OutputTable, ServedScores, timestamp
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
+
+_OF_A_BATCH = (
+    "feedback", "output_names", "scores", "uses", "hits", "items", "answer_texts", "batches",
+)  # fmt: skip
+"""Tables with the rows of a batch, in the order in which they can be deleted."""
 
 _COLUMNS = (
     "id, batch, at, kind, source, model, text, prompt, marks, calls, prompt_tokens, "
@@ -62,6 +68,20 @@ class Outputs(OutputTable):
     def save(self, batch: DraftBatch, origin: Origin | None = None) -> int:
         """Store a batch of drafts, as :meth:`add`."""
         return self.add(draft_outputs(batch), origin)
+
+    def drop_answers(self, days: int) -> int:
+        """Delete served answers older than some days, with their feedback and scores.
+
+        Returns the number of answers; drafts stay.
+        """
+        aged = "SELECT batch FROM batches WHERE kind = 'answer' AND at < ?"
+        before = (timestamp(self._clock() - timedelta(days=days)),)
+        with self.database.transaction() as db:
+            of_feedback = f"SELECT number FROM feedback WHERE batch IN ({aged})"  # noqa: S608
+            db.execute(f"DELETE FROM corrections WHERE number IN ({of_feedback})", before)  # noqa: S608
+            for table in _OF_A_BATCH:
+                cursor = db.execute(f"DELETE FROM {table} WHERE batch IN ({aged})", before)  # noqa: S608
+        return int(cursor.rowcount)
 
     def add(self, batch: NewBatch, origin: Origin | None = None) -> int:
         """Store a batch in one transaction; return its number, one more than the last.

@@ -176,6 +176,9 @@ class ServeOptions:
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )
+    answer_days: int | None = option(
+        None, "Days that stored answers and their feedback are kept; without end by default.", ge=1
+    )
     proxy: ProxyOptions = field(default_factory=ProxyOptions)
     people: PeopleOptions = field(default_factory=PeopleOptions)
     measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)

@@ -46,6 +46,9 @@ from ._options import ServeOptions, serve_options
 _DRAFTS = 4
 """Drafts and scores made at once by one worker; further requests wait."""
 
+_HOUR = 3_600.0
+"""Seconds between two deletions of answers that were kept long enough."""
+
 _WATCH = 1.0
 """Seconds between two looks for a new index, configuration or file."""
 
@@ -124,6 +127,7 @@ class Service:
         self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
         self._aiming = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
+        self._dropped = -_HOUR
         self._noting: asyncio.Task[None] | None = None
         self._measuring: BackgroundMeasurer | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -426,6 +430,7 @@ class Service:
                 for opened in list(self._open.values()):
                     async with self._aiming:
                         await asyncio.to_thread(self._aim_at_newest, opened)
+                await self._drop_old_answers()
                 fault = ""
             except Exception as error:
                 fault = str(error) if isinstance(error, RagwrightError) else repr(error)
@@ -433,6 +438,16 @@ class Service:
                 said = fault
                 text = f"still serving what was served before: {fault}"
                 log.warning("%s", text if fault else "changes are followed again")
+
+    async def _drop_old_answers(self) -> None:
+        """Delete stored answers that are older than the settings keep them, once an hour."""
+        days, now = self.options.answer_days, time.monotonic()
+        opened = next(iter(self._open.values()), None)
+        if days is None or opened is None or now < self._dropped + _HOUR:
+            return
+        self._dropped = now
+        async with self.using(opened) as bench:
+            await asyncio.to_thread(bench.outputs.drop_answers, days)
 
     async def _follow_groups(self) -> None:
         """Let a change of ``groups.ungrouped`` and of a database's groups hold at once.

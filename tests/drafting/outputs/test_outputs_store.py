@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from children import child
 from drafted import REQUEST, drafted
 from forgetting import forget_at
+from served_answers import serve_answers
 
 from ragwright.core import ConfigError, SchemaVersionError, StoreError, Usage
 from ragwright.drafting import DraftText, Origin, OutputQuery, Outputs
@@ -280,3 +281,22 @@ def test_a_writer_that_is_killed_leaves_whole_batches_alone(path: Path) -> None:
     assert set(hits.values()) == {2}
     assert outputs.save(drafted()) == len(batches) + 1
     outputs.close()
+
+
+def test_answers_are_deleted_after_some_days_with_their_feedback_and_drafts_stay(
+    path: Path,
+) -> None:
+    old = at(path, NOON - timedelta(days=31))
+    assert old.save(drafted()) == 1
+    [answer] = serve_answers(old, ["Every two years. [1]"])
+    old.respond(answer, by="ann", verdict="rejected", correction="Every year.")
+    outputs = at(path)
+    serve_answers(outputs, ["Every two years. [1]"])
+    assert outputs.drop_answers(30) == 1
+    assert outputs.drop_answers(30) == 0
+    kept = outputs.find(OutputQuery(kind="text", scope=None))
+    assert {output.batch for output in kept} == {1, 3}
+    with closing(sqlite3.connect(path)) as file:
+        for table in ("feedback", "corrections", "hits", "uses", "items", "answer_texts"):
+            stored = file.execute(f"SELECT * FROM {table}").fetchall()
+            assert not [row for row in stored if row[0] == 2 or "Every year." in row], table
