@@ -55,6 +55,18 @@ def test_what_bytes_show_is_no_guess(tmp_path: Path, encoding: str) -> None:
     assert not warnings
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(
+    "line", ["これは一行だけの文章です。", "한국어 문서입니다", "Это строка без конца"]
+)
+def test_one_line_of_wide_characters_is_read_without_a_mark(
+    tmp_path: Path, line: str, encoding: str
+) -> None:
+    document, warnings = read(tmp_path, "a.txt", line.encode(encoding))
+    assert document.text == line
+    assert not warnings
+
+
 @pytest.mark.parametrize(
     ("stated", "real"),
     [("shift_jis", "cp932"), ("windows-1251", "cp1251"), ("gb2312", "gb18030"),

@@ -204,9 +204,11 @@ def _has_controls(data: bytes) -> bool:
 def _shape(data: bytes) -> str:
     """Return the encoding that a mark, zeros or shifts show: of Unicode, or of ISO 2022."""
     name = (chardet.detect(data)["encoding"] or "").lower()
-    shaped = _SHAPED.match(name) is not None
-    marked = not name.endswith(("-le", "-be"))
-    return name if shaped and (marked or _is_prose(data[:4096], name)) else ""
+    shaped = [name] if _SHAPED.match(name) else []
+    if shaped and not name.endswith(("-le", "-be")):
+        return name
+    names = [*shaped, "utf-16-le", "utf-16-be"] if len(data) % 2 == 0 and len(data) > 7 else []
+    return next((name for name in names if _is_prose(data[:4096], name)), "")
 
 
 def _is_prose(sample: bytes, name: str) -> bool:

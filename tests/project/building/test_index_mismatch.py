@@ -19,7 +19,7 @@ from ragwright.workbench import Workbench
 class _FromFile(Embedder):
     """Its identity is what its one file holds, as that of a local model is its weights' hash."""
 
-    def __init__(self, source: str, options: Any, settings: Any) -> None:
+    def __init__(self, source: str, options: Any) -> None:
         self.identity = f"onnx:{(Path(source) / 'weights').read_text()}"
         self.rule = VectorRule()
         self.dimensions = 4
