@@ -30,7 +30,7 @@ from ..measure import (
     text_of,
 )
 from ..project import Project, refuse_forget
-from ..retrieve import RetrieveOptions, Target, mine_glossary, retrieve
+from ..retrieve import mine_glossary, retrieve
 from ..testsets import project_testset
 from ._pairs import Damage, Pairs
 from ._records import (
@@ -144,20 +144,13 @@ def find_reached_chunks(
         top_k=depth,
         context_tokens=None,
     )
-    flows = [_found(question, target, options) for question in questions]
+    flows = [retrieve(question, target, options) for question in questions]
     found: set[tuple[str, int, int]] = set()
     project.runner.progress.begin(len(flows), "questions")
-    for chunks in project.runner.map(flows):
-        found |= chunks
+    for result in project.runner.map(flows):
+        found |= {(hit.document_id, hit.start, hit.end) for hit in result.hits}
         project.runner.progress.finished += 1
     return found, len(questions)
-
-
-def _found(
-    question: str, target: Target, options: RetrieveOptions
-) -> Flow[set[tuple[str, int, int]]]:
-    hits = (yield from retrieve(question, target, options)).hits
-    return {(hit.document_id, hit.start, hit.end) for hit in hits}
 
 
 def out_of_reach(

@@ -154,7 +154,21 @@ class Damage:
         """Damage of single documents, then hyphens, then boilerplate."""
         yield from self._ready
         yield from self._hyphenation()
-        yield from self._boilerplate()
+        total = sum(max(1, len(brief.pages)) for brief in self._corpus.briefs)
+        for key, pages in self._line_pages.items():
+            if pages < _BOILERPLATE_PAGES:
+                continue
+            yield _damaged(
+                "boilerplate",
+                "low",
+                (self._corpus.place(*self._lines[key]),),
+                f"The same line, apart from numbers, is on {pages:,} of {total:,} pages: its words "
+                "match questions about any of them.",
+                "Remove headers, footers and legal notices before the ingest.",
+                marks={"pages": pages},
+                sure=pages >= 0.2 * total,
+                subject=key,
+            )
 
     def _empty_pages(self, document: Document, brief: Brief) -> Iterator[Finding]:
         text = document.text
@@ -320,25 +334,6 @@ class Damage:
                 seen.add(at)
                 self._line_pages[key] += 1
                 self._lines.setdefault(key, (brief.number, line.start, line.end))
-
-    def _boilerplate(self) -> Iterator[Finding]:
-        total = sum(max(1, len(brief.pages)) for brief in self._corpus.briefs)
-        for key, pages in self._line_pages.items():
-            if pages < _BOILERPLATE_PAGES:
-                continue
-            number, start, end = self._lines[key]
-            place = self._corpus.place(number, start, end)
-            yield _damaged(
-                "boilerplate",
-                "low",
-                (place,),
-                f"The same line, apart from numbers, is on {pages:,} of {total:,} pages: its words "
-                "match questions about any of them.",
-                "Remove headers, footers and legal notices before the ingest.",
-                marks={"pages": pages},
-                sure=pages >= 0.2 * total,
-                subject=key,
-            )
 
 
 def _damaged(

@@ -227,7 +227,11 @@ class Codes:
                     self._headed.add(word)
                 if not any(start <= match.start() < end for start, end in links):
                     self._loose.add(word)
-                if not _in_range(line.text, match.start(), match.end()):
+                # An end of a range: *C2000 through C3999* names all of them, not this code.
+                if not (
+                    _BEFORE_RANGE.search(line.text[: match.start()])
+                    or _AFTER_RANGE.match(line.text[match.end() :])
+                ):
                     start = line.start + match.start()
                     use = self._codes.get(word)
                     if use is None:
@@ -264,7 +268,8 @@ class Codes:
                 "undefined code",
                 "medium",
                 (self._around(use),),
-                f"{code} is used {_times(use.uses)} and defined nowhere, while "
+                f"{code} is used {'once' if use.uses == 1 else f'{use.uses} times'} and defined "
+                "nowhere, while "
                 f"{families[shape]:,} codes like {example} are defined.",
                 f"Add a definition of {code}, or correct it if it is a typing error.",
                 families[shape] >= _DEFINED_SHARE * max(1, used[shape])
@@ -292,15 +297,6 @@ def _shape(code: str) -> str:
 
 _BEFORE_RANGE = re.compile(r"(?:\bthrough|\bto|\bbis|[-–—])\s*[`*(]*$", re.IGNORECASE)
 _AFTER_RANGE = re.compile(r"^[`*)]*\s*(?:through\b|to\b|bis\b|[-–—])", re.IGNORECASE)
-
-
-def _in_range(line: str, start: int, end: int) -> bool:
-    """True for an end of a range: *C2000 through C3999* names all of them, not this code."""
-    return bool(_BEFORE_RANGE.search(line[:start]) or _AFTER_RANGE.match(line[end:]))
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 _RUN = 5
@@ -432,7 +428,11 @@ class Copies:
         what = "document" if first.whole else "section"
         newer = _newer(a, b)
         order = f"; {newer} is newer" if newer else "; nothing says which is newer"
-        distinct = not exact and _different_names(a, b)
+        # Titles that name different codes: pages of one template on two things.
+        codes = [
+            {word.casefold() for word in words(brief.title) if is_code(word, written=True)}
+            for brief in (a, b)
+        ]
         degree = "equals" if exact else f"repeats {alike:.0%} of"
         return Finding(
             "copies",
@@ -445,18 +445,9 @@ class Copies:
             f"The {what} in {b.source} {degree} the one in {a.source}{order}.",
             "Keep one of them, the newer where both are versions of one text, and leave the other "
             "out of the sources.",
-            not distinct,
+            exact or not (codes[0] and codes[1] and codes[0] != codes[1]),
             {"similarity": round(alike, 3), "newer": newer, "unit": what},
         )
-
-
-def _different_names(a: Brief, b: Brief) -> bool:
-    """True if the titles name different codes: pages of one template on two things."""
-    names = [
-        {word.casefold() for word in words(brief.title) if is_code(word, written=True)}
-        for brief in (a, b)
-    ]
-    return bool(names[0] and names[1] and names[0] != names[1])
 
 
 def _newer(a: Brief, b: Brief) -> str:

@@ -338,7 +338,11 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
     project, options = kind.project, kind.options
     for address in filter(None, (testset, *options.also)):
         project_testset(project.folder, address, "all", purpose="tune", dry_run=True)
-    _check_target(kind)
+    target = kind.target()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(
+            "there is something already", where=str(target), hint="name another folder with -o"
+        )
     source = kind.check()
     for package in ("sentence_transformers", "accelerate", "datasets"):
         require(package, "train", "training a model")
@@ -366,14 +370,6 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
             tuned = _compare_with_present(kind, questions, trial, (tuned, trained))
         shutil.rmtree(workplace.folder, ignore_errors=True)
         return tuned
-
-
-def _check_target(kind: Kind) -> None:
-    target = kind.target()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(
-            "there is something already", where=str(target), hint="name another folder with -o"
-        )
 
 
 def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workplace:
@@ -471,10 +467,22 @@ def _compare_with_present(
         comparisons.append((Path(name).name, comparison))
         opened = opened or notes
     (_, comparison), *others = comparisons
-    tables = (*tuned.tables, _also_table(others))
-    losses = (_loss_note(*other) for other in others if (other[1].difference or 0.0) < 0)
+    also = TunedTable(
+        "also",
+        ("also on", "n", "measure", "without", "with", "difference", "interval", "verdict"),
+        tuple(
+            (name, c.n, c.measure, c.mean_a, c.mean_b, c.difference, interval_text(c), c.worded)
+            for name, c in others
+        ),
+    )
+    losses = (
+        f"{name} got worse: {c.measure} {c.mean_a:.3f} -> {c.mean_b:.3f} "
+        f"({interval_text(c) or 'no interval'}, {c.worded})"
+        for name, c in others
+        if (c.difference or 0.0) < 0
+    )
     notes = (*tuned.notes, *opened, *losses)
-    tuned = replace(tuned, comparison=comparison, tables=tables, notes=notes)
+    tuned = replace(tuned, comparison=comparison, tables=(*tuned.tables, also), notes=notes)
     if not (tuned.proven or options.keep):
         kind.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
@@ -496,23 +504,6 @@ def _move_to_target(project: Project, tuned: TuneResult, trial: Path, target: Pa
     inside = target.is_relative_to(project.folder.root)
     displayed = target.relative_to(project.folder.root) if inside else target
     return replace(tuned, path=target, value=f"st:{displayed}")
-
-
-def _also_table(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:
-    columns = ("also on", "n", "measure", "without", "with", "difference", "interval", "verdict")
-    rows = tuple(
-        (name, c.n, c.measure, c.mean_a, c.mean_b, c.difference, interval_text(c), c.worded)
-        for name, c in compared
-    )
-    return TunedTable("also", columns, rows)
-
-
-def _loss_note(name: str, comparison: Comparison) -> str:
-    return (
-        f"{name} got worse: {comparison.measure} {comparison.mean_a:.3f} -> "
-        f"{comparison.mean_b:.3f} "
-        f"({interval_text(comparison) or 'no interval'}, {comparison.worded})"
-    )
 
 
 def _card_facts(kind: Kind, tuned: TuneResult, questions: Questions) -> dict[str, Any]:

@@ -207,7 +207,14 @@ class _VariantPlanner:
         for name in options.personas:
             project.persona(name)
         self.rows = study_rows(project, Study("", self._options, ()))
-        self._refuse_quoted_answers()
+        for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
+            if (project.persona(name).model or project.settings.answer.model) == NO_MODEL:
+                persona = f" for {name}" if name else ""
+                raise ConfigError(  # an answer that is quoted has no prompt
+                    f"answers{persona} have no prompt without a chat model: an ablation needs one",
+                    where="answer.model",
+                    hint="name one, such as  --set answer.model=ollama:llama3.2",
+                )
         self._keep_measures_of_answers(measures)
         self._parts = self._parts_of_prompts(project.settings.prompt)
         known = prompt_parts(project.settings.prompt)
@@ -238,18 +245,6 @@ class _VariantPlanner:
             )
         if others:
             self._options = replace(self._options, measures=", ".join(map(str, usable)))
-
-    def _refuse_quoted_answers(self) -> None:
-        """Refuse personas whose answers are quoted: they have no prompt."""
-        model = self._project.settings.answer.model
-        for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
-            if (self._project.persona(name).model or model) == NO_MODEL:
-                persona = f" for {name}" if name else ""
-                raise ConfigError(
-                    f"answers{persona} have no prompt without a chat model: an ablation needs one",
-                    where="answer.model",
-                    hint="name one, such as  --set answer.model=ollama:llama3.2",
-                )
 
     def _parts_of_prompts(self, options: PromptOptions) -> tuple[str, ...]:
         """Return the parts in the prompt of any persona, in their order."""
@@ -329,6 +324,7 @@ class _Ablation:
                 )
             )
         personas = _persona_names(rows.rows)
+        cluster_note = "" if self.options.clusters else clusters_of_rows(rows.rows).note
         return Ablation(
             rows.name,
             len(results.get(0, ())),
@@ -339,7 +335,7 @@ class _Ablation:
             notes=(
                 *self._ablation_notes(options.scales, len(parts)),
                 *_failed_note(failed, sum(map(len, results.values()))),
-                *_cluster_note(rows.rows, self.options.clusters),
+                *((cluster_note,) if cluster_note else ()),
             ),
             questions=questions_of(rows.rows),
         )
@@ -521,12 +517,6 @@ def _cost_per_thousand(
 
 def _persona_names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.persona_name for row in rows))
-
-
-def _cluster_note(rows: Sequence[Row], by: str) -> tuple[str, ...]:
-    """Explain the clusters of rows, if the number of documents decides them."""
-    note = "" if by else clusters_of_rows(rows).note
-    return (note,) if note else ()
 
 
 def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:

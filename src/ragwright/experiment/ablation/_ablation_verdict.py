@@ -110,7 +110,13 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
         )
     else:
         yield f"No part is proven safe to delete: no loss was proven to be below {share}."
-    fewest = min(_independent_rows(ablation, part) for part in deleted)
+    fewest = min(
+        min(
+            (e.independent for e in part.effects if bool(e.persona) == bool(ablation.personas)),
+            default=0,
+        )
+        for part in deleted
+    )
     needed = least_rows(ablation.margin)
     if fewest < needed and len(safe) < len(deleted):
         yield (
@@ -121,11 +127,6 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
     if undecided and len(undecided) < len(deleted):  # else earlier sentences cover it
         names = ", ".join(part.part for part in undecided)
         yield f"No effect proven, and not proven safe to delete: {names}."
-
-
-def _independent_rows(ablation: Ablation, part: PartResult) -> int:
-    counts = [e.independent for e in part.effects if bool(e.persona) == bool(ablation.personas)]
-    return min(counts, default=0)
 
 
 def _parts_with_costs(parts: Sequence[PartResult]) -> str:

@@ -167,7 +167,15 @@ def part_effects(
     names = sorted(set(options.personas.values()))
     groups = ["", *names] if len(names) > 1 else [""]
     for measure in options.scales:
-        tables = {number: _scores_by_row(rows, measure) for number, rows in trials.items()}
+        tables = {
+            number: {
+                result.row_id: score
+                for result in rows
+                for score in result.scores
+                if score.measure == measure
+            }
+            for number, rows in trials.items()
+        }
         for design in dict.fromkeys(contrast.design for contrast in measured):
             in_design = [
                 (position, contrast)
@@ -181,10 +189,13 @@ def part_effects(
                     for position, contrast in in_design
                     for name in family
                 ]
-                for (position, _), effect in zip(
-                    family_effects, _holm_corrected([e for _, e in family_effects]), strict=True
-                ):
-                    effects.setdefault(position, []).append(effect)
+                corrected = iter(holm([e.p for _, e in family_effects if e.p is not None]))
+                for position, effect in family_effects:
+                    effects.setdefault(position, []).append(
+                        effect
+                        if effect.p is None
+                        else _add_effect_verdict(replace(effect, p_holm=next(corrected)))
+                    )
     order = {measure: rank for rank, measure in enumerate(options.scales)}
     return [
         (
@@ -215,15 +226,6 @@ def part_tokens(contrast: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> d
     return {row: size - without_part[row] for row, size in sizes[0].items() if row in without_part}
 
 
-def _scores_by_row(rows: Sequence[RowResult], measure: str) -> dict[str, Score]:
-    return {
-        result.row_id: score
-        for result in rows
-        for score in result.scores
-        if score.measure == measure
-    }
-
-
 def _contrast_effect(
     contrast: Contrast,
     tables: Mapping[int, Table],
@@ -236,7 +238,12 @@ def _contrast_effect(
         row_ids = {row for row, name in options.personas.items() if name == persona}
     scale = options.scales[measure]
     without_part, with_part = (
-        _rows_counted(tables[trial], row_ids, scale) for trial in (contrast.trial, 0)
+        {
+            row: count_as_worst(score, scale)  # an abstention on a row with gold
+            for row, score in tables[trial].items()
+            if row_ids is None or row in row_ids
+        }
+        for trial in (contrast.trial, 0)
     )
     margin = None
     if scale is not None and scale.high is not None:
@@ -254,17 +261,6 @@ def _contrast_effect(
             with_part, without_part, scale, seed=options.seed, clusters=options.clusters
         )
     return replace(_effect_of_comparison(effect, comparison, scale), loss=loss)
-
-
-def _rows_counted(
-    table: Table, row_ids: set[str] | None, scale: MeasureScale | None
-) -> dict[str, Score]:
-    """Return the scores of a trial's rows; an abstention on a row with gold has the worst value."""
-    return {
-        row: count_as_worst(score, scale)
-        for row, score in table.items()
-        if row_ids is None or row in row_ids
-    }
 
 
 def _effect_of_comparison(
@@ -286,15 +282,6 @@ def _effect_of_comparison(
         p=comparison.p_verdict,
         clusters=comparison.clusters,
     )
-
-
-def _holm_corrected(effects: Sequence[PartEffect]) -> list[PartEffect]:
-    """Correct the p-values for their number, and set the verdicts."""
-    corrected = iter(holm([e.p for e in effects if e.p is not None]))
-    return [
-        effect if effect.p is None else _add_effect_verdict(replace(effect, p_holm=next(corrected)))
-        for effect in effects
-    ]
 
 
 def _add_effect_verdict(effect: PartEffect) -> PartEffect:
@@ -398,7 +385,10 @@ def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptio
     plan = _Variants(base)
     contrasts = [
         *_preset_contrasts(plan, ablated.presets),
-        *_part_contrasts(plan, ablated.leave_one_out),
+        *(
+            Contrast(part, "leave one out", plan.trial([part]))
+            for part in dict.fromkeys(ablated.leave_one_out)
+        ),
     ]
     if not plan.points:
         raise StudyError(
@@ -454,8 +444,3 @@ def _preset_contrasts(plan: _Variants, names: Sequence[str]) -> Iterator[Contras
     for name in dict.fromkeys(names):
         if name != _COMPLETE:
             yield Contrast(name, "preset", plan.trial(preset=name))
-
-
-def _part_contrasts(plan: _Variants, parts: Sequence[str]) -> Iterator[Contrast]:
-    for part in dict.fromkeys(parts):
-        yield Contrast(part, "leave one out", plan.trial([part]))

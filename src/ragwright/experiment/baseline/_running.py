@@ -204,14 +204,16 @@ def _question_sets(rows: Testset, options: BaselineOptions) -> list[tuple[str, T
                 hint="add reference_contexts to the rows, or leave --context out",
             )
         for name, suite in (("with_chunk", "chunk"), ("without_chunk", CLOSED_BOOK)):
-            with_passages = tuple(_add_suite_passages(row, suite) for row in known)
+            with_passages = tuple(
+                replace(
+                    row,
+                    retrieved_contexts=() if suite == CLOSED_BOOK else gold_texts(row),
+                    metadata={**row.metadata, "suite": suite},
+                )
+                for row in known
+            )
             sets.append((name, replace(rows, rows=with_passages, notes=())))
     return sets
-
-
-def _add_suite_passages(row: Row, suite: str) -> Row:
-    passages = () if suite == CLOSED_BOOK else gold_texts(row)
-    return replace(row, retrieved_contexts=passages, metadata={**row.metadata, "suite": suite})
 
 
 def _evaluating_options(options: BaselineOptions, name: str) -> EvaluationOptions:

@@ -468,7 +468,15 @@ def read_kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> t
                 tuple(distances.questions[at].round(6).tolist()),
                 tuple(distances.answers[at].round(6).tolist()),
                 distances.own[at],
-                _source_documents(row),
+                tuple(
+                    dict.fromkeys(
+                        (
+                            *(span.document_id for span in row.reference_spans),
+                            *row.reference_ids,
+                            *row.retrieved_context_ids,
+                        )
+                    )
+                ),
                 distances.shuffled[at],
                 distances.echoed[at],
                 distances.chunk[at] if distances.chunk else None,
@@ -476,8 +484,3 @@ def read_kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> t
             )
         )
     return tuple(pairs)
-
-
-def _source_documents(row: Row) -> tuple[str, ...]:
-    gold = [span.document_id for span in row.reference_spans]
-    return tuple(dict.fromkeys((*gold, *row.reference_ids, *row.retrieved_context_ids)))

@@ -9,7 +9,7 @@ from functools import partial
 from math import comb
 from typing import Any, Literal, TypeAlias
 
-from ...core import ConfigError, Row, Span, TestsetError, count_noun
+from ...core import ConfigError, Row, TestsetError, count_noun
 from ...flow import Flow, Forecast, Job, Runs, RunSummary
 from ...measure import Measure, p_text, read_mark
 from ...models import NO_MODEL
@@ -33,7 +33,7 @@ from ._diagnosis import (
     read_diagnosed_row,
     write_diagnosed_row,
 )
-from ._gold_places import GoldPiece, has_gold, is_right
+from ._gold_places import has_gold, is_right
 from ._oracles import (
     DiagnosedRow,
     DiagnosisCase,
@@ -370,8 +370,11 @@ def _gold_evidence(row: Row, language: str) -> tuple[bool | None, str]:
     searched = row.metadata.get("retrieved") is True
     if row.reference_spans and (row.retrieved_spans or searched):
         is_held = any(
-            _shows_piece(GoldPiece(span.document_id, Span(span.start, span.end)), row)
+            passage.document_id == span.document_id
+            and 2 * (min(passage.end, span.end) - max(passage.start, span.start))
+            >= span.end - span.start
             for span in row.reference_spans
+            for passage in row.retrieved_spans
         )
         return is_held, "spans"
     if row.reference_ids and (row.retrieved_context_ids or searched):
@@ -380,16 +383,6 @@ def _gold_evidence(row: Row, language: str) -> tuple[bool | None, str]:
     if row.retrieved_contexts or searched:
         return is_right(row, "\n".join(row.retrieved_contexts), language), "words"
     return None, ""
-
-
-def _shows_piece(piece: GoldPiece, row: Row) -> bool:
-    assert piece.span is not None
-    size = piece.span.end - piece.span.start
-    return any(
-        passage.document_id == piece.document_id
-        and 2 * (min(passage.end, piece.span.end) - max(passage.start, piece.span.start)) >= size
-        for passage in row.retrieved_spans
-    )
 
 
 def _run_verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ...answer import AskPlan, Condensed, avg_chunk_score
 from ...core import (
@@ -389,7 +388,14 @@ def convert_reply(reply: ChatReply) -> SystemReply:
     extra = json.loads(reply.extra) if reply.extra else {}
     citations = extra.get("citations")
     cited = (
-        [citation for citation in citations if _is_citation(citation)]
+        [
+            citation
+            for citation in citations
+            if isinstance(citation, dict)
+            and isinstance(citation.get("number"), int)
+            and isinstance(citation.get("document_id"), str)
+            and isinstance(citation.get("quote"), str)
+        ]
         if isinstance(citations, list)
         else []
     )
@@ -400,15 +406,6 @@ def convert_reply(reply: ChatReply) -> SystemReply:
         tuple(document for document, _ in quotes) if quotes else None,
         abstained=extra.get("abstained") is True,
         usage=reply.usage,
-    )
-
-
-def _is_citation(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("number"), int)
-        and isinstance(value.get("document_id"), str)
-        and isinstance(value.get("quote"), str)
     )
 
 

@@ -77,7 +77,13 @@ def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
     case. Documents are searched by keywords: those of its first words, else of its last ones. A row
     with gold ids or spans keeps them. A note counts the passages that were found and those missing.
     """
-    candidates = [row for row in testset.rows if _has_texts_alone(row)]
+    candidates = [
+        row
+        for row in testset.rows
+        if any(text.strip() for text in row.reference_contexts)
+        and not row.reference_ids
+        and not row.reference_spans
+    ]
     if not candidates:
         return testset
     snapshot = project.target().snapshot
@@ -94,10 +100,18 @@ def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
     )
     names = project.runner.run(gather(_candidate_documents(snapshot, text) for text in passages))
     spans = {
-        text: _span_of_text(text, documents, text_of)
+        text: next(_places_of(text, documents, text_of), None)
         for text, documents in zip(passages, names, strict=True)
     }
-    rows_by_id = {row.id: _add_spans(row, spans) for row in candidates}
+    rows_by_id = {
+        row.id: replace(
+            row,
+            reference_spans=tuple(
+                dict.fromkeys(s for s in map(spans.get, row.reference_contexts) if s is not None)
+            ),
+        )
+        for row in candidates
+    }
     rows = tuple(rows_by_id.get(row.id, row) for row in testset.rows)
     with_spans = sum(bool(row.reference_spans) for row in rows_by_id.values())
     missing = sum(span is None for span in spans.values())
@@ -105,11 +119,6 @@ def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
     if missing:
         note += f"; {missing} of {len(passages)} passages are not in it word for word, and not gold"
     return replace(testset, rows=rows, notes=(*testset.notes, note))
-
-
-def _has_texts_alone(row: Row) -> bool:
-    texts = any(text.strip() for text in row.reference_contexts)
-    return texts and not row.reference_ids and not row.reference_spans
 
 
 def _candidate_documents(snapshot: str, text: str) -> Flow[tuple[str, ...]]:
@@ -123,28 +132,14 @@ def _candidate_documents(snapshot: str, text: str) -> Flow[tuple[str, ...]]:
     return tuple(dict.fromkeys(ids))
 
 
-def _span_of_text(
+def _places_of(
     text: str, names: tuple[str, ...], text_of: Callable[[str], str]
-) -> GoldSpan | None:
-    """Return the first place of a text in these documents; None if none holds it."""
-    pattern = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
-    return next(_matches_in(pattern, names, text_of), None)
-
-
-def _matches_in(
-    pattern: re.Pattern[str], names: tuple[str, ...], text_of: Callable[[str], str]
 ) -> Iterator[GoldSpan]:
+    pattern = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
     for name in names:
         match = pattern.search(text_of(name))
         if match:
             yield GoldSpan(name, match.start(), match.end(), match[0])
-
-
-def _add_spans(row: Row, spans: dict[str, GoldSpan | None]) -> Row:
-    row_spans = [spans.get(text) for text in row.reference_contexts]
-    return replace(
-        row, reference_spans=tuple(dict.fromkeys(span for span in row_spans if span is not None))
-    )
 
 
 def evaluate_project(

@@ -11,7 +11,6 @@ from ...core import Row, Score, TestsetError, count_noun
 from ...measure import (
     GOLD,
     Measure,
-    MeasureScale,
     content_words,
     find_scale,
     flip_rate,
@@ -98,7 +97,11 @@ class NoteCollector:
         row = result.row
         for score in result.scores:
             if row is not None and score.value is not None and score.measure.startswith(_GROUNDED):
-                self._grounding.append(_is_quote(row))
+                # A quote: a passage holds the whole answer, word for word.
+                words = " ".join(row.response_text.split())
+                self._grounding.append(
+                    any(words in " ".join(text.split()) for text in row.retrieved_contexts)
+                )
             if score.state in _REPORTED_STATES and not score.no_gold:
                 # Replies of a judge are quoted after this mark and differ for each row.
                 reason = score.reason.partition("«")[0].strip(" :")
@@ -108,31 +111,22 @@ class NoteCollector:
                 judgment = Score(score.measure, score.state, score.value, parts=score.parts)
                 self._judgments.setdefault(score.measure, []).append(judgment)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Iterator[str]:
         """Return notes on missing scores, recognised refusals, and the judge's consistency."""
-        return (
-            *self._missing_score_notes(),
-            *self._refusals.notes(),
-            *self._consistency(),
-            *self._quotes(),
-        )
-
-    def _quotes(self) -> Iterator[str]:
-        """Say that quotes are grounded by construction."""
+        # The most common reasons for missing scores, except missing gold.
+        most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
+        for (state, reason), by_measure in most[:_MOST]:
+            shortened = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
+            counts = ", ".join(f"{measure} {count}" for measure, count in by_measure.items())
+            yield f"{state} ({counts}): {shortened}"
+        yield from self._refusals.notes()
+        yield from self._consistency()
         quotes, rows = sum(self._grounding), len(self._grounding)
         if 2 * quotes > rows:
             yield (
                 f"{_GROUNDED}: {quotes} of {rows} answers are quotes of their passages, for which "
                 "it is about 1 by construction; a measure against references says more"
             )
-
-    def _missing_score_notes(self) -> Iterator[str]:
-        """Return the most common reasons for missing scores, except missing gold."""
-        most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
-        for (state, reason), by_measure in most[:_MOST]:
-            shortened = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
-            counts = ", ".join(f"{measure} {count}" for measure, count in by_measure.items())
-            yield f"{state} ({counts}): {shortened}"
 
     def _consistency(self) -> Iterator[str]:
         for measure, scores in self._judgments.items():
@@ -148,12 +142,6 @@ class NoteCollector:
                     f"{measure}: in {flips.flipped} of {flips.judgments} judgments the score "
                     f"depends on the order ({flips.rate:.0%})"
                 )
-
-
-def _is_quote(row: Row) -> bool:
-    """True if a passage holds the whole answer, word for word."""
-    words = " ".join(row.response_text.split())
-    return any(words in " ".join(text.split()) for text in row.retrieved_contexts)
 
 
 def add_notes(evaluation: Evaluation) -> Evaluation:
@@ -304,7 +292,9 @@ def weak_rows(
     """
     scale = find_scale(measure)
     upward = scale is None or scale.higher_is_better
-    bound = below if below is not None else _best_value(scale)
+    bound = below
+    if bound is None and scale is not None:
+        bound = scale.high if upward else scale.low
     ordered: list[tuple[float, WeakRow]] = []
     for result in results:
         for score in result.scores:
@@ -325,12 +315,6 @@ def weak_rows(
                 row = WeakRow(measure, result.row_id, question, score.value, score.state)
                 ordered.append((order, row))
     return tuple(row for _, row in sorted(ordered, key=lambda pair: pair[0])[:most])
-
-
-def _best_value(scale: MeasureScale | None) -> float | None:
-    if scale is None:
-        return None
-    return scale.high if scale.higher_is_better else scale.low
 
 
 def _slices_by_field(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
@@ -68,11 +69,12 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     first = next(records, None)
     if first is None:
         raise TestsetError("the file is empty", where=str(source))
-    all_records = _prepend(first, records)
-    rows = _wide_scores(all_records, source)
-    results = [RowResult(key, (), tuple(scores.values())) for key, scores in rows.items()]
-    measures = list(dict.fromkeys(score.measure for r in results for score in r.scores))
-    complete = [_add_missing_measures(result, measures) for result in results]
+    rows = _wide_scores(chain([first], records), source)
+    measures = list(dict.fromkeys(measure for scores in rows.values() for measure in scores))
+    complete = [
+        RowResult(key, (), tuple(scores.get(text) or _missing_value(text) for text in measures))
+        for key, scores in rows.items()
+    ]
     parsed = [_parse_known_measure(text, str(source)) for text in measures]
     _check_scales(complete, parsed, str(source))
     return evaluation_of(complete, parsed, name=str(source), seed=seed)
@@ -137,15 +139,13 @@ def _check_result(record: Mapping[str, Any]) -> RowResult:
     result = result_of(record)
     if any(score.state not in get_args(ScoreState) for score in result.scores):
         raise ValueError("a score has an unknown state")
-    if any(_is_not_a_number(score.value) for score in result.scores):
+    values: list[object] = [score.value for score in result.scores if score.value is not None]
+    if any(
+        isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
+        for value in values
+    ):
         raise ValueError("the value of a score is not a number")
     return result
-
-
-def _is_not_a_number(value: object) -> bool:
-    if value is None:
-        return False
-    return isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
 
 
 def _evaluation_of_file(
@@ -222,13 +222,6 @@ def _measure_of_column(column: str) -> str:
         return ""
 
 
-def _add_missing_measures(result: RowResult, measures: Sequence[str]) -> RowResult:
-    by_measure = {score.measure: score for score in result.scores}
-    return replace(
-        result, scores=tuple(by_measure.get(text) or _missing_value(text) for text in measures)
-    )
-
-
 def _missing_value(measure: str) -> Score:
     return Score(measure, "errored", reason="the file has no value")
 
@@ -266,13 +259,6 @@ def _parse_known_measure(text: str, where: str) -> Measure:
         return parse_measure(text)
     except MeasureError as error:
         raise TestsetError(error.what, where=where, hint=error.hint) from error
-
-
-def _prepend(
-    first: tuple[str, dict[str, Any]], rest: Iterator[tuple[str, dict[str, Any]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield first
-    yield from rest
 
 
 @dataclass(slots=True)

@@ -534,7 +534,14 @@ def _record(
     record = row_record(row)
     metadata: Mapping[str, Any] = record.pop("metadata", {})
     known_keys = {*record, *scores, *details, *_FIRST, *_BEHIND, "answered", "metadata"}
-    columns = {n: v for n, v in metadata.items() if _is_column(n, v) and n not in known_keys}
+    columns = {  # the user's own texts and numbers
+        name: value
+        for name, value in metadata.items()
+        if isinstance(value, str | int | float)
+        and not isinstance(value, bool)
+        and not name.startswith("ragwright:")
+        and name not in known_keys
+    }
     rest = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in metadata.items()
@@ -543,12 +550,6 @@ def _record(
     lists = {n: list(v) if isinstance(v, tuple) else v for n, v in record.items()}
     lists["answered"] = row.response is not None
     return {**lists, **columns, **({"metadata": rest} if rest else {})}, scores, details
-
-
-def _is_column(name: str, value: Any) -> bool:
-    """True for metadata that a table shows as a column: the user's own texts and numbers."""
-    is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return is_scalar and not name.startswith("ragwright:")
 
 
 def state_of(text: str) -> tuple[str, bool, bool]:

@@ -77,7 +77,12 @@ def _advice_text(
         )
     difference = against.spearman
     if difference.high is not None and difference.high < 0:
-        lead = f"difference of Spearman {_estimate_text(_negative(difference), sign=True)}"
+        # The same difference from the other side.
+        value, low, high = (
+            None if number is None else -number
+            for number in (difference.value, difference.high, difference.low)
+        )
+        lead = f"difference of Spearman {_estimate_text(Estimate(value, low, high), sign=True)}"
         return (
             f"Use {best} instead of {name} for {dimension}: it is free and agrees better with "
             f"people ({lead})."
@@ -89,15 +94,6 @@ def _advice_text(
         f"Use {best} for {dimension}: {name} is not shown to agree better with people, and "
         f"{best} is free ({text})."
     )
-
-
-def _negative(estimate: Estimate) -> Estimate:
-    """The same difference from the other side."""
-    value, low, high = (
-        None if number is None else -number
-        for number in (estimate.value, estimate.high, estimate.low)
-    )
-    return Estimate(value, low, high)
 
 
 def _estimate_text(estimate: Estimate, *, sign: bool = False) -> str:
@@ -183,8 +179,8 @@ class _Frame:
             if score.value is not None and key in self.labels
         }
         if self.dimension.of and scale is None:
-            own = self._undivided(values)
-            if own:
+            whole = next(d for d in self.people.dimensions if d.name == self.dimension.of)
+            if all(whole.low <= value <= whole.high for value in values.values()):
                 values = {
                     key: threshold_label(value, self.dimension) for key, value in values.items()
                 }
@@ -197,12 +193,6 @@ class _Frame:
         low, high = self.dimension.low, self.dimension.high
         fits = all(low <= value <= high and value == round(value) for value in values)
         return self.scale if values and fits and high - low <= 10 else None
-
-    def _undivided(self, values: Mapping[str, float]) -> bool:
-        dimension = next(
-            other for other in self.people.dimensions if other.name == self.dimension.of
-        )
-        return all(dimension.low <= value <= dimension.high for value in values.values())
 
 
 def passport_from(

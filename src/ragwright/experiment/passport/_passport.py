@@ -245,25 +245,50 @@ def passport_json(passport: Passport) -> dict[str, Any]:
         "source": passport.source,
         "rows": passport.rows,
         "tasks": passport.tasks,
-        "people": {figures.name: _people_json(figures) for figures in passport.people},
+        "people": {
+            figures.name: {
+                **{
+                    name: getattr(figures, name)
+                    for name in (
+                        "low",
+                        "high",
+                        "mapping",
+                        "rows",
+                        "labels",
+                        "raters",
+                        "tasks",
+                        "twice",
+                    )
+                },
+                **{name: _estimate_json(getattr(figures, name)) for name in ("mean", *_FIGURES)},
+            }
+            for figures in passport.people
+        },
         "judges": {
             judge.name: {name: _figures_json(figures) for name, figures in judge.dimensions.items()}
             for judge in passport.judges
         },
-        "about": {judge.name: _about_json(judge) for judge in passport.judges},
+        "about": {
+            judge.name: {
+                "kind": judge.kind,
+                "measure": judge.measure,
+                "model": judge.model,
+                "identity": dict(judge.identity),
+                "states": dict(judge.states),
+                "unusable": _estimate_json(judge.unusable),
+                "spread": None if judge.spread is None else asdict(judge.spread),
+                "flips": None if judge.flips is None else asdict(judge.flips),
+                "cost_100": judge.cost,
+                "dimension": judge.dimension,
+                "run": judge.run,
+            }
+            for judge in passport.judges
+        },
         "notes": list(passport.notes),
         "seed": passport.seed,
         "date": passport.date,
         "fingerprint": passport.fingerprint,
     }
-
-
-def _people_json(figures: PeopleFigures) -> dict[str, Any]:
-    body = {
-        name: getattr(figures, name)
-        for name in ("low", "high", "mapping", "rows", "labels", "raters", "tasks", "twice")
-    }
-    return body | {name: _estimate_json(getattr(figures, name)) for name in ("mean", *_FIGURES)}
 
 
 def _figures_json(figures: JudgeFigures) -> dict[str, Any]:
@@ -287,22 +312,6 @@ def _figures_json(figures: JudgeFigures) -> dict[str, Any]:
         "advice": figures.advice,
         "trusted": figures.trusted,
         "labels_needed": None if figures.plan is None else asdict(figures.plan),
-    }
-
-
-def _about_json(judge: JudgePassport) -> dict[str, Any]:
-    return {
-        "kind": judge.kind,
-        "measure": judge.measure,
-        "model": judge.model,
-        "identity": dict(judge.identity),
-        "states": dict(judge.states),
-        "unusable": _estimate_json(judge.unusable),
-        "spread": None if judge.spread is None else asdict(judge.spread),
-        "flips": None if judge.flips is None else asdict(judge.flips),
-        "cost_100": judge.cost,
-        "dimension": judge.dimension,
-        "run": judge.run,
     }
 
 

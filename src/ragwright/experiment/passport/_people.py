@@ -118,7 +118,13 @@ def check_people(people: PeopleSet) -> PeopleSet:
                     hint=suggest_name(name, known),
                 )
             for label in by_rater.values():
-                _check_label(label, known[name], item.row.id, people.source)
+                scale = known[name]
+                if not math.isfinite(label) or not scale.low <= label <= scale.high:
+                    raise TestsetError(
+                        f"the label {label:g} of row {item.row.id!r} is off the scale of {name}",
+                        where=people.source,
+                        hint=f"labels must be between {scale.low:g} and {scale.high:g}",
+                    )
     if not any(labels for item in people.rated for labels in item.labels.values()):
         raise TestsetError(
             f"the set {people.name} holds no label of a person",
@@ -126,15 +132,6 @@ def check_people(people: PeopleSet) -> PeopleSet:
             hint="check the path and the names of the columns",
         )
     return people
-
-
-def _check_label(label: float, dimension: Dimension, row: str, where: str) -> None:
-    if not math.isfinite(label) or not dimension.low <= label <= dimension.high:
-        raise TestsetError(
-            f"the label {label:g} of row {row!r} is off the scale of {dimension.name}",
-            where=where,
-            hint=f"labels must be between {dimension.low:g} and {dimension.high:g}",
-        )
 
 
 def labels_of(people: PeopleSet, dimension: Dimension) -> dict[str, dict[str, float]]:

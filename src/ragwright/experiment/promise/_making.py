@@ -243,14 +243,25 @@ class _PromiseMaker:
         self, tune: Testset, closed: Testset
     ) -> tuple[dict[str, Any], Plan, PromiseResult]:
         """Answer and grade the tune split, and choose on it what would be certified."""
-        manifest, project = self._manifest(tune), self._project
+        project, options = self._project, self._options
+        manifest = {
+            "testset": options.testset,
+            "risk": options.risk,
+            "confidence": options.confidence,
+            "measure": options.measure,
+            "scores": list(options.scores),
+            "tune": tune.fingerprint,
+            "confirm": self.split("confirm", dry_run=True).opened,
+            "parts": dict(self._parts),
+            "snapshot": self._open_settings.target().snapshot,
+        }
         begun = [find(KIND, manifest) for find in (project.runs.complete, project.runs.unfinished)]
         opened = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
         choosing = self._graded(self._evaluated(tune))
         plan, candidates = choose_plan(
             choosing.scores,
             choosing.wrong,
-            risk=self._options.risk,
+            risk=options.risk,
             alpha=self._level(max(1, opened + (begun == [None, None]))),
             rows=len(closed.rows),
         )
@@ -292,7 +303,9 @@ class _PromiseMaker:
                 luck=plan.luck,
                 unanswerable=rows.unanswerable,
                 bound=risk_bound(certificate.errors, certificate.answered, alpha),
-                personas=self._personas(confirm),
+                personas=tuple(
+                    sorted({project.persona(row.persona_name).name for row in confirm.rows})
+                ),
                 snapshot=manifest["snapshot"],
                 splits={"tune": manifest["tune"], "confirm": confirm.opened},
                 run=run,
@@ -429,24 +442,6 @@ class _PromiseMaker:
                 "--measure, such as --measure 'KPrecision>=0.8'",
             )
         return rows
-
-    def _manifest(self, tune: Testset) -> dict[str, Any]:
-        options = self._options
-        return {
-            "testset": options.testset,
-            "risk": options.risk,
-            "confidence": options.confidence,
-            "measure": options.measure,
-            "scores": list(options.scores),
-            "tune": tune.fingerprint,
-            "confirm": self.split("confirm", dry_run=True).opened,
-            "parts": dict(self._parts),
-            "snapshot": self._open_settings.target().snapshot,
-        }
-
-    def _personas(self, testset: Testset) -> tuple[str, ...]:
-        names = {self._project.persona(row.persona_name).name for row in testset.rows}
-        return tuple(sorted(names))
 
 
 def _chance_line(plan: Plan) -> str:

@@ -74,13 +74,10 @@ class _Beside(Views):
         self._real = real
         self._aside = aside
 
-    def _is_aside(self, snapshot: str) -> bool:
-        key = snapshot.partition("@")[0]
-        return any(spec.key == key for spec in self._aside.index_specs())
-
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """From the store with the snapshot."""
-        if self._is_aside(snapshot):
+        key = snapshot.partition("@")[0]
+        if any(spec.key == key for spec in self._aside.index_specs()):
             return super().answer(snapshot, ask)
         return self._real.answer(snapshot, ask)
 
@@ -198,10 +195,17 @@ class _DryRun:
         """
         if self._complete or not rows:
             return [(rows, 1.0)]
+        # Of runs on equal rows one is read.
+        runs = {
+            run.manifest.get("rows"): run.id
+            for run in reversed(self._project.runs.list(TRIAL))
+            if run.manifest.get("testset") == testset
+        }
+        seen = frozenset(row for run in runs.values() for row in self._project.runs.states(run))
         groups: dict[tuple[bool, str], list[Row]] = {}
         for row in rows:
             model = self._project.persona(row.persona_name).model
-            groups.setdefault((row.id in self._rows_seen(testset), model), []).append(row)
+            groups.setdefault((row.id in seen, model), []).append(row)
         samples = []
         for group in groups.values():
             drawn = sorted(group, key=lambda row: text_hash(f"forecast\x00{row.id}"))
@@ -261,15 +265,6 @@ class _DryRun:
         self._stack.callback(twin.runner.close)
         self._families.append((variant.models, twin))
         return twin
-
-    def _rows_seen(self, testset: str) -> frozenset[str]:
-        """Rows of the testset in earlier trials; of runs on equal rows one is read."""
-        runs = {
-            run.manifest.get("rows"): run.id
-            for run in reversed(self._project.runs.list(TRIAL))
-            if run.manifest.get("testset") == testset
-        }
-        return frozenset(row for run in runs.values() for row in self._project.runs.states(run))
 
     def _add_flows(self, variant: Project, makers: Sequence[Maker], times: float = 1.0) -> None:
         """Add flows to walk, each of which stands for ``times`` flows."""

@@ -230,12 +230,16 @@ def trial_body(trial: TrialResult) -> dict[str, Any]:
 
 def trial_of(body: Mapping[str, Any]) -> TrialResult:
     """Rebuild the trial from the values of :func:`trial_body`."""
-    return TrialResult(**{**body, "summaries": tuple(map(_summary_of, body["summaries"]))})
-
-
-def _summary_of(body: Mapping[str, Any]) -> Summary:
-    scale = body.get("scale")
-    return Summary(**{**body, "scale": None if scale is None else MeasureScale(**scale)})
+    summaries = (
+        Summary(
+            **{
+                **each,
+                "scale": MeasureScale(**each["scale"]) if each.get("scale") is not None else None,
+            }
+        )
+        for each in body["summaries"]
+    )
+    return TrialResult(**{**body, "summaries": tuple(summaries)})
 
 
 def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:

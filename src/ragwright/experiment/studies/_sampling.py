@@ -85,7 +85,12 @@ def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
     seen: set[str] = set()
     missed = 0
     while len(seen) < study.options.trials and missed < _DRAWS:
-        point = {axis.key: _drawn_value(axis, draw) for axis in study.axes}
+        point = {
+            axis.key: axis.values[draw.randrange(len(axis.values))]
+            if axis.range is None
+            else place_in_range(axis.range, draw.random())
+            for axis in study.axes
+        }
         key = canonical_json(point)
         if key in seen:
             missed += 1
@@ -93,12 +98,6 @@ def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
         missed = 0
         seen.add(key)
         yield point
-
-
-def _drawn_value(axis: Axis, draw: random.Random) -> Any:
-    if axis.range is None:
-        return axis.values[draw.randrange(len(axis.values))]
-    return place_in_range(axis.range, draw.random())
 
 
 def place_in_range(among: SweptRange, share: float) -> float | int:

@@ -279,6 +279,13 @@ class _Sweep:
         project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         trials = (self.results[number] for number in sorted(self.results))
         current = self.results[0].summaries if 0 in self.results else ()
+        notes = testset.notes
+        if self.study.sweeps_embedder and "ChunkScore" in map(str, self.measures):
+            notes = (
+                *notes,
+                "ChunkScore is the mean cosine of question and passages in each trial's own "
+                "embedding model: compare it between trials of one model only",
+            )
         return SweepResult(
             self.run_id,
             self.study,
@@ -287,17 +294,8 @@ class _Sweep:
             self.objectives,
             tuple(trials),
             self.stopped,
-            (*testset.notes, *self._score_notes(), *grounds(testset.rows, current)),
+            (*notes, *grounds(testset.rows, current)),
             self._best_selection(testset),
-        )
-
-    def _score_notes(self) -> tuple[str, ...]:
-        """Notes on scores that cannot be compared between trials."""
-        if not self.study.sweeps_embedder or "ChunkScore" not in map(str, self.measures):
-            return ()
-        return (
-            "ChunkScore is the mean cosine of question and passages in each trial's own embedding "
-            "model: compare it between trials of one model only",
         )
 
     def _best_selection(self, testset: Testset) -> Selection | None:

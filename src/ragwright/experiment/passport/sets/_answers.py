@@ -214,16 +214,13 @@ def _mtrag_answer(
         if (name := dimension.name) in marks
     }
     verdicts = {
-        name: float(value) for name in scales for value in _stored_values(marks.get(name, {}))
+        name: float(stored["value"])
+        for name in scales
+        for stored in marks.get(name, {}).values()
+        if isinstance(stored.get("value"), int | float)
     }
     topic = str(task.get("Collection", ""))
     return RatedAnswer(row, labels, task["task_id"], model, verdicts, topic=topic)
-
-
-def _stored_values(mark: Mapping[str, Any]) -> Iterator[float]:
-    for stored in mark.values():
-        if isinstance(stored.get("value"), int | float):
-            yield stored["value"]
 
 
 def _number(text: str, column: str, where: str) -> float:
@@ -391,7 +388,15 @@ class SetFiles:
             names = [path.relative_to(self.path).as_posix() for path in files]
         else:
             names = [self.path.name]
-        return tuple(sorted(name for name in names if not _is_hidden(name)))
+        return tuple(
+            sorted(
+                name
+                for name in names
+                if not any(
+                    part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts
+                )
+            )
+        )
 
     def named(self, *patterns: str) -> tuple[str, ...]:
         """The files whose name matches a pattern, ``mturk_*.jsonl``; a single file always does.
@@ -494,11 +499,6 @@ def member(entry: Mapping[str, Any], name: str, where: str) -> Any:
             hint=f"is this the right set? Columns: {list_names(list(entry), 12) or 'none'}",
         )
     return entry[name]
-
-
-def _is_hidden(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
 def _parse_json(text: str, where: str) -> Any:

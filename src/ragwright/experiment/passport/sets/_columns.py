@@ -200,7 +200,13 @@ def _row_from(record: Mapping[str, Any], columns: Sequence[MappedColumn], where:
     fields: dict[str, Any] = {
         name: value
         for name, value in record.items()
-        if name not in mapped and name.casefold() not in _IDS and _is_plain(value)
+        if name not in mapped
+        and name.casefold() not in _IDS
+        and (
+            all(isinstance(entry, str) for entry in value)
+            if isinstance(value, list)
+            else isinstance(value, str | int | float | bool)
+        )
     }
     for column in columns:
         value = value_at(record, column.column)
@@ -219,12 +225,6 @@ def _row_from(record: Mapping[str, Any], columns: Sequence[MappedColumn], where:
             "COLUMN=ignore".lstrip("; "),
         ) from error
     return replace(row, metadata={**row.metadata})
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(entry, str) for entry in value)
-    return isinstance(value, str | int | float | bool)
 
 
 def _field_value(name: str, value: Any) -> Any:
