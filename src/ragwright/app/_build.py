@@ -169,8 +169,12 @@ def ask_command(
 
     One or several personas can answer; without a chat model the best passages are shown.
     """
-    if question is None:
-        _refuse_in_conversation(trace or flags.dry_run)
+    if question is None and (trace or flags.dry_run):
+        raise ConfigError(
+            "a conversation has no --trace and no --dry-run",
+            where="ragwright ask",
+            hint="give the question on the command line",
+        )
     question = question_text(question, "ask") if question else question
     console, session = flags.console, flags.session
     names = list(names_of(personas)) or [""]
@@ -200,15 +204,6 @@ def ask_command(
     else:
         blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
-
-
-def _refuse_in_conversation(requested: bool) -> None:
-    if requested:
-        raise ConfigError(
-            "a conversation has no --trace and no --dry-run",
-            where="ragwright ask",
-            hint="give the question on the command line",
-        )
 
 
 class _Streamed:

@@ -149,7 +149,11 @@ def compare_command(
     elif a:
         _show_compared(flags, a, _newest_like(flags.project, a) if b == "latest" else b)
     else:
-        _show_runs(flags, list_runs(flags.project), list_baselines(flags.project))
+        lists = {"runs": list_runs(flags.project), "baselines": list_baselines(flags.project)}
+        flags.console.show(
+            lambda: {name: [asdict(run) for run in known] for name, known in lists.items()},
+            lambda: _runs_text(lists["runs"], lists["baselines"]),
+        )
 
 
 def _show_compared(flags: Flags, a: str, b: str) -> None:
@@ -212,14 +216,6 @@ def _labels(folder: Path, words: tuple[str, str], runs: tuple[str, str]) -> tupl
         for word, run in zip(words, runs, strict=True)
     )
     return (first, second) if first != second else runs
-
-
-def _show_runs(flags: Flags, runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> None:
-    lists = {"runs": runs, "baselines": baselines}
-    flags.console.show(
-        lambda: {name: [asdict(run) for run in known] for name, known in lists.items()},
-        lambda: _runs_text(runs, baselines),
-    )
 
 
 def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:

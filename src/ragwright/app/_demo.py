@@ -153,8 +153,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
 
     testset = _testset(bench, console)
     head("Study: chunk size x top_k x reranking, on the tune split")
-    study = _study(bench, testset)
-    swept = _swept(bench, console, study)
+    swept = _swept(bench, console, _study(bench, testset))
     console.result(
         "No embedding model is set, so every trial searches by keywords; hits keep their order\n"
         "or are reranked by their best sentence. Questions are headings and sentences with a gap:\n"

@@ -271,8 +271,7 @@ def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
 def _shown(events: list[tuple[int, Event]], begun: bool) -> str:
     if not events:
         return "no such event" if begun else "the audit log is empty: it begins with the first key"
-    rows = [["at", "who", "from", "event", "what", "outcome", "request"], *_rows(events)]
-    return table(rows)
+    return table([["at", "who", "from", "event", "what", "outcome", "request"], *_rows(events)])
 
 
 def _rows(events: list[tuple[int, Event]]) -> Iterator[list[str]]:

@@ -174,8 +174,7 @@ def _without_project(flags: Flags, rows: str) -> int:
         setup = replace(setup, embedder=settings.embed.model)
     models = Models(settings.models, settings.embed, Path())
     if flags.dry_run:
-        forecast = forecast_rows(rows, flags.measures, setup, models=models)
-        show_forecast(flags.console, forecast)
+        show_forecast(flags.console, forecast_rows(rows, flags.measures, setup, models=models))
         return 0
     few = FewRows()
     evaluation = evaluate(

@@ -295,8 +295,7 @@ def _remark_hidden(console: Console, hidden: bool) -> None:
 def _one_of(text: str, flag: str, *choices: str) -> Any:
     """Return a word that is empty or one of the choices."""
     if text and text not in choices:
-        hint = " or ".join(choices)
-        raise ConfigError(f"unknown {flag[2:]} {text!r}", where=flag, hint=hint)
+        raise ConfigError(f"unknown {flag[2:]} {text!r}", where=flag, hint=" or ".join(choices))
     return text
 
 
@@ -352,8 +351,7 @@ def _output_lines(output: Output) -> list[str]:
     feedback = _feedback_text(output)
     head = f"{output.id} {output.source}{marks}{f' ({feedback})' if feedback else ''}"
     if output.kind == "prompt" and output.details.get("format") == "chat":
-        turns = turns_of(output)
-        return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns), ""]
+        return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns_of(output)), ""]
     return [head, output.text, ""]
 
 

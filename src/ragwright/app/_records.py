@@ -16,7 +16,7 @@ from typer import Argument, BadParameter, Option
 from ..core import Hit, count_noun
 from ..drafting import DraftBatch, Drafting, DraftRequest, RecordsReport, RefreshOptions
 from ..project import IngestProgress
-from ..records import CheckReport, Manifest, PatternFacts, RefreshProgress, TableName
+from ..records import CheckReport, Manifest, RefreshProgress, TableName
 from ..report import batch_json
 from ._console import EXIT_ERROR, ProgressStep, table, width
 from ._flags import Flags, takes, tenant_name
@@ -372,17 +372,15 @@ def _patterns(report: CheckReport) -> Iterator[str]:
                 _cut(pattern.pattern.replace("\n", "\\n"), _PATTERN),
                 f"{pattern.rows:,}",
                 _share(pattern.rows, report.rows),
-                _remark(pattern),
+                ""
+                if pattern.rows
+                else f"never matches ({pattern.where})"
+                if pattern.where
+                else "changes nothing",
             ]
             for pattern in shown
         ]
         yield table([[title, "pattern", "rows", "share", "remark"], *body], right=(2, 3))
-
-
-def _remark(pattern: PatternFacts) -> str:
-    if pattern.rows:
-        return ""
-    return f"never matches ({pattern.where})" if pattern.where else "changes nothing"
 
 
 def _rules(report: CheckReport) -> Iterator[str]:
@@ -393,15 +391,15 @@ def _rules(report: CheckReport) -> Iterator[str]:
             rule.kind,
             rule.name,
             f"{rule.rows:,}",
-            "" if rule.rows else f"never {_acts(rule.kind)} ({rule.where})",
+            ""
+            if rule.rows
+            else f"never hits ({rule.where})"
+            if rule.kind == "contradiction"
+            else f"never sets anything ({rule.where})",
         ]
         for rule in report.rules
     ]
     yield table([["rule", "sets / name", "rows", "remark"], *body], right=(2,))
-
-
-def _acts(kind: str) -> str:
-    return "hits" if kind == "contradiction" else "sets anything"
 
 
 def _left_out(report: CheckReport) -> Iterator[str]:
@@ -491,7 +489,7 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
             f"{c.inserted:,}",
             f"{c.updated:,}",
             f"{c.unchanged:,}",
-            _removed(done.removed, name),
+            f"{done.removed[name]:,}" if name in done.removed else "",
         ]
         for name, c in done.counts.items()
     ]
@@ -512,10 +510,6 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
     else:
         lines.append(f"version {done.version} in {folder}, {seconds:.1f} s")
     return "\n".join(lines)
-
-
-def _removed(removed: Mapping[str, int], name: str) -> str:
-    return f"{removed[name]:,}" if name in removed else ""
 
 
 def history_text(versions: Sequence[Manifest]) -> str:

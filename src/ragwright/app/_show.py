@@ -120,8 +120,7 @@ def excerpt(text: str, query: str, width: int = 320) -> str:
     plain = " ".join(_LINE_MARKS.sub("", text).split())
     low = plain.casefold()
     words = sorted(set(re.findall(r"\w{3,}", query.casefold())), key=lambda w: (-len(w), w))
-    at = next((low.find(word) for word in words if word in low), 0)
-    begin = max(0, at - width // 4)
+    begin = max(0, next((low.find(word) for word in words if word in low), 0) - width // 4)
     if begin:
         begin = plain.find(" ", begin) + 1
     return ("… " if begin else "") + textwrap.shorten(plain[begin:], width, placeholder=" …")
@@ -197,8 +196,7 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
     for number, entry in enumerate(trace, 1):
         state = "stored" if entry.cached else f"{entry.seconds * 1000:.1f} ms"
         blocks.append(f"{number}. {type(entry.request).__name__}  ({state})\n{_detail(entry)}")
-    paid = [getattr(e.reply, "usage", Usage()) for e in trace if not e.cached]
-    usage = sum(paid, Usage())
+    usage = sum((getattr(e.reply, "usage", Usage()) for e in trace if not e.cached), Usage())
     if not usage.calls:
         blocks.append("total: no call to a model server; nothing was paid for")
     else:

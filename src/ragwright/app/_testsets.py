@@ -294,8 +294,7 @@ def _one_by_one(review: TestsetReview) -> None:
     again: Row | None = None
     try:
         while True:
-            waiting = [row for row in review.open if row.id not in skipped]
-            row = again or next(iter(waiting), None)
+            row = again or next((row for row in review.open if row.id not in skipped), None)
             again = None
             if row is None:
                 return

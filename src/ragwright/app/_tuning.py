@@ -208,11 +208,9 @@ def ablate_command(
     # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
     with flags.open(replace(flags.session, attempt=int(flags.retry_errors))) as bench:
         if flags.dry_run:
-            forecast = bench.forecast_ablate(testset, flags.measures, options)
-            show_sweep_forecast(console, forecast)
+            show_sweep_forecast(console, bench.forecast_ablate(testset, flags.measures, options))
             return 0
-        plan = plan_ablation(bench.project, testset, flags.measures, options)
-        total = len(plan.study.points) + 1
+        total = len(plan_ablation(bench.project, testset, flags.measures, options).study.points) + 1
         with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
             options = replace(options, on_trial=ended.append)
             result = bench.ablate(testset, flags.measures, options)

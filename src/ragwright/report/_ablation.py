@@ -13,7 +13,6 @@ from ..experiment import (
     PartEffect,
     PartResult,
     PromiseResult,
-    ScoreCandidate,
     risk_bound,
 )
 from ..measure import Comparison, Summary
@@ -222,19 +221,19 @@ def make_tuned_table(tuned: TuneResult, width: int = 100) -> str:
 
 
 def _further(table: TunedTable, width: int) -> str:
-    cells = [[_count_cell(value) for value in row] for row in table.rows]
+    cells = [
+        [
+            f"{value:.3f}" if isinstance(value, float) else "-" if value is None else str(value)
+            for value in row
+        ]
+        for row in table.rows
+    ]
     numbers = [
         at
         for at in range(len(table.columns))
         if not any(isinstance(row[at], str) for row in table.rows)
     ]
     return text_table([list(table.columns), *cells], right=numbers, width=width)
-
-
-def _count_cell(value: str | float | int | None) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return "-" if value is None else str(value)
 
 
 def write_tuned_use(tuned: TuneResult, root: Path) -> str:
@@ -340,7 +339,12 @@ def promise_text(promised: PromiseResult, width: int = WIDTH) -> str:
             f"on the confirm split {failed.errors} of {failed.answered} answers were wrong at the "
             "first threshold"
         )
-    lines += ["", _candidates_table(promised.candidates, width)]
+    rows = [["score, on the tune split", "AUC of right over wrong", "expected to answer"]]
+    rows += [
+        [candidate.score, number(candidate.auc), f"{100 * candidate.coverage:.0f} %"]
+        for candidate in promised.candidates
+    ]
+    lines += ["", text_table(rows, right=(1, 2), width=width)]
     lines += [f"note: {note}" for note in promised.notes]
     return "\n".join(lines)
 
@@ -395,12 +399,3 @@ def _certificate_lines(certificate: Certificate) -> list[str]:
         f"{certificate.chance:.0%}, both estimated on the tune split",
         f"rule          {certificate.rule}",
     ]
-
-
-def _candidates_table(candidates: tuple[ScoreCandidate, ...], width: int) -> str:
-    rows = [["score, on the tune split", "AUC of right over wrong", "expected to answer"]]
-    rows += [
-        [candidate.score, number(candidate.auc), f"{100 * candidate.coverage:.0f} %"]
-        for candidate in candidates
-    ]
-    return text_table(rows, right=(1, 2), width=width)

@@ -61,16 +61,13 @@ def answer_changes(a: Evaluation, b: Evaluation) -> tuple[tuple[AnswerChange, ..
     pairs = [
         (result, other)
         for result in a.results
-        if (other := others.get(result.row_id)) is not None and _has_answer(result, other)
+        if (other := others.get(result.row_id)) is not None
+        and result.row is not None
+        and other.row is not None
+        and (result.row.response is not None or other.row.response is not None)
     ]
     changes = [_change(*pair) for pair in pairs]
     return tuple(change for change in changes if change.kinds), len(pairs)
-
-
-def _has_answer(*results: RowResult) -> bool:
-    """True if both rows are stored, and one of them with an answer."""
-    rows = [result.row for result in results]
-    return all(rows) and any(row.response is not None for row in rows if row is not None)
 
 
 def _change(a: RowResult, b: RowResult) -> AnswerChange:
@@ -195,8 +192,7 @@ def failing(
     missed = [check for check in outcome.checks if check.state != "passed"]
     for check in missed:
         rule = parse_rule(check.rule)
-        bound = rule.bound if rule.margin is None else None
-        rows += weak_rows(results, check.measure, below=bound)
+        rows += weak_rows(results, check.measure, below=rule.bound if rule.margin is None else None)
     slices = weak_slices(results, dict.fromkeys(check.measure for check in missed))
     return slices, tuple(dict.fromkeys(rows))
 
@@ -321,8 +317,7 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
             if check.hint:
                 element.text = f"to do: {_clean(check.hint)}"
         if check.warning:
-            out = ElementTree.SubElement(case, "system-out")
-            out.text = f"warning: {_clean(check.warning)}"
+            ElementTree.SubElement(case, "system-out").text = f"warning: {_clean(check.warning)}"
     return _document(suite)
 
 
@@ -349,8 +344,7 @@ def _add(case: ElementTree.Element, score: Score) -> None:
         ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{detail}"
     else:
         kind = "error" if score.state in _BROKEN else "skipped"
-        element = ElementTree.SubElement(case, kind, message=_clean(score.reason))
-        element.set("type", score.state)
+        ElementTree.SubElement(case, kind, message=_clean(score.reason)).set("type", score.state)
 
 
 def _document(suite: ElementTree.Element) -> str:
@@ -451,7 +445,9 @@ def _parquet(records: Sequence[Record]) -> ScoredRowFile:
 def _column(values: Sequence[Any], arrow: Any) -> Any:
     """A column of numbers, of lists of texts, or else of texts."""
     known = [value for value in values if value is not None]
-    if known and all(isinstance(value, list) and _are_texts(value) for value in known):
+    if known and all(
+        isinstance(value, list) and all(isinstance(text, str) for text in value) for value in known
+    ):
         return arrow.array(values, arrow.list_(arrow.string()))
     if known and all(isinstance(value, bool) for value in known):
         return arrow.array(values)
@@ -459,10 +455,6 @@ def _column(values: Sequence[Any], arrow: Any) -> Any:
         return arrow.array([None if value is None else float(value) for value in values])
     texts = [None if (text := _text(value)) is None else str(text) for value in values]
     return arrow.array(texts, arrow.string())
-
-
-def _are_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def _xlsx(records: Sequence[Record]) -> ScoredRowFile:

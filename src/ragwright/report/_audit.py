@@ -27,7 +27,31 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     "what_to_do", …}], "counts", "documents", "snapshot", …}``.
     """
     return {
-        "findings": [_finding_json(finding) for finding in audit.findings],
+        "findings": [
+            {
+                "kind": finding.kind,
+                "severity": finding.severity,
+                "places": [
+                    {
+                        "source": place.source,
+                        "start": place.start,
+                        "end": place.end,
+                        "text": place.text,
+                        "page": place.page,
+                        "document_id": place.document_id,
+                    }
+                    for place in finding.places
+                ],
+                "why": finding.why,
+                "what_to_do": finding.what_to_do,
+                "id": finding.id,
+                "fault": finding.fault,
+                "sure": finding.sure,
+                "marks": dict(finding.marks),
+                "verdict": finding.verdict,
+            }
+            for finding in audit.findings
+        ],
         "counts": audit.counts(),
         "hidden": audit.hidden,
         "dismissed": audit.dismissed,
@@ -39,31 +63,6 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "run": audit.run,
         "since": audit.since,
         "notes": list(audit.notes),
-    }
-
-
-def _finding_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "kind": finding.kind,
-        "severity": finding.severity,
-        "places": [
-            {
-                "source": place.source,
-                "start": place.start,
-                "end": place.end,
-                "text": place.text,
-                "page": place.page,
-                "document_id": place.document_id,
-            }
-            for place in finding.places
-        ],
-        "why": finding.why,
-        "what_to_do": finding.what_to_do,
-        "id": finding.id,
-        "fault": finding.fault,
-        "sure": finding.sure,
-        "marks": dict(finding.marks),
-        "verdict": finding.verdict,
     }
 
 
@@ -178,7 +177,7 @@ def audit_page(audit: Audit) -> str:
         kinds=kinds,
         names=_NAMES,
         counts=counts,
-        style=stylesheet() + _own_style(),
+        style=stylesheet() + (files("ragwright.report") / "data" / "audit.css").read_text("utf-8"),
         counted=count_noun,
         policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'",
@@ -223,7 +222,3 @@ def _audit_template() -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template("audit.html")
-
-
-def _own_style() -> str:
-    return (files("ragwright.report") / "data" / "audit.css").read_text("utf-8")

@@ -312,7 +312,11 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
     ]
     bands = null_bands(result)
     few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
-    rows = [_set_line(name, side) for name, side in zip(_GROUPS, result.sets[:2], strict=False)]
+    summaries = [side.summary for side in result.sets[:2]]
+    rows = [
+        (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
+        for name, s in zip(_GROUPS, summaries, strict=False)
+    ]
     rows += [(name, "", format_interval(*ends), "", "") for name, ends in bands.items()]
     return Chart(
         f"distances-{at}" if at else "distances",
@@ -326,11 +330,6 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
         tuple(rows),
         "findings",
     )
-
-
-def _set_line(name: str, side: DistanceSet) -> tuple[str, ...]:
-    s = side.summary
-    return (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
 
 
 def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
@@ -390,8 +389,7 @@ def _colour(bands: Sequence[str]) -> Spec:
     known = [name for name in _GROUPS if name in ("S_b", "S_e") or name in bands]
     colours = dict(zip(_GROUPS, _COLOURS, strict=True))
     scale = {"domain": known, "range": [colours[name] for name in known]}
-    legend = {"symbolOpacity": 1, "columns": 2}
-    return kind("group", title=None, legend=legend, scale=scale)
+    return kind("group", title=None, legend={"symbolOpacity": 1, "columns": 2}, scale=scale)
 
 
 _BAND_MARK: Spec = {"type": "rect", "opacity": 0.25}

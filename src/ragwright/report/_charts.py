@@ -300,8 +300,7 @@ def bars(
     if groups:
         encoding["xOffset"] = kind("group", sort=list(groups))
     encoding["color"] = _colour_by_group(groups) if groups else {"value": "@accent"}
-    mark = {"type": "bar", "cornerRadiusEnd": 2}
-    return frame(170, **layer(mark, encoding, counts))
+    return frame(170, **layer({"type": "bar", "cornerRadiusEnd": 2}, encoding, counts))
 
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
@@ -350,8 +349,7 @@ def curve(
         layer(line, {**mean, "tooltip": hover}),
     ]
     if control:
-        dashed = {"type": "line", "color": "@second", "strokeDash": [5, 4]}
-        layers.append(layer(dashed, closed))
+        layers.append(layer({"type": "line", "color": "@second", "strokeDash": [5, 4]}, closed))
     return frame(200, data={"values": list(points)}, layer=layers)
 
 

@@ -202,8 +202,7 @@ def _hits(row: Row, result: RowResult) -> list[list[Any]]:
     ):
         if text is not None:
             ends = (None, None) if span is None else (span.start, span.end)
-            document = span.document_id if span else name or ""
-            hits.append([document, text, *ends, *(place or ())])
+            hits.append([span.document_id if span else name or "", text, *ends, *(place or ())])
     return hits
 
 

@@ -67,7 +67,22 @@ def html_document(
         weak=weak,
         charts=[figure_of(chart) for chart in charts],
         left_out=_left_out_text(subject, packed.left_out),
-        data=_page_data(subject, charts, packed),
+        data={  # for the scripts of the file
+            "kind": subject.kind,
+            "incumbent": subject.incumbent,
+            "best": subject.best.id if subject.best else "",
+            "states": list(STATES),
+            "measures": list(subject.measures),
+            "scales": {
+                measure: [scale.low, scale.high, scale.higher_is_better]
+                for measure in subject.measures
+                if (scale := subject.scale(measure)) is not None
+            },
+            "labels": {entry.id: entry.label for entry in subject.entries if entry.label},
+            "settings": {entry.id: dict(entry.values) for entry in subject.entries if entry.values},
+            "index": packed.index,
+            **chart_data(charts),
+        },
         **page_parts(),
         blocks=packed.blocks,
     )
@@ -123,27 +138,6 @@ def page_template(name: str) -> Template:
         slice_head=SLICE_HEAD,
     )
     return environment.get_template(name)
-
-
-def _page_data(subject: Subject, charts: Sequence[Chart], packed: PackedRows) -> Mapping[str, Any]:
-    """Data for the scripts of the file."""
-    scales = {
-        measure: [scale.low, scale.high, scale.higher_is_better]
-        for measure in subject.measures
-        if (scale := subject.scale(measure)) is not None
-    }
-    return {
-        "kind": subject.kind,
-        "incumbent": subject.incumbent,
-        "best": subject.best.id if subject.best else "",
-        "states": list(STATES),
-        "measures": list(subject.measures),
-        "scales": scales,
-        "labels": {entry.id: entry.label for entry in subject.entries if entry.label},
-        "settings": {entry.id: dict(entry.values) for entry in subject.entries if entry.values},
-        "index": packed.index,
-        **chart_data(charts),
-    }
 
 
 def _sections(subject: Subject, charts: Sequence[Chart], weak: WeakSpots) -> list[tuple[str, str]]:
@@ -330,8 +324,7 @@ def _library() -> str:
 
 @cache
 def _pack_library() -> str:
-    packed = gzip.compress(_library().encode(), 9, mtime=0)
-    return base64.b64encode(packed).decode("ascii")
+    return base64.b64encode(gzip.compress(_library().encode(), 9, mtime=0)).decode("ascii")
 
 
 @cache

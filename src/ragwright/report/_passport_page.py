@@ -29,7 +29,11 @@ Block = tuple[str, str, str, list[tuple[str, tuple[str, ...], list[tuple[str, ..
 def passport_html(passport: Passport) -> str:
     """Return the page of a passport as one HTML file that loads nothing."""
     charts = (*_agreement_charts(passport), *_difference_charts(passport), *_bias_charts(passport))
-    blocks = [block for block in _blocks(passport) if _has_content(block, charts)]
+    blocks = [
+        (name, title, text, tables)
+        for name, title, text, tables in _blocks(passport)
+        if any(chart.section == name for chart in charts) or any(lines for _, _, lines, _ in tables)
+    ]
     text = page_template("passport.html").render(
         passport=passport,
         verdict=passport_verdict(passport),
@@ -192,8 +196,7 @@ def _agreement_rows(
     people: PeopleFigures, judges: Sequence[JudgePassport]
 ) -> Iterator[tuple[str, ...]]:
     if people.twice:
-        theirs = (people.kendall, people.kappa, people.weighted_kappa, people.auc)
-        cells = map(_figure_text, theirs)
+        cells = map(_figure_text, (people.kendall, people.kappa, people.weighted_kappa, people.auc))
         yield (_PEOPLE, str(people.twice), _figure_text(people.spearman), "-", *cells, "")
     for judge in judges:
         own = judge.dimensions[people.name]
@@ -238,8 +241,7 @@ def _bias_charts(passport: Passport) -> Iterator[Chart]:
         )
         if people is None:
             continue
-        figures = judge.dimensions[people.name]
-        for grouping, groups in figures.groups.items():
+        for grouping, groups in judge.dimensions[people.name].groups.items():
             known = [group for group in groups if group.bias.value is not None][:_MOST_GROUPS]
             if len(known) < 2:
                 continue
@@ -296,12 +298,22 @@ def _blocks(passport: Passport) -> Iterator[Block]:
         "A judge that is too generous to one system, subject or length ranks systems wrongly.",
         [("Bias over all rows", ("judge", "dimension", "bias", "scale"), overall, range(2, 3))],
     )
-    paid = [judge for judge in passport.judges if judge.kind == "model"]
+    replies: list[tuple[str, ...]] = [
+        (
+            judge.name,
+            "-" if judge.unusable.value is None else f"{judge.unusable.value:.1%}",
+            "-" if judge.spread is None or judge.spread.sd is None else f"{judge.spread.sd:.3f}",
+            "-" if judge.flips is None or judge.flips.rate is None else f"{judge.flips.rate:.1%}",
+            "unknown" if judge.cost is None else f"{judge.cost:.4g}",
+        )
+        for judge in passport.judges
+        if judge.kind == "model"
+    ]
     yield (
         "replies",
         "Replies and cost",
         "Unusable replies, what repeats and the order of texts change, and the price.",
-        [("Replies and cost", _REPLIES_HEAD, [_reply_line(judge) for judge in paid], range(1, 5))],
+        [("Replies and cost", _REPLIES_HEAD, replies, range(1, 5))],
     )
     yield (
         "labels",
@@ -312,25 +324,8 @@ def _blocks(passport: Passport) -> Iterator[Block]:
     )
 
 
-def _has_content(block: Block, charts: Sequence[Chart]) -> bool:
-    name, _, _, tables = block
-    return any(chart.section == name for chart in charts) or any(lines for _, _, lines, _ in tables)
-
-
 _REPLIES_HEAD = ("judge", "unusable", "spread of repeats", "order decides", "100 rows cost")
 _LABELS_HEAD = ("judge", "dimension", "interval ±", "labels", "without the judge", "saved")
-
-
-def _reply_line(judge: JudgePassport) -> tuple[str, ...]:
-    spread = judge.spread.sd if judge.spread is not None else None
-    flips = judge.flips.rate if judge.flips is not None else None
-    return (
-        judge.name,
-        "-" if judge.unusable.value is None else f"{judge.unusable.value:.1%}",
-        "-" if spread is None else f"{spread:.3f}",
-        "-" if flips is None else f"{flips:.1%}",
-        "unknown" if judge.cost is None else f"{judge.cost:.4g}",
-    )
 
 
 def _label_lines(passport: Passport) -> Iterator[tuple[str, ...]]:
@@ -423,8 +418,7 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
     shown = [at for at in range(len(lines[0])) if any(line[at] for line in lines[1:])]
     if people.twice:
         numbers = (people.spearman, people.weighted_kappa, people.auc)
-        one_person = _short(Estimate(people.spearman.value))
-        texts = [one_person, *map(_short, numbers), "", "", ""]
+        texts = [_short(Estimate(people.spearman.value)), *map(_short, numbers), "", "", ""]
         lines.insert(1, ["people with each other", str(people.twice), *texts])
     title = f"{people.name} ({people.low:g} to {people.high:g})"
     table = text_table([[line[at] for at in shown] for line in lines], right=(1,), width=width)

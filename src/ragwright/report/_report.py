@@ -41,8 +41,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
         name = f"{confirmation.trial} {confirmation.objective}"
         rows.append([f"{name}, tune split", *_cells(confirmation.tune, None)])
         if confirmation.confirmed is not None:
-            confirmed = _cells(confirmation.confirmed, confirmation.p)
-            rows.append([f"{name}, confirm split", *confirmed])
+            rows.append([f"{name}, confirm split", *_cells(confirmation.confirmed, confirmation.p)])
     if len(rows) > 1:
         lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
         selection = verdict.selection
@@ -190,7 +189,10 @@ class Report:
             ["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"]
         ]
         for place, judge, entry in _place_entries(subject):
-            values = [_join_values(entry.shown.get(key, "")) for key in keys]
+            values = [
+                ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+                for value in (entry.shown.get(key, "") for key in keys)
+            ]
             usage = [entry.facts.get(name) for name in facts]
             for summary in entry.summaries:
                 means = [getattr(summary, name) for name in numbers]
@@ -248,10 +250,6 @@ def _place_entries(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
             yield str(place), board.judge, entry
     ranked = {name for board in subject.boards for name in board.entries}
     yield from (("", "", entry) for entry in subject.entries if entry.id not in ranked)
-
-
-def _join_values(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 _FEW = 3

@@ -189,8 +189,7 @@ class _Reader:
             for measure in parse_measures(run.manifest.get("measures", [])):
                 if measure.definition.kind == "judged":
                     evaluation = Evaluation(run.id, (), (), manifest=run.manifest)
-                    line = passport_line(self.folder.root, evaluation, str(measure))
-                    lines.setdefault(line)
+                    lines.setdefault(passport_line(self.folder.root, evaluation, str(measure)))
         return lines
 
     def _evaluated(self, run: Run) -> ScoredRun:
@@ -233,7 +232,18 @@ class _Reader:
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
         manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}
-        entries = [self._trial(trial, manifests) for trial in trials]
+        entries = [
+            ScoredRun(
+                trial.id,
+                trial.summaries,
+                "" if trial.number else "current settings",
+                rows=0 if own is None else trial.rows,
+                judge="" if own is None else _judge(own),
+                read=no_rows if own is None else partial(self._rows, trial.run),
+                **{name: getattr(trial, name) for name in _OF_TRIAL},
+            )
+            for trial, own in ((trial, manifests.get(trial.run)) for trial in trials)
+        ]
         boards = _boards(trials, entries, objectives)
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()
@@ -261,18 +271,6 @@ class _Reader:
             notes=grounds(rows, () if incumbent is None else incumbent.summaries),
             clusters=clusters_of_results(rows),
             questions=questions_of(rows),
-        )
-
-    def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> ScoredRun:
-        run = runs.get(trial.run)
-        return ScoredRun(
-            trial.id,
-            trial.summaries,
-            "" if trial.number else "current settings",
-            rows=0 if run is None else trial.rows,
-            judge="" if run is None else _judge(run),
-            read=no_rows if run is None else partial(self._rows, trial.run),
-            **{name: getattr(trial, name) for name in _OF_TRIAL},
         )
 
     def _chosen(self, entries: Sequence[ScoredRun]) -> list[ScoredRun]:
@@ -434,20 +432,15 @@ def _boards(
         ranked = leaderboard(group, objectives)
         if ranked:
             front = pareto_front(ranked, objectives) if len(objectives) > 1 else ()
-            name = _judge_name(group) if len(judged) > 1 else ""
+            swept = {  # the swept keys of the section `judge` tell judges apart
+                ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
+                for trial in group
+                if trial.values
+            }
+            own = "; ".join(sorted(swept)) or "the project's own judge"
             ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
-            boards.append(Board(ids, on_front, name))
+            boards.append(Board(ids, on_front, own if len(judged) > 1 else ""))
     return boards
-
-
-def _judge_name(group: Sequence[TrialResult]) -> str:
-    """Description of a judge: the swept keys of the section ``judge``."""
-    names = {
-        ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
-        for trial in group
-        if trial.values
-    }
-    return "; ".join(sorted(names)) or "the project's own judge"
 
 
 def _judge(run: Run) -> str:

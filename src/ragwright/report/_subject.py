@@ -282,8 +282,7 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | No
     columns: dict[str, list[float | None]] = {}
     for key in keys:
         values = [chosen.get(key) for chosen in settings]
-        known = [value for value in values if value is not None]
-        if is_numeric(known):
+        if is_numeric([value for value in values if value is not None]):
             columns[key] = [None if value is None else float(value) for value in values]
             continue
         texts = [value_text(value) for value in values]
@@ -297,5 +296,4 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | No
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     rounded = np.array([round(float(value), 6) for value in values])
     _, places, counts = np.unique(rounded, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[places], dtype=np.float64)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places], dtype=np.float64)

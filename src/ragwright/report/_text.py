@@ -220,8 +220,7 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
             ]
             for s in summaries
         ]
-    right = (2, *range(4, len(rows[0])))
-    return text_table(rows, right=right, width=width)
+    return text_table(rows, right=(2, *range(4, len(rows[0]))), width=width)
 
 
 def unequal_depths(comparisons: Comparisons) -> list[str]:
@@ -250,7 +249,8 @@ def comparison_table(
     rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
     rows[0] += ["both answered", "coverage"] if missed else []
     for c in comparisons.measures:
-        rows.append([*comparison_cells(c), *(_answered_cells(c) if missed else ())])
+        answered = (format_signed(c.difference), f"{c.coverage:.1%}") if missed else ()
+        rows.append([*comparison_cells(c), *answered])
     lines = [
         *(_line(c.text, width) for c in comparisons.measures),
         "",
@@ -312,18 +312,13 @@ def comparison_cells(
     ]
 
 
-def _answered_cells(c: Comparison) -> tuple[str, str]:
-    return format_signed(c.difference), f"{c.coverage:.1%}"
-
-
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     """Return each rule with its outcome, and the overall outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
     warnings = [f"warning: {warning}" for warning in outcome.warnings]
-    table = text_table(rows, width=width)
-    return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
+    return "\n".join([text_table(rows, width=width), *hints, *warnings, f"gate: {outcome.state}"])
 
 
 def name_with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:

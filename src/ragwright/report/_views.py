@@ -58,7 +58,7 @@ _FEW_VALUES = 6
 
 def setting_charts(subject: Subject) -> Iterator[Chart]:
     """Yield the Pareto front, the heat map of two keys, and the score against every swept key."""
-    trials = _rank_entries(subject)
+    trials = subject.ranked(subject.boards[0]) if subject.boards else []
     if subject.kind != "study" or not subject.goals:
         return
     yield from _front_chart(subject, trials)
@@ -70,7 +70,21 @@ def setting_charts(subject: Subject) -> Iterator[Chart]:
         yield from _key_chart(subject, swept, key, goal)
     facts = [entry for entry in trials if "context_tokens" in entry.facts]
     if len({entry.facts["context_tokens"] for entry in facts}) > 1 and goal != "context_tokens":
-        yield _context_chart(subject, facts, goal)
+        placed = [
+            (round(trial.facts["context_tokens"], 1), score, trial.id, values_of(trial))
+            for trial in facts
+            if (score := trial.value(goal)) is not None
+        ]
+        points = [dict(zip(("x", "y", "trial", "settings"), each, strict=True)) for each in placed]
+        yield Chart(
+            "context",
+            f"{goal} against the length of the context",
+            "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
+            "may only help by a longer context; fix retrieve.context_tokens to test this.",
+            dots(points, x="context tokens", y=_entry_name(subject, goal)),
+            ("trial", "settings", "context tokens", goal),
+            tuple((name, settings, f"{x:g}", number(y)) for x, y, name, settings in placed),
+        )
 
 
 def relation_charts(subject: Subject) -> Iterator[Chart]:
@@ -113,11 +127,6 @@ def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Ch
         yield from _persona_chart(subject, entry)
     if entries:
         yield from _histograms(subject, entries)
-
-
-def _rank_entries(subject: Subject) -> list[ScoredRun]:
-    """Entries of the first board, best first."""
-    return subject.ranked(subject.boards[0]) if subject.boards else []
 
 
 def _key_chart(
@@ -215,7 +224,16 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Char
     if len(placed) < 2:
         return
     chosen = set(subject.boards[0].front) if len(goals) > 1 else set()
-    best = chosen or _front(placed, subject.upward(x), subject.upward(y))
+    x_up, y_up = subject.upward(x), subject.upward(y)
+    signed = [
+        (trial.id, round(a if x_up else -a, 6), round(b if y_up else -b, 6))
+        for trial, a, b in placed
+    ]
+    best = chosen or {
+        name
+        for name, a, b in signed
+        if not any(c >= a and d >= b and (c, d) != (a, b) for _, c, d in signed)
+    }
     points, rows = [], []
     for trial, a, b in placed:
         front, current = trial.id in best, trial.id == subject.incumbent
@@ -231,37 +249,6 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Char
         front_spec(points, x=_entry_name(subject, x), y=_entry_name(subject, y)),
         ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
         tuple(rows),
-    )
-
-
-def _front(placed: Sequence[tuple[ScoredRun, float, float]], x_up: bool, y_up: bool) -> set[str]:
-    """Ids of trials on the Pareto front of two objectives."""
-    signed = [
-        (trial.id, round(a if x_up else -a, 6), round(b if y_up else -b, 6))
-        for trial, a, b in placed
-    ]
-    return {
-        name
-        for name, a, b in signed
-        if not any(c >= a and d >= b and (c, d) != (a, b) for _, c, d in signed)
-    }
-
-
-def _context_chart(subject: Subject, trials: Sequence[ScoredRun], goal: str) -> Chart:
-    placed = [
-        (round(trial.facts["context_tokens"], 1), score, trial.id, values_of(trial))
-        for trial in trials
-        if (score := trial.value(goal)) is not None
-    ]
-    points = [dict(zip(("x", "y", "trial", "settings"), each, strict=True)) for each in placed]
-    return Chart(
-        "context",
-        f"{goal} against the length of the context",
-        "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
-        "may only help by a longer context; fix retrieve.context_tokens to test this.",
-        dots(points, x="context tokens", y=_entry_name(subject, goal)),
-        ("trial", "settings", "context tokens", goal),
-        tuple((name, settings, f"{x:g}", number(y)) for x, y, name, settings in placed),
     )
 
 
@@ -295,8 +282,7 @@ def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Ch
     for comparison in (measure.deciding for measure in comparisons):
         if comparison.difference is not None:
             name, *cells = comparison_cells(comparison, format_interval)
-            ends = (comparison.low, comparison.high)
-            points.append(whisker(name, comparison.difference, *ends))
+            points.append(whisker(name, comparison.difference, comparison.low, comparison.high))
             rows.append((name, *cells, comparison.verdict))
     first, second = subject.focus[0], subject.focus[-1]
     names = first.label or first.id, second.label or second.id

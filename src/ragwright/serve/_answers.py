@@ -77,8 +77,7 @@ def _read_spans(store: Store, hits: Iterable[Hit]) -> SpanTexts:
     for hit in hits:
         document = store.document(hit.document_id)
         if document is not None:
-            span = (hit.document_id, hit.start, hit.end)
-            texts[span] = document.text[hit.start : hit.end]
+            texts[hit.document_id, hit.start, hit.end] = document.text[hit.start : hit.end]
     return texts
 
 
@@ -380,8 +379,7 @@ def standalone(answer: Answer) -> str:
 
 def answering(bench: Workbench, persona: str) -> str:
     """The chat model that answers for a persona."""
-    chosen = bench.project.persona(persona)
-    return chosen.model or bench.project.settings.answer.model
+    return bench.project.persona(persona).model or bench.project.settings.answer.model
 
 
 _PING = 15.0
@@ -549,16 +547,12 @@ class AnswerEvents:
             if self._next.done():  # what the piece was made from is checked before it is shown
                 self._work.give_way()
                 return
-            self._refuse_erased()
+            self._work.give_way()
+            if self._stream.context:  # while the passages are not known, it may go on
+                self._work.refuse_erased(self._streamed.asking, self._stream.context)
             if time.monotonic() - silent >= _PING:
                 silent = time.monotonic()
                 yield b": still at work\n\n"
-
-    def _refuse_erased(self) -> None:
-        """As :meth:`Admission.refuse_erased`; while the passages are not known, it may go on."""
-        self._work.give_way()
-        if self._stream.context:
-            self._work.refuse_erased(self._streamed.asking, self._stream.context)
 
     async def _last_events(self, marks: Marks) -> AsyncIterator[bytes]:
         streamed, answer = self._streamed, self._stream.answer
@@ -571,5 +565,4 @@ class AnswerEvents:
         if rest:
             yield b"".join(self._frames.text(rest, marks.marks[begin:]))
         await deliver_answer(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
-        shown = hide_addresses(answer, self._work.caller)
-        yield b"".join(self._frames.closing(shown, marks))
+        yield b"".join(self._frames.closing(hide_addresses(answer, self._work.caller), marks))

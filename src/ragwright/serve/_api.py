@@ -24,7 +24,7 @@ from .. import flow
 from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage, person_source, suggest_name
 from ..drafting import DraftRequest, Feedback
-from ..flow import Flow, Message, Vector, embed
+from ..flow import Flow, Message, embed
 from ..jobs import brief_model
 from ..models import NO_MODEL
 from ..report import batch_json, hit_json, summary_json
@@ -442,18 +442,15 @@ async def embeddings(
         {
             "object": "embedding",
             "index": at,
-            "embedding": _encoded_vector(vector, body.encoding_format),
+            "embedding": base64.b64encode(vector.tobytes()).decode()
+            if body.encoding_format == "base64"
+            else vector.tolist(),
         }
-        for at, vector in enumerate(vectors)
+        for at, vector in enumerate(np.asarray(vectors, "<f4"))
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     name = body.model or work.opened.name
     return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
-
-
-def _encoded_vector(vector: Vector, form: str) -> list[float] | str:
-    values = np.asarray(vector, "<f4")
-    return base64.b64encode(values.tobytes()).decode() if form == "base64" else values.tolist()
 
 
 @router.post("/v1/feedback")

@@ -170,14 +170,15 @@ def _add_costs(costs: dict[tuple[str, str], Usage], connection: Connection) -> N
 
 def _spent_and_held(connection: Connection, day: str, key: str | None) -> float:
     condition, values = ("", [day]) if key is None else (" AND key = ?", [day, key])
-    sums = [
-        connection.execute(
-            f"SELECT COALESCE(SUM({column}), 0) FROM {table} WHERE day = ?{condition}",  # noqa: S608
-            values,
-        ).fetchone()[0]
+    return sum(
+        float(
+            connection.execute(
+                f"SELECT COALESCE(SUM({column}), 0) FROM {table} WHERE day = ?{condition}",  # noqa: S608
+                values,
+            ).fetchone()[0]
+        )
         for table, column in (("served_calls", "cost"), ("served_reserved", "amount"))
-    ]
-    return float(sums[0]) + float(sums[1])
+    )
 
 
 def _utc_day() -> str:

@@ -85,8 +85,7 @@ async def knowledge(
     setting = body.retrieval_setting
     async with admit(service, caller, wanted) as work:
         asking = work.asking()
-        filters = (*asking.filters, *_filters(body.metadata_condition))
-        asking = replace(asking, filters=filters)
+        asking = replace(asking, filters=(*asking.filters, *_filters(body.metadata_condition)))
         retrieval = await work.retrieved(body.query, setting.top_k, asking)
     records = [
         {
@@ -167,13 +166,15 @@ def _attributes(hit: Hit, caller: Caller) -> dict[str, str | float | bool]:
         "page": hit.page,
         "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
     }
-    return {name: _simple(value) for name, value in place.items() if value is not None}
-
-
-def _simple(value: object) -> str | float | bool:
-    if isinstance(value, str | int | float):
-        return value
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return {
+        name: value
+        if isinstance(value, str | int | float)
+        else ", ".join(map(str, value))
+        if isinstance(value, tuple | list)
+        else str(value)
+        for name, value in place.items()
+        if value is not None
+    }
 
 
 Metadata: TypeAlias = dict[
@@ -269,8 +270,7 @@ async def responses(
         links = body.ragwright.links(service.options)
         reply = _ResponseReply(body, work, question)
         if body.stream:
-            streamed = Streamed(work, question, asking, reply.id, links)
-            stream = AnswerEvents(streamed, _Events(reply))
+            stream = AnswerEvents(Streamed(work, question, asking, reply.id, links), _Events(reply))
             stack.push_async_callback(stream.close)
             await stream.begin()
             return EventStream(stream.events(), work, stack.pop_all())
@@ -278,8 +278,7 @@ async def responses(
         text = done.marks.text + (link_lines(done.marks.spans) if links else "")
         notes = [note for mark in done.marks.marks for note in _annotations(mark)]
         items = (reply.search_item(done.answer), reply.message(text, notes))
-        shown = hide_addresses(done.answer, caller)
-        return JSONResponse(reply.completed(shown, done.marks, items))
+        return JSONResponse(reply.completed(hide_addresses(done.answer, caller), done.marks, items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +430,7 @@ class _Events:
         yield self._event("file_search_call.completed", output_index=0, item_id=search["id"])
         yield self._event("output_item.done", output_index=0, item=search)
         yield self._part_event("output_text.done", text=self._text, logprobs=[])
-        part = _text_part(self._text, self._annotations)
-        yield self._part_event("content_part.done", part=part)
+        yield self._part_event("content_part.done", part=_text_part(self._text, self._annotations))
         message = reply.message(self._text, self._annotations)
         yield self._event("output_item.done", output_index=1, item=message)
         whole = reply.completed(answer, marks, (search, message))

@@ -99,8 +99,7 @@ class Door:
 
     def _require_own_host(self, request: Request) -> None:
         host = request.url.hostname or ""
-        public = urlsplit(self._service.options.public_url).hostname
-        if not is_loopback(host) and host != public:
+        if not is_loopback(host) and host != urlsplit(self._service.options.public_url).hostname:
             fault = f"this server does not answer for the host {host!r}: set serve.public_url"
             raise ApiError(421, fault, "host")
 
@@ -290,24 +289,18 @@ def identity_of(options: PeopleOptions, person: Person) -> Identity | None:
         configurations = tuple(dict.fromkeys(name for names in opened for name in names))
         if not configurations:  # an empty list would open all of them
             return None
+    # A path without its first slash: Keycloak names a group by its path, ``/hr/berlin``. What no
+    # document can name is left out.
+    groups = (name.removeprefix("/") for name in person.groups)
     return Identity(
         person.name,
         role,
         configurations,
         per_minute=options.per_minute,
         daily_budget=options.daily_budget,
-        groups=_reader_groups(person.groups),
+        groups=tuple(dict.fromkeys(filter(is_group_name, groups))),
         label=person.label,
     )
-
-
-def _reader_groups(sent: Sequence[str]) -> tuple[str, ...]:
-    """Groups of readers by the names that a proxy sends: a path without its first slash.
-
-    Keycloak names a group by its path, ``/hr/berlin``. What no document can name is left out.
-    """
-    names = (name.removeprefix("/") for name in sent)
-    return tuple(dict.fromkeys(filter(is_group_name, names)))
 
 
 def _printed(text: str) -> str:

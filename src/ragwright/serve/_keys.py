@@ -232,8 +232,7 @@ class ServeKeys:
 
     def _select_keys(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:
         select = f"SELECT {_COLUMNS} FROM serve_keys WHERE {_LIVE} {condition}"  # noqa: S608
-        rows = self._ledger.select(select, values)
-        return tuple(_key_of_row(*row) for row in rows)
+        return tuple(_key_of_row(*row) for row in self._ledger.select(select, values))
 
 
 def _with_secret(key: ServeKey) -> tuple[str, ServeKey]:

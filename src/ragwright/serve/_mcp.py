@@ -179,8 +179,7 @@ class _AgentTools:
     ) -> SearchResults:
         """Find the passages that answer a query best, each with a snippet; read on with `fetch`."""
         async with self._admitted_call(ctx, "searches", "search") as work:
-            asking = work.asking(Extras(filters=filters))
-            retrieval = await work.retrieved(query, top_k, asking)
+            retrieval = await work.retrieved(query, top_k, work.asking(Extras(filters=filters)))
         results = [
             McpPassage(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
@@ -258,8 +257,7 @@ class _AgentTools:
     ) -> Sources:
         """List the documents by id, a page at a time."""
         async with self._admitted_call(ctx, "searches") as work:
-            listing = self._service.catalogues.of(work.bench, work.asking())
-            catalogue = await work.result(listing)
+            catalogue = await work.result(self._service.catalogues.of(work.bench, work.asking()))
         page, total = catalogue.behind(after, limit), len(catalogue.sources)
         sources = [Source(id=entry.id, title=entry.title, source=entry.source) for entry in page]
         behind = sources[-1].id if len(sources) == limit else None

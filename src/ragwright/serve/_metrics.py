@@ -258,8 +258,7 @@ def _exporting_provider() -> Any:
         "opentelemetry.exporter.otlp.proto.http.trace_exporter", "otel", "sending traces"
     )
     resources = require("opentelemetry.sdk.resources", "otel", "sending traces")
-    resource = resources.Resource.create({"service.name": "ragwright"})
-    provider = sdk.TracerProvider(resource=resource)
+    provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": "ragwright"}))
     provider.add_span_processor(export.BatchSpanProcessor(http.OTLPSpanExporter()))
     return provider
 

@@ -136,8 +136,7 @@ class Service:
         self.options = options
         self.audit.options = options.audit
         for lane, turns in self.turns.items():
-            at_once = _DRAFTS if lane == "drafts" else options.concurrency
-            turns.limit(at_once, options.waiting)
+            turns.limit(_DRAFTS if lane == "drafts" else options.concurrency, options.waiting)
 
     async def store_call(self, note: Note) -> None:
         """Add the event of a tool's call by the program that started this one.
@@ -157,8 +156,7 @@ class Service:
             )
 
     def _settings(self) -> Settings:
-        overrides = (*OF_A_SERVER, *self.serving.overrides)
-        return load_settings(self.folder.file, overrides)
+        return load_settings(self.folder.file, (*OF_A_SERVER, *self.serving.overrides))
 
     def _settings_options(self) -> ServeOptions:
         return serve_options(self._settings())

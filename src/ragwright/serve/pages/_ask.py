@@ -142,8 +142,7 @@ def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
 def _place(span: CitedSpan) -> dict[str, Any]:
     """A cited span with its address on this server, whatever name it was reached by."""
     place = citation_json(span)
-    title = place["title"] or place["document_id"]
-    return {**place, "url": move_url(span.url, ""), "title": title}
+    return {**place, "url": move_url(span.url, ""), "title": place["title"] or place["document_id"]}
 
 
 def _marked_snippet(snippet: Mapping[str, Any]) -> dict[str, Any]:
@@ -420,8 +419,7 @@ async def sources(
         catalogue = Catalogue()
         if opened.target is not None:
             async with service.using(opened) as bench:
-                asking = opened.asking(caller.identity)
-                catalogue = await service.catalogues.of(bench, asking)
+                catalogue = await service.catalogues.of(bench, opened.asking(caller.identity))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if caller.identity is not None and not caller.owner:
@@ -508,8 +506,7 @@ async def _first_visible(
         if opened.target is None:
             continue
         async with service.using(opened) as bench:
-            asking = opened.asking(identity)
-            visible = await visible_source(bench, asking, document_id)
+            visible = await visible_source(bench, opened.asking(identity), document_id)
             if visible is not None:
                 return visible, visible.chunks
     return None, ()

@@ -20,7 +20,7 @@ from ...report import formatting, stylesheet
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
-from .._identity import PROXIED, Identity
+from .._identity import PROXIED
 from .._keys import COOKIE, LIFE, cookie_of_key, hash_key, key_of_cookie
 from .._service import Service
 
@@ -136,27 +136,32 @@ def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
 def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
+    identity = caller.identity
     reviews = caller.reviewer and not caller.hindered
     roles = {"reader": True, "reviewer": reviews, "owner": caller.owner}
+    inside = _INSIDE.get(request.url.path.split("/")[1], request.url.path)
     sections = [
-        {"name": name, "href": href, "here": _is_section_of(request.url.path, href)}
+        {
+            "name": name,
+            "href": href,
+            "here": inside == href or (href != "/" and inside.startswith(href)),
+        }
         for name, href, role in _SECTIONS
         if roles[role]
     ]
     return {
         "project": service.name,
         "sections": sections,
-        "keyed": caller.identity is not None and not caller.name.startswith(PROXIED),
-        "key_name": "" if caller.identity is None else caller.identity.shown,
-        "owner": "" if caller.identity is None else _mark_of(caller.identity),
+        "keyed": identity is not None and not caller.name.startswith(PROXIED),
+        "key_name": "" if identity is None else identity.shown,
+        # who somebody is and what they may see: another mark when either changes
+        "owner": ""
+        if identity is None
+        else hash_key(
+            "\n".join((identity.name, identity.role, identity.scope, getattr(identity, "hash", "")))
+        )[:16],
         **values,
     }
-
-
-def _mark_of(identity: Identity) -> str:
-    """A mark of who somebody is and what they may see; another one when either changes."""
-    rights = (identity.name, identity.role, identity.scope, getattr(identity, "hash", ""))
-    return hash_key("\n".join(rights))[:16]
 
 
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
@@ -236,11 +241,6 @@ PRIVATE: Mapping[str, str] = {
     "cache-control": "private, no-store",
 }
 """Headers of everything that shows the project."""
-
-
-def _is_section_of(path: str, href: str) -> bool:
-    inside = _INSIDE.get(path.split("/")[1], path)
-    return inside == href or (href != "/" and inside.startswith(href))
 
 
 def local_path(wanted: str) -> str:

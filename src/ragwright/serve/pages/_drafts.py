@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from typing import Annotated, Any
@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field
 
 from ...core import ConfigError, RagwrightError, RecordsError, StoreError
 from ...drafting import (
-    DraftBatch,
     DraftRequest,
     FeedbackVerdict,
     OutputQuery,
@@ -31,7 +30,6 @@ from ...workbench import Workbench
 from .._admission import RequestNeeds, admit
 from .._answers import deliver_drafts, drafting
 from .._api import caller_of, service_of
-from .._configurations import OpenConfiguration
 from .._errors import ApiError, ClientGoneError, api_error
 from ._base import VERDICTS, error_page, page, router, run_as_owner
 from ._plots import drift_plot
@@ -94,7 +92,9 @@ async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Respons
         wanted = RequestNeeds("", "drafts", "drafts", request)
         async with admit(service, caller, wanted) as work:
             preview = form.action == "preview"
-            options = drafting(work, _chosen_models(work.opened, form.models), preview=preview)
+            known = _chat_model_names(work.opened.bench)
+            models = tuple(name for name in form.models if name in known)
+            options = drafting(work, models, preview=preview)
             bench, draft_request = work.bench, form.request()
             if form.action == "price":
                 forecast = await service.aside(lambda: bench.forecast_draft(draft_request, options))
@@ -104,14 +104,28 @@ async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Respons
         reply = api_error(error, caller)
         return await _drafts_page(request, form, {"fault": reply.message}, status=reply.status)
     if form.action == "preview":
-        return await _drafts_page(request, form, {"preview": _preview_values(batch)})
+        shown = {
+            "prompts": [
+                {
+                    "model": prompt.model or "no model configured",
+                    "turns": prompt.messages or (("prompt", prompt.text),),
+                }
+                for prompt in batch.prompts
+            ],
+            "hits": [
+                {
+                    "id": hit.document_id,
+                    "text": hit.text,
+                    "weight": hit.rung.weight if hit.rung else None,
+                    "met": [str(condition) for condition in hit.rung.met] if hit.rung else [],
+                    "missed": [str(condition) for condition in hit.rung.missed] if hit.rung else [],
+                }
+                for hit in batch.hits
+            ],
+            "notes": batch.notes,
+        }
+        return await _drafts_page(request, form, {"preview": shown})
     return RedirectResponse(f"/drafts/{batch.number}", 303)
-
-
-def _chosen_models(opened: OpenConfiguration, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Models of the form, as far as the project names them."""
-    known = _chat_model_names(opened.bench)
-    return tuple(name for name in wanted if name in known)
 
 
 def _chat_model_names(bench: Workbench) -> list[str]:
@@ -149,8 +163,7 @@ def _form_values(bench: Workbench) -> dict[str, Any]:
     offered: dict[str, list[tuple[str, int]]] = {name: [] for name in _FIELDS}
     groups = ["short", "medium", "long"]
     try:
-        spec = bench.records.spec()
-        groups = [group.name for group in spec.rules.length_groups]
+        groups = [group.name for group in bench.records.spec().rules.length_groups]
         offered = _offered_values(bench)
     except (ConfigError, RecordsError, StoreError) as error:
         records = error.what
@@ -194,29 +207,6 @@ def _request_text(request: Mapping[str, Any]) -> str:
     parts = [request.get("client"), request.get("ask_type"), request.get("length")]
     parts += [*request.get("topics", ()), *request.get("tones", ())]
     return ", ".join(str(part) for part in parts if part)
-
-
-def _preview_values(batch: DraftBatch) -> dict[str, Any]:
-    return {
-        "prompts": [
-            {
-                "model": prompt.model or "no model configured",
-                "turns": prompt.messages or (("prompt", prompt.text),),
-            }
-            for prompt in batch.prompts
-        ],
-        "hits": [
-            {
-                "id": hit.document_id,
-                "text": hit.text,
-                "weight": hit.rung.weight if hit.rung else None,
-                "met": [str(condition) for condition in hit.rung.met] if hit.rung else [],
-                "missed": [str(condition) for condition in hit.rung.missed] if hit.rung else [],
-            }
-            for hit in batch.hits
-        ],
-        "notes": batch.notes,
-    }
 
 
 @router.get("/drafts/{number}", response_class=HTMLResponse)
@@ -375,7 +365,10 @@ def _score_figures(bench: Workbench) -> dict[str, Any]:
         "answers_of": {drift.measure: _day_link(drift) for drift in report.measures},
         "plots": {
             drift.measure: drift_plot(
-                drift, _days_of_measure(days, drift), options.window, _day_link(drift)
+                drift,
+                {move.day: days[move.day] for move in drift.moves if move.day in days},
+                options.window,
+                _day_link(drift),
             )
             for drift in report.measures
             if drift.days
@@ -404,12 +397,6 @@ def _drift_report(bench: Workbench) -> DriftReport:
     if stored is None or stored[0] != made_from:
         stored = _DRIFTS[bench] = (made_from, bench.drift())
     return stored[1]
-
-
-def _days_of_measure(days: Mapping[str, int], drift: MeasureDrift) -> dict[str, int]:
-    """The days that belong in the plot of a measure: on them something of it changed."""
-    own = {move.day for move in drift.moves}
-    return {day: number for day, number in days.items() if day in own}
 
 
 @router.get("/outputs/{name}", response_class=HTMLResponse)

@@ -321,12 +321,13 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
     rows = ordered[wanted.start : wanted.start + _PAGE]
     span = _difference_span(comparisons)
     end = wanted.start + len(rows)
+    verdicts = {entry.verdict for entry in comparisons.measures} - {"no change proven"}
     return {
         "title": f"{labels[1]} compared with {labels[0]}",
         "baseline": wanted.baseline,
         "run": wanted.run,
         "labels": labels,
-        "state": _overall_state(comparisons),
+        "state": verdicts.pop() if len(verdicts) == 1 else "mixed" if verdicts else "open",
         "verdicts": [_verdict_line(entry, span) for entry in comparisons.measures],
         "measures": measures,
         "lead": lead,
@@ -351,13 +352,7 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
 def _difference_span(comparisons: Comparisons) -> tuple[float, float] | None:
     """A common axis for the differences; it holds 0."""
     deciding = [entry.deciding for entry in comparisons.measures]
-    ends = [end for one in deciding for end in (one.low, one.high, one.difference)]
-    return span_of([0.0, *ends])
-
-
-def _overall_state(comparisons: Comparisons) -> str:
-    verdicts = {entry.verdict for entry in comparisons.measures} - {"no change proven"}
-    return verdicts.pop() if len(verdicts) == 1 else "mixed" if verdicts else "open"
+    return span_of([0.0, *[end for one in deciding for end in (one.low, one.high, one.difference)]])
 
 
 def _verdict_line(entry: Comparison, span: tuple[float, float] | None) -> dict[str, Any]:
@@ -460,7 +455,18 @@ def _score_cell(before: Score, after: Score) -> dict[str, Any]:
 async def row(request: Request, run: str, id: str, baseline: str = "") -> HTMLResponse:  # noqa: A002
     """Show a row in full, in one run or in two side by side."""
     names = [baseline, run] if baseline else [run]
-    sides = await run_as_owner(request, lambda bench: _rows_of_runs(bench, names, id))
+    sides = await run_as_owner(
+        request,
+        lambda bench: [
+            (
+                name,
+                next(
+                    (result for result in bench.results(name).results if result.row_id == id), None
+                ),
+            )
+            for name in names
+        ],
+    )
     if isinstance(sides, HTMLResponse):
         return sides
     stored = [result for _, result in sides if result is not None and result.row is not None]
@@ -483,20 +489,6 @@ async def row(request: Request, run: str, id: str, baseline: str = "") -> HTMLRe
         ],
     }
     return page(request, "row.html", values)
-
-
-def _rows_of_runs(
-    bench: Workbench, names: list[str], row_id: str
-) -> list[tuple[str, RowResult | None]]:
-    return [
-        (
-            name,
-            next(
-                (result for result in bench.results(name).results if result.row_id == row_id), None
-            ),
-        )
-        for name in names
-    ]
 
 
 def _marked_hits(result: RowResult) -> list[dict[str, Any]]:

@@ -125,7 +125,9 @@ def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
 
 def scatter(points: Sequence[PlotPoint], x: str, y: str) -> Markup:
     """Points with the intervals of their heights; each is a link, so that a keyboard reaches it."""
-    across, up = _axis_ticks([p.x for p in points]), _axis_ticks(_interval_heights(points))
+    ends = [end for p in points for end in (p.low, p.high) if end is not None]
+    across = _axis_ticks([p.x for p in points])
+    up = _axis_ticks([*ends, *(p.y for p in points)])
 
     def px(value: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (value - across[0]) / (across[-1] - across[0])
@@ -179,11 +181,6 @@ def _point_svg(point: PlotPoint, x: float, py: Callable[[float], float]) -> str:
         f'<a href="{escape(point.href)}" class="{kind}" aria-label="{label}">'
         f"<title>{label}</title>{mark}{name}</a>"
     )
-
-
-def _interval_heights(points: Sequence[PlotPoint]) -> list[float]:
-    ends = [end for p in points for end in (p.low, p.high) if end is not None]
-    return [*ends, *(p.y for p in points)]
 
 
 def _axis_ticks(values: Sequence[float]) -> list[float]:
@@ -242,7 +239,8 @@ def drift_plot(
             f'<path class="grid" d="M{_LEFT} {py(at):.1f}H{_WIDTH - _RIGHT}"/>'
             f'<text x="{_LEFT - 6}" y="{py(at) + 4:.1f}" text-anchor="end">{at:.4g}</text>'
         )
-    for day in _labelled_days(first, last):
+    labels = min(_MOST_LABELS, last - first + 1)
+    for day in sorted({first + round((last - first) * at / (labels - 1)) for at in range(labels)}):
         anchor = "start" if day == first else "end" if day == last else "middle"
         drawn.append(
             f'<text x="{px(day):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">'
@@ -308,11 +306,6 @@ def _change_marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> I
             f'<path class="move" d="M{x:.1f} {y + 3}V{_HEIGHT - _BOTTOM}"/>'
             f'<text class="name" x="{x:.1f}" y="{y}" text-anchor="middle">{number}</text>'
         )
-
-
-def _labelled_days(first: int, last: int) -> list[int]:
-    count = min(_MOST_LABELS, last - first + 1)
-    return sorted({first + round((last - first) * at / (count - 1)) for at in range(count)})
 
 
 def _ordinal(day: str) -> int:
