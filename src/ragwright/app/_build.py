@@ -108,7 +108,16 @@ def ingest_command(
         if flags.dry_run:
             planned = bench.forecast_ingest(*(sources or ()))
             console.show(
-                lambda: ingest_forecast_json(planned), lambda: ingest_forecast_text(planned)
+                lambda: {
+                    "documents": planned.documents,
+                    "chunks": planned.chunks,
+                    "unchanged": planned.unchanged,
+                    "failed": len(planned.failures),
+                    "skipped": len(planned.skipped),
+                    "texts": planned.texts,
+                    "calls": None if planned.calls is None else asdict(planned.calls),
+                },
+                lambda: ingest_forecast_text(planned),
             )
             return 0
         report = bench.ingest(
@@ -402,19 +411,6 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
             item["candidates"] = list(entry.reply.candidates)
         shown.append(item)
     return shown
-
-
-def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
-    """A dry run of an ingest as data."""
-    return {
-        "documents": forecast.documents,
-        "chunks": forecast.chunks,
-        "unchanged": forecast.unchanged,
-        "failed": len(forecast.failures),
-        "skipped": len(forecast.skipped),
-        "texts": forecast.texts,
-        "calls": None if forecast.calls is None else asdict(forecast.calls),
-    }
 
 
 def ingest_forecast_text(forecast: IngestForecast) -> str:

@@ -433,7 +433,17 @@ def promise_command(
     """
     with flags.open() as bench:
         if actions.withdraw:
-            return _withdraw(flags, bench)
+            done = withdraw_promise(bench.project.folder)
+            flags.console.show(
+                lambda: {"withdrawn": done},
+                lambda: (
+                    "withdrawn: answers are given without a promise; certificates are kept in "
+                    "promises/"
+                    if done
+                    else "nothing to withdraw: no promise is in force"
+                ),
+            )
+            return 0
         if actions.status:
             return _show_status(flags, bench)
         if actions.again:
@@ -459,16 +469,6 @@ def _certify(flags: Flags, bench: Workbench, options: PromiseOptions) -> int:
         console.remark("nothing changed since: the stored result is shown, nothing is opened")
     console.show(lambda: promise_json(promised), lambda: promise_text(promised, console.columns()))
     return 0 if promised.certificate is not None else EXIT_FAILED
-
-
-def _withdraw(flags: Flags, bench: Workbench) -> int:
-    done = withdraw_promise(bench.project.folder)
-    text = "withdrawn: answers are given without a promise; certificates are kept in promises/"
-    flags.console.show(
-        lambda: {"withdrawn": done},
-        lambda: text if done else "nothing to withdraw: no promise is in force",
-    )
-    return 0
 
 
 def _show_status(flags: Flags, bench: Workbench) -> int:

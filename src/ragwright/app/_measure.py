@@ -151,7 +151,16 @@ def score_command(
     check_output(flags.output)
     if run is not None or qrels is not None:
         _offline(flags, ranking=True)
-        evaluation = _of_trec(run, qrels, rows, flags)
+        if run is None or qrels is None or rows is not None:
+            raise ConfigError(
+                "--run and --qrels go together, without rows",
+                where="ragwright score",
+                hint="write: ragwright score --run FILE --qrels FILE",
+            )
+        measures = ranking_measures(flags.measures)
+        evaluation = score_run(
+            read_run(run), read_qrels(qrels), measures, name=str(run), seed=flags.seed
+        )
     elif rows is None:
         raise ConfigError(
             "there is nothing to score",
@@ -200,17 +209,6 @@ def _offline(flags: Flags, *, ranking: bool = False) -> None:
             where=str(flags.project.resolve()),
             hint="leave it out; or run `ragwright init` first, or give a project with --project",
         )
-
-
-def _of_trec(run: Path | None, qrels: Path | None, rows: str | None, flags: Flags) -> Evaluation:
-    if run is None or qrels is None or rows is not None:
-        raise ConfigError(
-            "--run and --qrels go together, without rows",
-            where="ragwright score",
-            hint="write: ragwright score --run FILE --qrels FILE",
-        )
-    measures = ranking_measures(flags.measures)
-    return score_run(read_run(run), read_qrels(qrels), measures, name=str(run), seed=flags.seed)
 
 
 def _in_project(flags: Flags, rows: str) -> int:

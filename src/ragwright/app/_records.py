@@ -76,9 +76,11 @@ def refresh(
         if not shown:
             return "opening"
         now = shown[-1]
-        if isinstance(now, RefreshProgress):
-            return refresh_step(now)
-        return ingest_step(now, bench.progress)
+        if not isinstance(now, RefreshProgress):
+            return ingest_step(now, bench.progress)
+        if not now.done and not now.total:
+            return now.stage
+        return ProgressStep(now.done, now.total or None, "rows", before=f"{now.stage}: ")
 
     options = source.refreshing(engine, full, index, flags.dry_run)
     options = replace(options, max_chars=max_chars)
@@ -465,18 +467,6 @@ def _cut(text: str, most: int) -> str:
 
 _CELL = 100
 """Longest cell of a row that is shown."""
-
-
-def refresh_step(progress: RefreshProgress) -> ProgressStep | str:
-    """Progress of a stage of a refresh, by its rows."""
-    if not progress.done and not progress.total:
-        return progress.stage
-    return ProgressStep(
-        progress.done,
-        progress.total or None,
-        "rows",
-        before=f"{progress.stage}: ",
-    )
 
 
 def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:

@@ -491,12 +491,6 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
-def rows_shown(flags: Flags) -> bool:
-    """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
-    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
-    return bool(flags.by) or rowwise or flags.with_rows
-
-
 class FewRows:
     """The first rows of a scoring; in a project all rows are in the run."""
 
@@ -519,7 +513,8 @@ class FewRows:
 
     def each(self, flags: Flags) -> Callable[[RowResult], None] | None:
         """The callback for each row; None, so that all rows are kept, if all are shown."""
-        return None if rows_shown(flags) else self.take
+        rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
+        return None if flags.by or rowwise or flags.with_rows else self.take
 
 
 def say_price(console: Console, forecast: Forecast) -> None:

@@ -103,7 +103,9 @@ def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -
     for part in parts:
         effects = [effect for effect in part.effects if effect.measure == measure]
         rows += [_cells(part, effect, first=at == 0) for at, effect in enumerate(effects)]
-    rows = _keep_filled(rows)
+    # the columns that have values
+    kept = [at for at in range(len(rows[0])) if any(row[at] not in ("", "-") for row in rows[1:])]
+    rows = [[row[at] for at in kept] for row in rows]
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
     return f"{head}\n{text_table(rows, right=right, width=width)}"
@@ -113,13 +115,6 @@ _WIDE = 140
 """Characters of the widest table, since names of presets are long."""
 
 _NUMBERS = {"with", "without", "effect", "p", "n", "loss up to", "tokens", "per 1,000"}
-
-
-def _keep_filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The columns that have values."""
-    head, *cells = rows
-    kept = [at for at in range(len(head)) if any(row[at] not in ("", "-") for row in cells)]
-    return [[row[at] for at in kept] for row in rows]
 
 
 def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:

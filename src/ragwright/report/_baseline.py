@@ -185,7 +185,6 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
             for result, label in zip(about, labels, strict=True)
         ]
         title = f"{labels[0]} and {labels[1]}, side by side"
-    others = _others(runs, [result.run for result in about])
     return Subject(
         title,
         "pair" if len(entries) > 1 else "run",
@@ -196,7 +195,7 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
             *dict.fromkeys(note for result in about for note in result.notes),
             *_note_left_out(runs),
         ),
-        baselines=(*about, *others),
+        baselines=(*about, *_others(runs, [result.run for result in about])),
         about=len(about),
     )
 
@@ -232,7 +231,6 @@ def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:
     def each(values: Iterable[str]) -> str:
         return " and ".join(dict.fromkeys(values))
 
-    first = about[0]
     return {
         "pairs": each(result.testset for result in about),
         "embedding model": each(result.embedder for result in about),
@@ -240,7 +238,7 @@ def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:
             ", ".join(result.changed) or "nothing: the project as it is" for result in about
         ),
         "run": each(result.run for result in about),
-        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(first.started)),
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(about[0].started)),
     }
 
 
@@ -312,10 +310,9 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
     ]
     bands = null_bands(result)
     few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
-    summaries = [side.summary for side in result.sets[:2]]
     rows = [
         (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
-        for name, s in zip(_GROUPS, summaries, strict=False)
+        for name, s in zip(_GROUPS, [side.summary for side in result.sets[:2]], strict=False)
     ]
     rows += [(name, "", format_interval(*ends), "", "") for name, ends in bands.items()]
     return Chart(
@@ -349,11 +346,10 @@ def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
             {"y": name, "group": group, **_wide(*ends)}
             for group, ends in null_bands(baseline).items()
         ]
-    models = {baseline.embedder for baseline in baselines}
     apart = (
         " Distances of different embedding models are not comparable: read each line alone, or "
         "compare the column `of the way`."
-        if len(models) > 1
+        if len({baseline.embedder for baseline in baselines}) > 1
         else ""
     )
     return Chart(

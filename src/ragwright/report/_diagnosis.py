@@ -37,6 +37,14 @@ from ._text import (
 
 _SHOWN = 5
 _CHARACTERS = 300
+_TEXTS = (
+    "user_input",
+    "reference",
+    "response",
+    "persona_name",
+    "retrieved_contexts",
+    "retrieved_context_ids",
+)
 
 
 LOST = {
@@ -118,7 +126,19 @@ def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
     return {
         **_outcome_json(diagnosis),
         "rule": LOST_RULE,
-        "rows": [_row_json(row) for row in diagnosis.rows],
+        "rows": [
+            {
+                "id": row.plain.row_id,
+                "lost": row.lost or "none",
+                **({} if row.plain.row is None else fields_of(row.plain.row, *_TEXTS)),
+                **fields_of(row, "right", "gold"),
+                "scores": _scores_json(row.plain.scores),
+                "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
+                "closed_book": _scores_json(row.closed_book),
+                "known": row.known,
+            }
+            for row in diagnosis.rows
+        ],
         "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
         "known": make_json(diagnosis.known),
         "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
@@ -268,22 +288,6 @@ def _scores_text(score: Score) -> str:
         return f"{score.measure}: {score.state}, {score.reason}"
     detail = f" ({_cut(score.detail)})" if score.detail else ""
     return f"{score.measure}: {score.value:.4g}{detail}"
-
-
-def _row_json(row: DiagnosedRow) -> dict[str, Any]:
-    question = ("user_input", "reference", "response", "persona_name")
-    passages = ("retrieved_contexts", "retrieved_context_ids")
-    kept = row.plain.row
-    return {
-        "id": row.plain.row_id,
-        "lost": row.lost or "none",
-        **({} if kept is None else fields_of(kept, *question, *passages)),
-        **fields_of(row, "right", "gold"),
-        "scores": _scores_json(row.plain.scores),
-        "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
-        "closed_book": _scores_json(row.closed_book),
-        "known": row.known,
-    }
 
 
 def _scores_json(scores: Iterable[Score]) -> dict[str, Any]:

@@ -53,13 +53,18 @@ def html_document(
     weak: WeakSpots,
 ) -> str:
     """Return the whole file."""
+    ranked = {name for board in subject.boards for name in board.entries}
     text = page_template("report.html").render(
         subject=subject,
         verdict=verdict,
         sections=_sections(subject, charts, weak),
         confirmed=_confirm_rows(subject),
         boards=[_board(subject, board) for board in subject.boards],
-        unranked=_list_unranked(subject),
+        unranked=[
+            (entry.id, entry.state, values_of(entry), entry.reason or "not run")
+            for entry in subject.entries
+            if entry.id not in ranked
+        ],
         places=_places(subject),
         measures=_measures(subject),
         counts=_counts(subject),
@@ -206,13 +211,6 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
         "columns": [dict(zip(("kind", "name", "head"), column, strict=True)) for column in columns],
         "span": (min(ends), max(ends)) if ends and max(ends) > min(ends) else None,
     }
-
-
-def _list_unranked(subject: Subject) -> list[tuple[str, ...]]:
-    """Entries that are on no leaderboard."""
-    ranked = {name for board in subject.boards for name in board.entries}
-    rest = (entry for entry in subject.entries if entry.id not in ranked)
-    return [(entry.id, entry.state, values_of(entry), entry.reason or "not run") for entry in rest]
 
 
 def _places(subject: Subject) -> list[tuple[str, ...]]:

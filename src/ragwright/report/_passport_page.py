@@ -470,9 +470,8 @@ def _short(estimate: Estimate, *, sign: bool = False) -> str:
     """A figure with its interval: ``.725 (.648 to .787)``; empty if undefined."""
     if estimate.value is None:
         return ""
-    numbers = [estimate.value, estimate.low, estimate.high]
     texts = [
         "" if number is None else _WHOLE_ZERO.sub(".", format(number, "+.3f" if sign else ".3f"))
-        for number in numbers
+        for number in [estimate.value, estimate.low, estimate.high]
     ]
     return f"{texts[0]} ({texts[1]} to {texts[2]})" if texts[1] else texts[0]

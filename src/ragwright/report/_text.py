@@ -38,7 +38,10 @@ def text_table(
     widths = _column_widths(rows, right, width, whole)
     lines = []
     for row in rows:
-        broken = [_broken(cell, size) for cell, size in zip(row, widths, strict=True)]
+        broken = [  # words are cut only if wider than the column
+            [cell] if len(cell) <= size else textwrap.wrap(cell, size) or [""]
+            for cell, size in zip(row, widths, strict=True)
+        ]
         for cells in zip_longest(*broken, fillvalue=""):
             padded = [
                 cell.rjust(size) if at in right else cell.ljust(size)
@@ -77,13 +80,6 @@ def _column_widths(
                 break
             widths[max(spare)[1]] -= 1
     return widths
-
-
-def _broken(cell: str, width: int) -> list[str]:
-    """A cell in lines; words are cut only if wider than the column."""
-    if len(cell) <= width:
-        return [cell]
-    return textwrap.wrap(cell, width) or [""]
 
 
 def _line(text: str, width: int) -> str:

@@ -265,14 +265,13 @@ def _relation_chart(
         }
         for relation in relations
     ]
-    rows = tuple((r.first, r.second, f"{r.rho:+.3f}", str(r.n)) for r in relations)
     return Chart(
         name,
         title,
         note,
         heat(cells, x="", y="", diverging=True),
         ("", "with", "Spearman's rho", over),
-        rows,
+        tuple((r.first, r.second, f"{r.rho:+.3f}", str(r.n)) for r in relations),
         "relations",
     )
 

@@ -206,10 +206,9 @@ async def _whole_completion(completion: Completion) -> Response:
     work = completion.work
     [done] = await answer_personas(work, completion.question, [work.persona], completion.asking)
     marks, answer = done.marks, done.answer
-    text = marks.text + (link_lines(marks.spans) if completion.links else "")
     message = {
         "role": "assistant",
-        "content": text,
+        "content": marks.text + (link_lines(marks.spans) if completion.links else ""),
         "refusal": None,
         "annotations": [_url_citation(mark) for mark in marks.marks],
     }

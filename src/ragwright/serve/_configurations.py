@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from ..answer import corpus_ids
 from ..core import GROUPS, Filter, FilterError, Hit, MetaValue, RagwrightError, RetrieveError
@@ -334,8 +334,7 @@ class BackgroundMeasurer:
                 continue
             try:
                 async with self._using() as bench:
-                    loop = asyncio.get_running_loop()
-                    await loop.run_in_executor(
+                    await asyncio.get_running_loop().run_in_executor(
                         self._thread,
                         self._score_waiting,
                         bench.outputs,
@@ -408,19 +407,17 @@ class Readiness:
         )
         async with self._lock:
             if time.monotonic() >= self._until:
-                before, self._faults = self._faults, await self._all_faults()
+                tests = [self._faults_of(opened) for opened in self._configurations()]
+                found = [
+                    fault for faults in await asyncio.gather(*tests) for fault in faults.items()
+                ]
+                before, self._faults = self._faults, dict(found)
                 for name in self._faults.keys() - before.keys():
                     log.warning("not ready: %s: %s", name, self._faults[name])
                 if before and not self._faults:
                     log.warning("ready again")
                 self._until = time.monotonic() + _PROBES_KEPT * (0.2 if self._faults else 1.0)
             return {**self._faults, **({"index": index} if index else {})}
-
-    async def _all_faults(self) -> dict[str, str]:
-        tests = [self._faults_of(opened) for opened in self._configurations()]
-        return {
-            name: fault for faults in await asyncio.gather(*tests) for name, fault in faults.items()
-        }
 
     async def _faults_of(self, opened: OpenConfiguration) -> dict[str, str]:
         async with self._using(opened) as bench:
@@ -480,17 +477,13 @@ def _disk_fault(bench: Workbench) -> str:
     file = folder / f"probe-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_probe(file)
+        with file.open("wb") as probe:
+            probe.write(os.urandom(_PROBE))
+            probe.flush()
+            os.fsync(probe.fileno())
     except OSError as error:
         return f"nothing can be stored: {error.strerror or error}"
     finally:
         with suppress(OSError):
             file.unlink(missing_ok=True)
     return ""
-
-
-def _write_probe(file: Path) -> None:
-    with file.open("wb") as probe:
-        probe.write(os.urandom(_PROBE))
-        probe.flush()
-        os.fsync(probe.fileno())

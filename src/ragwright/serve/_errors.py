@@ -190,14 +190,13 @@ class _Json(logging.Formatter):
     """One JSON object: ``time``, ``level``, ``logger``, ``request_id``, ``message`` or facts."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = getattr(record, "request", None)
         body = {
             "time": _record_time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "request_id": request_id(),
             "message": record.getMessage(),
-            **(facts or {}),
+            **(getattr(record, "request", None) or {}),
         }
         if record.exc_info and record.exc_info[1] is not None:
             body["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))

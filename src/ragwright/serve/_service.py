@@ -145,10 +145,9 @@ class Service:
             StoreError: It cannot be stored.
         """
         if self.audits and note.kind is not None:
-            event = owner_event(note.kind, "ragwright mcp", note.subject, note.outcome or "done")
             await self.audit.store(
                 replace(
-                    event,
+                    owner_event(note.kind, "ragwright mcp", note.subject, note.outcome or "done"),
                     configuration=note.configuration,
                     documents=tuple(note.documents),
                     question=note.question,

@@ -217,10 +217,9 @@ class AskForm(BaseModel):
 
     def history(self) -> tuple[Message, ...]:
         """The earlier turns for the model."""
-        recent = self.turns()[-_HISTORY:]
         return tuple(
             message
-            for question, answer in recent
+            for question, answer in self.turns()[-_HISTORY:]
             for message in (Message("user", question), Message("assistant", answer))
         )
 

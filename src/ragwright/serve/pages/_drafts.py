@@ -223,13 +223,12 @@ def _batch_values(outputs: Outputs, number: int) -> dict[str, Any]:
     if batch.kind == "answer":
         raise ApiError(404, f"batch {number} is an answer, not a draft", "not_found")
     texts = [output for output in batch.outputs if output.kind == "text"]
-    prompts = [output for output in batch.outputs if output.kind == "prompt"]
     return {
         "title": f"Draft {number}",
         "batch": batch,
         "asked": _request_text(batch.request),
         "texts": texts,
-        "prompts": prompts,
+        "prompts": [output for output in batch.outputs if output.kind == "prompt"],
         "notes": batch.details.get("notes", ()),
         "left": sum(not output.verdict for output in texts),
     }
@@ -410,11 +409,10 @@ async def output(request: Request, name: str) -> HTMLResponse:
 
 def _output_values(stored: Any, name: str) -> dict[str, Any]:
     output = stored.get(name)
-    prompt = stored.get(output.prompt) if output.prompt else None
     return {
         "output": output,
         "hits": stored.used(name),
-        "prompt": prompt,
+        "prompt": stored.get(output.prompt) if output.prompt else None,
         "feedback": stored.feedback(name),
         "scores": stored.scores.of(name),
     }

@@ -21,7 +21,7 @@ from ...experiment import (
     list_changed_settings,
     run_means,
 )
-from ...measure import Comparison, Comparisons
+from ...measure import Comparison
 from ...report import Board, ScoredRun, Subject, value_text
 from ...workbench import Workbench
 from .._answers import source_url
@@ -319,7 +319,9 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
     lead = wanted.measure if wanted.measure in measures else measures[0]
     ordered = _changed_rows(first, second, comparisons[lead], wanted.kind)
     rows = ordered[wanted.start : wanted.start + _PAGE]
-    span = _difference_span(comparisons)
+    deciding = [entry.deciding for entry in comparisons.measures]
+    ends = [end for one in deciding for end in (one.low, one.high, one.difference)]
+    span = span_of([0.0, *ends])  # a common axis for the differences
     end = wanted.start + len(rows)
     verdicts = {entry.verdict for entry in comparisons.measures} - {"no change proven"}
     return {
@@ -347,12 +349,6 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
         "costs": _cost_changes(first, second),
         "settings": [change.text for change in list_changed_settings(first, second)],
     }
-
-
-def _difference_span(comparisons: Comparisons) -> tuple[float, float] | None:
-    """A common axis for the differences; it holds 0."""
-    deciding = [entry.deciding for entry in comparisons.measures]
-    return span_of([0.0, *[end for one in deciding for end in (one.low, one.high, one.difference)]])
 
 
 def _verdict_line(entry: Comparison, span: tuple[float, float] | None) -> dict[str, Any]:
@@ -423,14 +419,12 @@ def _changed_rows(
             "worse": good < 0 or bool(lead_cell and lead_cell["lost"]),
         }[kind]
         if wanted:
-            question = after.row.user_input if after.row else after.row_id
-            order = (-abs(good) if kind != "all" else at, not moved, at)
             rows.append(
                 {
                     "id": after.row_id,
-                    "question": question,
+                    "question": after.row.user_input if after.row else after.row_id,
                     "cells": cells,
-                    "order": order,
+                    "order": (-abs(good) if kind != "all" else at, not moved, at),
                     "good": good,
                     "upward": upward,
                 }
