@@ -229,8 +229,9 @@ def corpus_ids(
     ids: list[str] = []
     notes: dict[str, None] = {}
     while True:
-        after = ids[-1] if ids else ""
-        request = Search(target.snapshot, "all", PAGE, filters=tuple(filters), after=after)
+        request = Search(
+            target.snapshot, "all", PAGE, filters=tuple(filters), after=ids[-1] if ids else ""
+        )
         reply = yield from send(request, SearchReply)
         notes |= dict.fromkeys(reply.notes)
         ids += [key for key, _ in reply.candidates]
@@ -330,8 +331,7 @@ def _listed_answer(question: str, readings: Sequence[ChunkItems], plan: AskPlan)
         lines.append(f"- {item.text}{often} {''.join(f'[{n}]' for n in numbers)}")
     if len(items) > len(visible):
         lines.append(f"… and {len(items) - len(visible)} more")
-    text = "\n".join(lines)
-    return replace(blank, text=text, hits=tuple(hits), citations=tuple(citations))
+    return replace(blank, text="\n".join(lines), hits=tuple(hits), citations=tuple(citations))
 
 
 def _item_marks(item: Item, hits: list[Hit], citations: list[Citation]) -> list[int]:

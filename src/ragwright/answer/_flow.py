@@ -93,8 +93,7 @@ def _answer_question(
             notes = (*notes, f"read as: {standalone} ({condensed.method})")
     if plan.databases:
         plan = replace(plan, databases=(yield from _readable_databases(plan, target)))
-    scene = RouteScene(model, plan.databases)
-    chosen = yield from route(standalone, plan.retrieve.route, scene)
+    chosen = yield from route(standalone, plan.retrieve.route, RouteScene(model, plan.databases))
     notes += chosen.notes
     for kind in chosen.instead:
         by_kind = replace(chosen, kind=kind)
@@ -157,8 +156,9 @@ def _answer_by_route(
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
 
     def show_snippets(persona: Persona) -> Answer:
-        threshold = plan.options.threshold
-        return snippet_answer(question, persona, retrieved.hits, terms, target.analyzer, threshold)
+        return snippet_answer(
+            question, persona, retrieved.hits, terms, target.analyzer, plan.options.threshold
+        )
 
     terms: Sequence[Term] = ()
     if NO_MODEL in {persona.model or plan.options.model for persona in personas}:
@@ -284,9 +284,13 @@ def apply_promise(
                 f"withheld: the answer {reached}, and {guard.threshold:.4g} is needed to keep the "
                 f"promise of {guard.promised}"
             )
-            notes = (note, *answer.notes)
             answer = replace(
-                answer, text=REFUSED, abstained=True, citations=(), snippets=(), notes=notes
+                answer,
+                text=REFUSED,
+                abstained=True,
+                citations=(),
+                snippets=(),
+                notes=(note, *answer.notes),
             )
         checked.append(answer)
     return checked

@@ -328,8 +328,7 @@ def read_prompt(options: PromptOptions) -> ReadPrompt:
         if parsed_file == file:
             return options
     chosen = {field.name: getattr(options, field.name) for field in fields(PromptOptions)}
-    parsed = None if file is None else read_mapping(file)
-    return ReadPrompt(**chosen, parsed=parsed)
+    return ReadPrompt(**chosen, parsed=None if file is None else read_mapping(file))
 
 
 def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:

@@ -183,8 +183,13 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan) -
     )
     context = yield from consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:
-        notes = context.notes or ("no passage fits the context",)
-        return replace(blank, text=REFUSED, abstained=True, notes=notes, usage=context.usage)
+        return replace(
+            blank,
+            text=REFUSED,
+            abstained=True,
+            notes=context.notes or ("no passage fits the context",),
+            usage=context.usage,
+        )
     prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
     params = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))

@@ -163,8 +163,11 @@ def unknown_key(
     """The error for an unknown key, with the nearest known ones."""
     names = sorted(known)
     near = difflib.get_close_matches(key, names, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(names)}"
-    return ConfigError(f"unknown key {'.'.join(path)!r}", where=placed.where(*path), hint=hint)
+    return ConfigError(
+        f"unknown key {'.'.join(path)!r}",
+        where=placed.where(*path),
+        hint=f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(names)}",
+    )
 
 
 def overlaid(base: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:

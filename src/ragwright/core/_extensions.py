@@ -264,8 +264,11 @@ class Addition:
         Raises:
             PluginError: It cannot be imported; the error names the package.
         """
-        where = f"{self.kind.removesuffix('s')} {self.name!r} of the package {self.package}"
-        return load_object(self.address, where=where, installed=True)
+        return load_object(
+            self.address,
+            where=f"{self.kind.removesuffix('s')} {self.name!r} of the package {self.package}",
+            installed=True,
+        )
 
 
 def find_additions(kind: ExtensionKind) -> Mapping[str, Addition]:
@@ -402,8 +405,9 @@ def _additions(point: EntryPoint) -> tuple[Addition, ...]:
         return (Addition(group, point.name, address, package),)  # type: ignore[arg-type]
     if point.group != _EXTENSIONS:
         return ()
-    where = f"extension {point.name!r} of the package {package}"
-    extension = load_object(address, where=where, installed=True)
+    extension = load_object(
+        address, where=f"extension {point.name!r} of the package {package}", installed=True
+    )
     if not isinstance(extension, Extension):
         raise PluginError(
             f"{address} is {type(extension).__name__}, not an Extension",

@@ -31,7 +31,10 @@ def replacing(path: Path, *, private: bool = False, fresh: bool = False) -> Iter
         FileExistsError: ``fresh``, and there is such a file.
         OSError: It cannot be written; ``filename`` is ``path``.
     """
-    status = _status_of(path)
+    try:
+        status: os.stat_result | None = path.stat()
+    except FileNotFoundError:
+        status = None
     if status is not None and fresh:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     if status is not None and stat.S_ISDIR(status.st_mode):
@@ -105,13 +108,6 @@ def appending(path: Path, data: bytes) -> Iterator[None]:
             raise
     finally:
         os.close(handle)
-
-
-def _status_of(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
 
 
 def _link_new(beside: Path, target: Path) -> None:

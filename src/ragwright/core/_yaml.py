@@ -87,7 +87,8 @@ def parse_yaml(text: str, file: str, *, as_written: bool = False) -> Placed:
         line = "" if mark is None else f":{mark.line + 1}"
         problem = (error.problem or "not valid YAML").strip()
         hint = None
-        if "\\t" in problem or "'\t'" in problem or (mark is not None and _tab_at(text, mark.line)):
+        there = "" if mark is None else "".join(text.splitlines()[mark.line : mark.line + 1])
+        if "\\t" in problem or "'\t'" in problem or "\t" in there:
             problem, hint = "a tab where YAML requires spaces", "indent with spaces"
         elif "another document" in problem:
             problem, hint = (
@@ -124,11 +125,6 @@ def scalar(text: str, where: str) -> Any:
         return text
     except ConfigError as error:
         raise ConfigError(error.what, where=where, hint=error.hint) from error
-
-
-def _tab_at(text: str, line: int) -> bool:
-    lines = text.splitlines()
-    return line < len(lines) and "\t" in lines[line]
 
 
 def _parse_placed(text: str, file: str, as_written: bool = False) -> Placed:
@@ -259,8 +255,9 @@ class _Values:
             raise self._fault_at(node, f"the tag {tag} is not supported", "write a plain value")
 
     def _fault_at(self, node: Any, sentence: str, hint: str) -> ConfigError:
-        where = f"{self._placed.file}:{node.start_mark.line + 1}"
-        return ConfigError(sentence, where=where, hint=hint)
+        return ConfigError(
+            sentence, where=f"{self._placed.file}:{node.start_mark.line + 1}", hint=hint
+        )
 
 
 @dataclass(frozen=True, slots=True)

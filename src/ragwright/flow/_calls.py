@@ -256,8 +256,7 @@ class CallRunner:
                     raise
                 if self.reason is not None:  # in flight when the work was stopped: its last try
                     raise
-                asked = self.retry.held_back(error) is not None
-                self.progress.wait(lane.name, wait, asked=asked)
+                self.progress.wait(lane.name, wait, asked=self.retry.held_back(error) is not None)
             call.sent = False
             call.text.clear()
             self.progress.retries += 1
@@ -287,8 +286,11 @@ class CallRunner:
                     spent = 0.0
                 # before the place is passed on, or one request too many would go out
                 if is_pushback(error):
-                    slow = isinstance(error, ModelTimeoutError)
-                    lane.overloaded(self.retry.held_back(error), started, slow=slow)
+                    lane.overloaded(
+                        self.retry.held_back(error),
+                        started,
+                        slow=isinstance(error, ModelTimeoutError),
+                    )
                 raise
             lane.succeeded()
             seconds = loop.time() - started
@@ -385,8 +387,9 @@ class CallRunner:
         """The right to call, or the reply of another process that made the call."""
         assert self.replies is not None
         while True:
-            kind = type(request).__name__
-            name, claimed = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS)
+            name, claimed = self.replies.claim(
+                key, type(request).__name__, lane.name, _LEASE_SECONDS
+            )
             try:
                 claim = await asyncio.wrap_future(claimed)
             except asyncio.CancelledError:

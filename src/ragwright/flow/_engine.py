@@ -239,7 +239,15 @@ class RunnerLoop:
         return handler
 
     async def _request(self, request: Request, context: Context) -> Reply:
-        handler, key = self._addressed(request, context)
+        try:
+            handler = self.handler(request)
+            key = self._key(handler, request, context.scope)
+        except RagwrightError as error:
+            # a flow may treat it, such as an unknown model, as the failure of one row: it is noted,
+            # so that a dry run fails with it
+            if context.scenario is not None:
+                context.scenario.refused = context.scenario.refused or error
+            raise
         if isinstance(request, Search):
             memo_key = (context.scope, request)
             remembered = self._memo.get(memo_key)
@@ -269,26 +277,13 @@ class RunnerLoop:
             self.caller.note_sources(key, request, context.sources)
         return reply
 
-    def _addressed(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
-        """The handler of a request, and its key.
-
-        A flow may treat an error here, such as an unknown model, as the failure of one row: it is
-        noted, so that a dry run fails with it.
-        """
-        try:
-            handler = self.handler(request)
-            return handler, self._key(handler, request, context.scope)
-        except RagwrightError as error:
-            if context.scenario is not None:
-                context.scenario.refused = context.scenario.refused or error
-            raise
-
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
         """Key of its stored reply; None if it is not stored."""
         if not durable(request) or not handler.durable(request):
             return None
-        identity = handler.identity(request)
-        return Key(reply_key(request, identity, scope, self.options.attempt), scope)
+        return Key(
+            reply_key(request, handler.identity(request), scope, self.options.attempt), scope
+        )
 
     async def known(self, request: Request, scope: str) -> Reply | None:
         """The stored reply to a request, None where there is none or replies are not reused."""

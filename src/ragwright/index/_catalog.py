@@ -33,7 +33,7 @@ from ..core import (
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
-from ._store import IndexSpec, Matrix, Store, StoredDocument, StoredState, StoreOptions, View
+from ._store import IndexSpec, Store, StoredDocument, StoredState, StoreOptions, View
 from ._view import SegmentView, ViewSegment, ViewState
 
 Stamps = NDArray[np.int64]
@@ -214,8 +214,9 @@ def memory_view(index_spec: IndexSpec, reading: StoredState) -> SegmentView:
     stamps = [segment.stamps for segment in segments]
     live = np.concatenate(stamps) if stamps else np.empty(0, np.int64)
     described = _view_arrays(segments, live, reading.k1, reading.b)
-    state = _view_state(described, segments)
-    return SegmentView(reading.snapshot, index_spec, state, reading.analyzer)
+    return SegmentView(
+        reading.snapshot, index_spec, _view_state(described, segments), reading.analyzer
+    )
 
 
 def _view_arrays(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
@@ -520,7 +521,10 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     if isinstance(request, Lookup):
         vectors = view.vectors(request.chunk_ids) if request.vectors else None
         return LookupReply(view.lookup(request.chunk_ids), vectors)
-    query = _request_vector(request) if request.channel == "dense" else request.text
+    dense = request.channel == "dense"
+    if dense and len(request.vector) % 4:
+        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
+    query = np.frombuffer(request.vector, np.float32) if dense else request.text
     if request.channel == "all":
         reply = _listed_chunks(view, request)
     elif request.relax is not None:
@@ -532,12 +536,6 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
         note = view.approximation(request.k, request.filters)
         reply = SearchReply(candidates, notes=(note,) if note else ())
     return replace(reply, notes=(*reply.notes, *view.range_notes(request.filters)))
-
-
-def _request_vector(request: Search) -> Matrix:
-    if len(request.vector) % 4:
-        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
-    return np.frombuffer(request.vector, np.float32)
 
 
 def _listed_chunks(view: View, request: Search) -> SearchReply:

@@ -457,5 +457,7 @@ def _weight_classes(
 
 def _joined_class(leaves: Sequence[tuple[int, Where]]) -> _WeightClass:
     sql = " OR ".join(f"({where.sql})" for _, where in leaves)
-    rows = sum(where.rows for _, where in leaves)
-    return _WeightClass(Where(sql, rows), {step: where.rows for step, where in leaves})
+    return _WeightClass(
+        Where(sql, sum(where.rows for _, where in leaves)),
+        {step: where.rows for step, where in leaves},
+    )

@@ -116,8 +116,7 @@ def pin(opened: Callable[[str], Any], index_spec: IndexSpec, where: str, tag: st
         indexes = {}
         for index in chunks.list_indices():
             indexes[index.columns[0]] = (str(index.index_uuid), int(index.num_unindexed_rows or 0))
-        values = opened(f"values_{index_spec.key}")
-        return Pinned(documents, chunks, values, totals, live, indexes)
+        return Pinned(documents, chunks, opened(f"values_{index_spec.key}"), totals, live, indexes)
     raise StoreBusyError(
         f"the store changed during each of {_READS} readings",
         where=where,

@@ -86,13 +86,12 @@ def connect(uri: str) -> Any:
     lancedb = require("lancedb", "lance", "the LanceDB store")
     # An eighth for manifests and file footers; the rest for pages of indexes.
     metadata = CACHE_BYTES // 8
-    session = lancedb.Session(
-        index_cache_size_bytes=CACHE_BYTES - metadata, metadata_cache_size_bytes=metadata
-    )
     return lancedb.connect(
         uri,
         read_consistency_interval=timedelta(0),
-        session=session,
+        session=lancedb.Session(
+            index_cache_size_bytes=CACHE_BYTES - metadata, metadata_cache_size_bytes=metadata
+        ),
         storage_options=dict(_STABLE),
     )
 

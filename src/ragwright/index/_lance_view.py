@@ -346,8 +346,9 @@ class LanceView(View):
         """Size of the view; ``bytes`` is what its caches hold at most."""
         totals = state.pinned.totals
         held = lance.CACHE_BYTES
-        note = self.approximation(100)
-        return ViewStatistics(totals.chunks, totals.documents, totals.length, held, note)
+        return ViewStatistics(
+            totals.chunks, totals.documents, totals.length, held, self.approximation(100)
+        )
 
     def close(self) -> None:
         """Release the tables; searching afterwards is a RetrieveError."""

@@ -341,8 +341,9 @@ def spelling(value: str | int | float | bool) -> str:
 
 
 def _value_hash(text: str) -> int:
-    raw = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
+    return int.from_bytes(
+        blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+    )
 
 
 _BUILT_IN = ("source", "title", "language", "created", "modified")

@@ -151,32 +151,29 @@ def documents_with_chunks(
             block,
         )
         for stamp, *columns in rows:
-            yield StoredDocument(stamp, document_from(columns), _chunks_of(db, stamp))
-
-
-def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
-    cursor = db.execute(
-        'SELECT c.name, c.start, c."end", c.page, c.pages, c.headings, c.metadata, c.terms, v.data '
-        "FROM chunks c LEFT JOIN vectors v ON v.id = c.vector "
-        "WHERE c.entry = ? ORDER BY c.ordinal",
-        (stamp,),
-    )
-    return [
-        StoredChunk(
-            id=decode_text(name),
-            start=start,
-            end=end,
-            page=page,
-            pages=pages_from(pages),
-            headings=standing[0],
-            metadata=read_metadata(json.loads(metadata)) if metadata != "{}" else {},
-            terms=terms,
-            vector=None if data is None else np.frombuffer(data, np.float32),
-            head=standing[1],
-        )
-        for name, start, end, page, pages, headings, metadata, terms, data in cursor
-        for standing in (unpack_standing(headings),)
-    ]
+            cursor = db.execute(
+                'SELECT c.name, c.start, c."end", c.page, c.pages, c.headings, c.metadata, '
+                "c.terms, v.data FROM chunks c LEFT JOIN vectors v ON v.id = c.vector "
+                "WHERE c.entry = ? ORDER BY c.ordinal",
+                (stamp,),
+            )
+            chunks = [
+                StoredChunk(
+                    id=decode_text(name),
+                    start=start,
+                    end=end,
+                    page=page,
+                    pages=pages_from(pages),
+                    headings=standing[0],
+                    metadata=read_metadata(json.loads(metadata)) if metadata != "{}" else {},
+                    terms=terms,
+                    vector=None if data is None else np.frombuffer(data, np.float32),
+                    head=standing[1],
+                )
+                for name, start, end, page, pages, headings, metadata, terms, data in cursor
+                for standing in (unpack_standing(headings),)
+            ]
+            yield StoredDocument(stamp, document_from(columns), chunks)
 
 
 _SPARE_DAYS = 30

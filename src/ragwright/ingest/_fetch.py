@@ -52,11 +52,10 @@ async def resolve(host: str, port: int) -> list[str]:
     try:
         entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        again = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
         raise FetchError(
             f"the host {host!r} has no address",
             hint="check the spelling and the network connection",
-            retryable=again,
+            retryable=isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN,
         ) from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 

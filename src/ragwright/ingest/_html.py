@@ -161,8 +161,9 @@ def _drop_unseen(root: Any, builder: TextBuilder) -> None:
     What a page hides is text of it: of a tab, or of an answer that a click opens. Not so a cookie
     notice, or what is shown elsewhere on the page.
     """
-    hint = "give what they show as a source of its own"
-    builder.miss("frame", _OTHER_PAGES, hint, len(root.css(_FRAMES)))
+    builder.miss(
+        "frame", _OTHER_PAGES, "give what they show as a source of its own", len(root.css(_FRAMES))
+    )
     _drop(root.css(_UNSEEN))
     _drop_hidden(root)
     for node in root.css("img"):

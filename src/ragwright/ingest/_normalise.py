@@ -208,8 +208,9 @@ def guess_language(text: str) -> str:
             return "" if other and len(other.findall(sample)) > 0.01 * len(sample) else language
     marks = len(_CODE_MARK.findall(sample))
     code = marks > _CODE_SHARE * (len(sample) - sum(map(str.isspace, sample)))
-    words = _WORD.findall(sample.casefold())
-    return _by_words(words, _LEAST_SHARE_OF_CODE if code else _LEAST_SHARE)
+    return _by_words(
+        _WORD.findall(sample.casefold()), _LEAST_SHARE_OF_CODE if code else _LEAST_SHARE
+    )
 
 
 def _by_words(words: list[str], least: float) -> str:

@@ -218,8 +218,7 @@ def read_pdf(
         title="" if _NO_TITLE.match(title) else title,
         dates=(meta.get("CreationDate"), meta.get("ModDate")),
     )
-    faults = (*faults_of(scans_read), *extract.faults)
-    return replace(extract, faults=faults, unread=tuple(unread))
+    return replace(extract, faults=(*faults_of(scans_read), *extract.faults), unread=tuple(unread))
 
 
 def read_image(name: str, scans: Mapping[int, ScannedPage]) -> Extract:

@@ -97,8 +97,13 @@ class Kreuzberg(Parser):
     def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
         """Return one text."""
         engine: Any = importlib.import_module("kreuzberg")
-        settings = engine.ExtractionConfig(output_format="markdown", use_cache=False)
-        return [engine.extract_bytes_sync(data, MEDIA_TYPES[kind], config=settings).content]
+        return [
+            engine.extract_bytes_sync(
+                data,
+                MEDIA_TYPES[kind],
+                config=engine.ExtractionConfig(output_format="markdown", use_cache=False),
+            ).content
+        ]
 
 
 @cache

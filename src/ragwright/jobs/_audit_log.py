@@ -83,8 +83,7 @@ def _exporting_provider() -> Any:
     export = require("opentelemetry.sdk._logs.export", "otel", _PURPOSE)
     http = require("opentelemetry.exporter.otlp.proto.http._log_exporter", "otel", _PURPOSE)
     resources = require("opentelemetry.sdk.resources", "otel", _PURPOSE)
-    resource = resources.Resource.create({"service.name": "ragwright"})
-    provider = sdk.LoggerProvider(resource=resource)
+    provider = sdk.LoggerProvider(resource=resources.Resource.create({"service.name": "ragwright"}))
     provider.add_log_record_processor(export.BatchLogRecordProcessor(http.OTLPLogExporter()))
     return provider
 
@@ -279,7 +278,8 @@ class AuditLog:
         )
 
     def _insert_and_delete(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        _insert(connection, rows)
+        for row in rows:
+            connection.execute(_INSERT, row)
         now = time.monotonic()
         if not self._looked or now - self._looked > _LOOK:
             self._looked = now
@@ -287,8 +287,7 @@ class AuditLog:
 
     def _row(self, event: Event) -> tuple[Any, ...]:
         names = "".join(f"{_on_one_line(name)}\n" for name in event.documents)
-        question = event.question if self.options.questions else ""
-        shown = replace(event, question=question)
+        shown = replace(event, question=event.question if self.options.questions else "")
         values = [getattr(shown, name) for name in EVENT_COLUMNS if name not in _OWN_FORM]
         place = EVENT_COLUMNS.index("documents")
         values.insert(place, f"\n{names}" if names else "")
@@ -321,11 +320,6 @@ def _on_one_line(name: str) -> str:
 
 
 _OWN_FORM = ("documents", "kept_until")
-
-
-def _insert(connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-    for row in rows:
-        connection.execute(_INSERT, row)
 
 
 def _event(row: Sequence[Any]) -> Event:

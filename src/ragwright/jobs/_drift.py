@@ -16,7 +16,6 @@ from ..drafting import ServedScore, project_outputs
 from ..experiment import judging
 from ..measure import (
     AnytimeMean,
-    Drift,
     DriftVerdict,
     Measure,
     confidence_sequence,
@@ -208,7 +207,12 @@ class _Periods:
         values: list[list[float]] = [[] for _ in range(number + 1)]
         for day, value in scored:
             values[min(number, (day - start) // self.window)].append(value)
-        comparisons = self._period_comparisons(measure, scale, values)
+        # every period with the reference, oldest first
+        lower = not measure.definition.higher_is_better
+        comparisons = [
+            drift(values[0], values[1 : end + 1], scale, lower_is_better=lower, alpha=self.alpha)
+            for end in range(1, len(values))
+        ]
         verdict, first_period = _current_verdict([comparison.verdict for comparison in comparisons])
         newest = start + number * self.window
         states = Counter(
@@ -235,27 +239,13 @@ class _Periods:
             reference_until=_day_text(start + self.window),
             since="" if since is None else _day_text(since),
             mean_since=mean,
-            near=_moves_near(moves, since),
+            near=()
+            if since is None
+            else tuple(move for move in moves if abs(_day_number(move.day) - since) <= _NEAR),
             moves=tuple(move for move in moves if move.day >= _day_text(start)),
             days=self._drift_days(scored, start, scale),
             states=dict(sorted(states.items())),
         )
-
-    def _period_comparisons(
-        self, measure: Measure, scale: tuple[float, float], values: Sequence[Sequence[float]]
-    ) -> list[Drift]:
-        """Compare every period with the reference, oldest first."""
-        lower = not measure.definition.higher_is_better
-        return [
-            drift(
-                values[0],
-                values[1 : number + 1],
-                scale,
-                lower_is_better=lower,
-                alpha=self.alpha,
-            )
-            for number in range(1, len(values))
-        ]
 
     def _drift_days(
         self, scored: Sequence[tuple[int, float]], start: int, scale: tuple[float, float]
@@ -316,12 +306,6 @@ def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
     gap = (total - before) / (n - cuts) - before / cuts
     explained = cuts * (n - cuts) * np.where((gap < 0) == fell, gap, 0.0) ** 2
     return int(days[cuts[int(np.argmax(explained))]])
-
-
-def _moves_near(moves: Sequence[DayShift], since: int | None) -> tuple[DayShift, ...]:
-    if since is None:
-        return ()
-    return tuple(move for move in moves if abs(_day_number(move.day) - since) <= _NEAR)
 
 
 def _day_number(at: str) -> int:

@@ -123,9 +123,12 @@ class Jobs:
         flags = job.flags(call.flags)
         runner = self._runner()
         listener = RunListener(call.event, call.line)
-        lock = self._taken(runner, job, call.wait, listener)
         return runner.run(
-            job, lock, RunRequest("by hand", None, flags), listener, threading.Event()
+            job,
+            self._taken(runner, job, call.wait, listener),
+            RunRequest("by hand", None, flags),
+            listener,
+            threading.Event(),
         )
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:

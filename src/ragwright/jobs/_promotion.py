@@ -125,8 +125,9 @@ def gate_evaluation(
     judged = dict.fromkeys(check.measure for check in outcome.checks)
     named = [checked[name].passport for name in judged if name in checked]
     current = () if baseline is None else baseline.summaries
-    notes = (*outcome.notes, *filter(None, named), *grounds(evaluation.results, current))
-    return replace(outcome, notes=notes)
+    return replace(
+        outcome, notes=(*outcome.notes, *filter(None, named), *grounds(evaluation.results, current))
+    )
 
 
 def promote(
@@ -155,8 +156,9 @@ def promote(
         baseline, notes = _baseline(project, promoting, now)
         evaluation = _results(project, name)
         wanted = _rules(rules, baseline, promoting)
-        root = project.folder.root
-        outcome = gate_evaluation(root, evaluation, wanted, promoting.gating, baseline)
+        outcome = gate_evaluation(
+            project.folder.root, evaluation, wanted, promoting.gating, baseline
+        )
         notes += _notes(evaluation, baseline)
         against = "" if baseline is None else baseline.name
         if outcome.state != "passed" or promoting.dry_run:
@@ -246,7 +248,9 @@ def _rules(
     """Return the rules; without a baseline rule, each measure gets a not-worse rule."""
     wanted = list(rules)
     if baseline is not None and not any("baseline" in rule.lower() for rule in wanted):
-        wanted += [_not_worse(summary.measure) for summary in baseline.summaries]
+        for summary in baseline.summaries:
+            upward = parse_measure(summary.measure).definition.higher_is_better
+            wanted.append(f"{summary.measure}{'>=' if upward else '<='}baseline")
     if not wanted:
         raise ConfigError(
             "no rules to check the run with",
@@ -255,11 +259,6 @@ def _rules(
             "example --gate 'nDCG@10>=0.7'",
         )
     return wanted
-
-
-def _not_worse(measure: str) -> str:
-    upward = parse_measure(measure).definition.higher_is_better
-    return f"{measure}{'>=' if upward else '<='}baseline"
 
 
 def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:

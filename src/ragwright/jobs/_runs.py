@@ -247,8 +247,7 @@ class JobRunner:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
             begun = self.clock.now()
             erased = self._erasures.position
-            plan = self._plan(job, step, lock, deadline, listener)
-            end = run_step(plan, stop)
+            end = run_step(self._plan(job, step, lock, deadline, listener), stop)
             with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
                 printed = end.output if self._erasures.position == erased else FORGOTTEN
                 outcome = (end.seconds, end.code, end.state, printed)
@@ -260,7 +259,9 @@ class JobRunner:
             left = math.inf if deadline is None else deadline - time.monotonic()
             if left <= 0 and end.state == "timed out":
                 return state, f"the job took longer than {options.timeout:g} s, in step {at + 1}"
-            if not _again(end) or attempt > options.retries:
+            # a retry cannot help after a stop, a result, or a wrong command line
+            final = end.state == "stopped" or end.code in (*FINAL, _USAGE)
+            if final or attempt > options.retries:
                 return state, reason
             if left <= options.retry_wait:
                 return state, f"{reason}; no time was left for a retry"
@@ -406,11 +407,6 @@ def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
         return FINAL[code], f"{name} ended with exit code {code}"
     ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return "failed", f"{name} {ending}"
-
-
-def _again(end: StepEnd) -> bool:
-    """Return True if a retry may help: not after a stop, a result, or a wrong command line."""
-    return end.state != "stopped" and end.code not in (*FINAL, _USAGE)
 
 
 def _ended(run: JobRun) -> str:

@@ -159,7 +159,9 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
         words = [word for word in match.groups()[:2] if word] if match else [""]
         ends = [_number(word, names) for word in words]
         step = int((match and match[3]) or 1)
-        if -1 in ends or step > high or _goes_back(words, ends, names):
+        # a range with equal ends, or one that wraps around in a field without names
+        back = len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
+        if -1 in ends or step > high or back:
             raise ConfigError(
                 f"{item!r} is not a valid {meaning} {place}",
                 where=where,
@@ -173,11 +175,6 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
         length = last - first if last >= first else last - first + cycle
         numbers.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
     return sorted(numbers)
-
-
-def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
-    """Return True if a range has equal ends, or wraps around in a field without names."""
-    return len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
 
 
 def _number(text: str, names: Sequence[str]) -> int:

@@ -11,8 +11,6 @@ from ..core import (
     BudgetStopped,
     ConfigError,
     MeasureError,
-    MetaValue,
-    Row,
     Score,
     list_changed_options,
     option,
@@ -96,8 +94,7 @@ def measure_served(project: Project, options: MeasureServedOptions | None = None
             outputs.scores.retry_errors()
         names = [str(measure) for measure in measures]
         drawn = outputs.scores.draw(settings.share, names, settings.window)
-        measured = _MeasuringPass(project, measures, setup).run(chosen.most)
-        return replace(measured, drawn=drawn)
+        return replace(_MeasuringPass(project, measures, setup).run(chosen.most), drawn=drawn)
     finally:
         lock.release()
 
@@ -111,8 +108,7 @@ def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], Measure
     """
     settings = measure_options(project.settings)
     setup = judging(project, ",".join(settings.measures))
-    names = ",".join(settings.measures)
-    measures = choose_measures(names, (), setup).measures
+    measures = choose_measures(",".join(settings.measures), (), setup).measures
     for measure in measures:
         needed = {field for field in measure.definition.needs if field.startswith("reference")}
         other = measure.definition.instead
@@ -189,8 +185,10 @@ class _MeasuringPass:
 
     def _stop_for_budget(self, budget: float) -> None:
         self._outputs.scores.reached(budget)
-        stopped = f"the daily budget of {budget:g} (serve.measure.daily_budget) is used up"
-        self._progress = replace(self._progress, stopped=stopped)
+        self._progress = replace(
+            self._progress,
+            stopped=f"the daily budget of {budget:g} (serve.measure.daily_budget) is used up",
+        )
 
     def _score_answers(self, waiting: Sequence[WaitingAnswer]) -> None:
         """Score some answers, each under its own scope, and store the results."""
@@ -221,8 +219,9 @@ class _MeasuringPass:
         elif stop is not None:
             self._progress = replace(self._progress, stopped=str(stop))
         elif scores and all(score.state == "errored" for score in scores):
-            reason = f"every attempt failed: {scores[-1].reason}"
-            self._progress = replace(self._progress, stopped=reason)
+            self._progress = replace(
+                self._progress, stopped=f"every attempt failed: {scores[-1].reason}"
+            )
 
     def _may_continue(self, _: WaitingAnswer) -> bool:
         """False while an erasure waits: it goes first, and the rest follows in a later pass."""
@@ -230,7 +229,9 @@ class _MeasuringPass:
 
     def _flow(self, answer: WaitingAnswer) -> Flow[tuple[Score, ...]]:
         row = output_row(self._outputs, self._outputs.get(answer.output))
-        row = replace(row, metadata=_without_feedback(row))
+        # a judge sees no feedback of people
+        seen = {key: value for key, value in row.metadata.items() if "feedback" not in key}
+        row = replace(row, metadata=seen)
         measures = [self._measures[name] for name in answer.measures if name in self._measures]
         return score_row(row, measures, self._setup)
 
@@ -268,11 +269,6 @@ def _scores_of_answer(
         )
         for name in answer.measures
     ]
-
-
-def _without_feedback(row: Row) -> dict[str, MetaValue]:
-    """Remove people's feedback from the metadata that a judge sees."""
-    return {key: value for key, value in row.metadata.items() if "feedback" not in key}
 
 
 def _models_of_measure(measure: Measure, setup: MeasureSetup) -> list[str]:

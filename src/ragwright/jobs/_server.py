@@ -103,7 +103,13 @@ class JobServer:
 
     def tick(self) -> float:
         """Start due jobs; returns seconds until the next check."""
-        self._reload()
+        try:
+            loaded = self._load()
+            self._read = self._read if loaded is None else loaded
+        except Exception as error:  # an invalid file does not stop the known jobs
+            fault = " - ".join(part.strip() for part in str(error).splitlines())
+            self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
+        self._arm()
         now = self._runner.clock.now()
         if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
             self._log("the clock was ahead: schedules count from now on")
@@ -123,15 +129,6 @@ class JobServer:
     def _alive(self) -> set[str]:
         self._running = [running for running in self._running if running[1].is_alive()]
         return {name for name, _ in self._running}
-
-    def _reload(self) -> None:
-        try:
-            loaded = self._load()
-            self._read = self._read if loaded is None else loaded
-        except Exception as error:  # an invalid file does not stop the known jobs
-            fault = " - ".join(part.strip() for part in str(error).splitlines())
-            self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
-        self._arm()
 
     def _arm(self) -> None:
         """Set the timers of newly read jobs."""

@@ -247,8 +247,7 @@ class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | Comple
             async with watch_silence(request.model, "", self.models.limits) as heard:
                 if isinstance(request, Complete):
                     return await model.complete(request)
-                chat = partial(model.chat, request)
-                return await read_chat(ReplyReader(), chat, on_delta, heard)
+                return await read_chat(ReplyReader(), partial(model.chat, request), on_delta, heard)
         except NotImplementedError as error:
             raise ModelRefusedError(
                 str(error), hint="perplexity needs a server with /completions and log-probabilities"

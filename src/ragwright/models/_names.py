@@ -312,8 +312,9 @@ def find_model(
     params = {**group.params, **entry.params}
     settings = replace(group, **{**list_changed_options(entry), "params": params})
     if settings.backend:
-        free = settings.price_in is None
-        return ModelTarget(text, provider_name, name, "object", settings, free=free)
+        return ModelTarget(
+            text, provider_name, name, "object", settings, free=settings.price_in is None
+        )
     provider = PROVIDERS.get(provider_name, Provider())
     own_base = entry.base or address or group.base
     base = _filled_address(own_base or provider.base, text).rstrip("/")

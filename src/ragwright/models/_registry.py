@@ -124,8 +124,9 @@ class Models:
         for key, arguments in ((name, ()), (provider, (rest,) if colon else ())):
             entry = entries.get(key)
             if entry is not None and entry.backend:
-                plugin = load_object(entry.backend, where=f"models: {key}")
-                return _make_backend(plugin, arguments, name)
+                return _make_backend(
+                    load_object(entry.backend, where=f"models: {key}"), arguments, name
+                )
         if provider in list_providers(entries) or name in entries:
             return None
         installed = addition("models", provider)

@@ -347,8 +347,12 @@ async def read_chat(
             f"the first {reader.leaked} characters that were streamed are the model's thought, "
             "of which it marks the end alone; its next replies are held back until then"
         )
-    finish = "length" if reader.unclosed else reply.finish
-    return replace(reply, text=reader.text, finish=finish, notes=tuple(notes))
+    return replace(
+        reply,
+        text=reader.text,
+        finish="length" if reader.unclosed else reply.finish,
+        notes=tuple(notes),
+    )
 
 
 def drop_thought(text: str) -> str:

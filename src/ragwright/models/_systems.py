@@ -349,8 +349,9 @@ def _endpoint(options: SystemOptions) -> tuple[Caller, bool]:
 
     def ask(question: str, history: Sequence[Message]) -> SystemReply:
         with_turns = {**body, "messages": _TURNS} if history and not options.body else body
-        content = _fill_body(with_turns, question, history)
-        return _read_reply(options, _post(client, content, options.url))
+        return _read_reply(
+            options, _post(client, _fill_body(with_turns, question, history), options.url)
+        )
 
     earlier = (Message("user", "b"),)
     takes_turns = not options.body or _fill_body(body, "a", ()) != _fill_body(body, "a", earlier)
@@ -570,8 +571,9 @@ def _with_passages(reply: SystemReply, passages: Any, ids: str) -> SystemReply:
         texts.append(text)
         names.append(_document_id(document, ids))
     all_named = None not in names  # with holes it would be another ranking
-    named = tuple(map(str, names)) if all_named else None
-    return replace(reply, contexts=tuple(texts), context_ids=named)
+    return replace(
+        reply, contexts=tuple(texts), context_ids=tuple(map(str, names)) if all_named else None
+    )
 
 
 def _document_id(document: Any, ids: str) -> Any:

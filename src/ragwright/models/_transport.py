@@ -81,10 +81,9 @@ def _open_client(base: str, key: str, connect: float) -> httpx2.AsyncClient:
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-    timeout = httpx2.Timeout(None, connect=connect)
     client = DefaultAsyncHttpxClient(
         limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
-        timeout=timeout,
+        timeout=httpx2.Timeout(None, connect=connect),
         # A proxy must not be used for a server on this machine.
         trust_env=not is_on_this_machine(base),
         # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
@@ -309,7 +308,16 @@ class OpenAIServer:
         """
         status = response.status_code
         if response.has_redirect_location:
-            raise self._redirect_error(response)
+            # never followed; the error names both hosts
+            host, place = urlsplit(self.target.base).netloc, response.headers["location"][:200]
+            raise ModelRefusedError(
+                self.masked(
+                    f"{self.model} redirects from {host} to {place} ({status}); "
+                    "redirects are not followed, because they would send the prompt elsewhere"
+                ),
+                where=self.target.base,
+                hint="if that server is yours, configure its address: base under models:",
+            )
         complaint = Complaint.read(content)
         if status not in {400, 404, 422, 500, 501} or not self._remember(body, complaint):
             raise failure(status, complaint, response.headers, self.target)
@@ -364,18 +372,6 @@ class OpenAIServer:
             f"{self.model} cannot be reached: " + self.masked(f"{name}: {error}".rstrip(": ")),
             where=self.target.base,
             hint="is the server running, and the base address right?",
-        )
-
-    def _redirect_error(self, response: httpx2.Response) -> ModelRefusedError:
-        """The error for a redirect, which is never followed; it names both hosts."""
-        host, place = urlsplit(self.target.base).netloc, response.headers["location"][:200]
-        return ModelRefusedError(
-            self.masked(
-                f"{self.model} redirects from {host} to {place} ({response.status_code}); "
-                "redirects are not followed, because they would send the prompt elsewhere"
-            ),
-            where=self.target.base,
-            hint="if that server is yours, configure its address: base under models:",
         )
 
     def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:

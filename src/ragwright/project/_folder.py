@@ -266,9 +266,8 @@ def _template_files(name: str, root: Path) -> dict[Path, bytes]:
 
 def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, bytes]:
     """Path -> content of every file of a project over documents."""
-    source_lines = _yaml_items(sources) or "  - docs/\n"
     texts = {
-        folder.file: _TEMPLATE.format(sources=source_lines),
+        folder.file: _TEMPLATE.format(sources=_yaml_items(sources) or "  - docs/\n"),
         folder.personas / "support.yaml.example": _PERSONA,
         folder.prompts / "own.yaml": _PROMPT,
         folder.testsets / "README.md": _TESTSETS,

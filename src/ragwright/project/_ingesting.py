@@ -71,8 +71,9 @@ def entry_of_argument(project: Project, source: str) -> SourceEntry:
             where=source,
             hint="ingest without naming it, or name one group in all of these sources",
         )
-    options = SourceOptions(metadata=fields, parser=parser, groups=common)
-    return project.settings.parsed(SourceEntry(source, options=options))
+    return project.settings.parsed(
+        SourceEntry(source, options=SourceOptions(metadata=fields, parser=parser, groups=common))
+    )
 
 
 Work = TypeVar("Work", bound=Callable[..., Any])

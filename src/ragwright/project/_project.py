@@ -207,8 +207,7 @@ class Project:
         if options.daily_cost is None:
             return flow.Budget(max_cost)
         place = self.settings.shared.place(self.folder.ledger)
-        daily = flow.Spending(place, options.daily_cost)
-        return flow.Budget(max_cost, daily)
+        return flow.Budget(max_cost, flow.Spending(place, options.daily_cost))
 
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""

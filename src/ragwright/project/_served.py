@@ -275,14 +275,14 @@ class Served:
         Raises:
             ConfigError: One of its files has changed; nothing is promoted.
         """
+        import yaml
+
         before = self.history()
         number = max((earlier.number for earlier in before), default=0) + 1
         target = self._root / f"{number:04d}"
         draft = self._root / f"{number:04d}.new"
-        for leftover in (
-            draft,
-            target,
-        ):  # left by a process that was interrupted before it was served
+        # left by a process that was interrupted before it was served
+        for leftover in (draft, target):
             shutil.rmtree(leftover, ignore_errors=True)
         for name in configuration.files:
             copy = draft / name
@@ -294,13 +294,15 @@ class Served:
             shutil.rmtree(draft, ignore_errors=True)
             raise not_reproducible(change.run, wrong)
         draft.mkdir(parents=True, exist_ok=True)
-        replace_text(draft / _SETTINGS, _configuration_yaml(configuration), private=True)
+        text: str = yaml.safe_dump(
+            configuration.body(), sort_keys=True, allow_unicode=True, default_flow_style=False
+        )
+        replace_text(draft / _SETTINGS, f"{_HEAD}{text}", private=True)
         draft.replace(target)
-        replaced = before[-1].number if before else None
         promoted = replace(
             change,
             number=number,
-            replaced=replaced,
+            replaced=before[-1].number if before else None,
             configuration=configuration.hash,
             at=_utc_time(),
             by=change.by or current_user(),
@@ -457,12 +459,3 @@ def _promoted_file_hash(path: Path) -> str | None:
         return text_hash(path.read_bytes().decode("utf-8", "surrogateescape"))
     except OSError:
         return None
-
-
-def _configuration_yaml(configuration: Configuration) -> str:
-    import yaml
-
-    text: str = yaml.safe_dump(
-        configuration.body(), sort_keys=True, allow_unicode=True, default_flow_style=False
-    )
-    return f"{_HEAD}{text}"

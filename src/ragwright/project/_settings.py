@@ -434,8 +434,11 @@ def resolve_paths(settings: Settings, root: Path) -> Settings:
     drafts = answer.draft
     if drafts.prompt:
         drafts = replace(drafts, prompt=str(root / drafts.prompt))
-    forms = {model: _project_file_path(form, root) for model, form in drafts.formats.items()}
-    drafts = replace(drafts, format=_project_file_path(drafts.format, root), formats=forms)
+    drafts = replace(
+        drafts,
+        format=_project_file_path(drafts.format, root),
+        formats={model: _project_file_path(form, root) for model, form in drafts.formats.items()},
+    )
     if (prompt, drafts) == (settings.prompt, answer.draft):
         return settings
     return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
@@ -480,8 +483,10 @@ class Session:
         options = settings.retrieve
         hard = tuple(map(retrieve.parse_filter, self.filters))
         soft = tuple(map(retrieve.parse_soft_filter, self.soft))
-        narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
-        return replace(settings, retrieve=narrowed)
+        return replace(
+            settings,
+            retrieve=replace(options, filters=options.filters + hard, soft=options.soft + soft),
+        )
 
 
 _FRESH = 2.0

@@ -117,7 +117,11 @@ def check_records(
     spec, errors = read_spec(folder, options.format)
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
-    unreadable = not spec.source.places and _tells_of_source(faults, spec)
+    # the reason why the source cannot be read may be reported already
+    file = spec.source.where
+    unreadable = not spec.source.places and any(
+        f.where.startswith(f"{file}:") or f.hint.endswith(Path(file).name) for f in faults
+    )
     spec = replace(spec, source=spec.source.instead(options.given))
     try:
         rows = source or open_source(spec.source.complete(), base)
@@ -165,12 +169,11 @@ class _Trial:
 
     def report(self, sample: checking.Sample, source: str) -> checking.CheckReport:
         """The report."""
-        rows = 0 if sample.rows is None else sample.rows.num_rows
         return checking.CheckReport(
             source=source,
             scanned=sample.scanned,
             usable=sample.usable,
-            rows=rows,
+            rows=0 if sample.rows is None else sample.rows.num_rows,
             whole=sample.whole,
             stopped=sample.stopped,
             faults=tuple(dict.fromkeys(self._faults)),
@@ -348,12 +351,6 @@ def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
     """Faults of text formats that are not used, which stop no refresh."""
     faults = (checking.Fault.of(error) for error in find_unused_format_faults(folder, spec))
     return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in faults)
-
-
-def _tells_of_source(faults: list[checking.Fault], spec: RecordsSpec) -> bool:
-    """True if the reason why the source cannot be read is already reported."""
-    file = spec.source.where
-    return any(f.where.startswith(f"{file}:") or f.hint.endswith(Path(file).name) for f in faults)
 
 
 def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:

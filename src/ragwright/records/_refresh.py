@@ -254,8 +254,9 @@ class _Refresh:
             return
         stale = self._stale_tags()
         old = {part.path for part in self._live("silver")} if stale else set()
-        adopted = self._writing.adopted("bronze")
-        self._run("silver", step, self._tasks(step, "bronze", "silver", adopted))
+        self._run(
+            "silver", step, self._tasks(step, "bronze", "silver", self._writing.adopted("bronze"))
+        )
         if stale:
             # Tags only depend on the clean text, so cleaning need not run again.
             left = [part for part in self._live("silver") if part.path in old]
@@ -280,11 +281,22 @@ class _Refresh:
         if not rules and not adopted and not self._counts["silver", "removed"]:
             return
         self._progress.begin("duplicates", self._rows("silver"))
-        same = self._sameness()
+        # columns in which duplicates agree; an all-null column distinguishes nothing
+        there = self._writing.columns("silver")
+        unheard = self._columns | set(self._writing.columns("bronze"))
+        by = [name for name in spec.rules.duplicates_by if name in there or name not in unheard]
+        same = (TEXT_HASH, *by)
         losers = stages.duplicates(lambda columns: self._writing.read("silver", columns), same)
         self._remove("gold", losers.column(KEY))
         self._leave_out(losers, "gold")
-        twice, barred = set(losers.column(KEY).to_pylist()), self._contradictory()
+        twice = set(losers.column(KEY).to_pylist())
+        # keys that gold left out for their content, when it last saw them
+        barred = {
+            row[KEY]
+            for batch in self._writing.read("left_out", [KEY, "stage", REASON])
+            for row in batch.to_pylist()
+            if row["stage"] == "gold" and not row[REASON].startswith(DUPLICATE)
+        }
         known = self._writing.known("gold")
         parts: list[LivePart] = []
         for part in self._live("silver"):
@@ -300,15 +312,6 @@ class _Refresh:
         step = stages.GoldStep(spec.tags, rollups, spec.rules, spec.format, spec.source.keep)
         self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
-    def _contradictory(self) -> Set[str]:
-        """Keys that gold left out for their content, when it last saw them."""
-        return {
-            row[KEY]
-            for batch in self._writing.read("left_out", [KEY, "stage", REASON])
-            for row in batch.to_pylist()
-            if row["stage"] == "gold" and not row[REASON].startswith(DUPLICATE)
-        }
-
     # -- what the stages share -------------------------------------------------------------
 
     def _live(self, table: TableName) -> Sequence[LivePart]:
@@ -323,13 +326,6 @@ class _Refresh:
         if table == "silver":
             there.discard(self._spec.source.text)
         return tuple(name for name in step.columns if name in there)
-
-    def _sameness(self) -> tuple[str, ...]:
-        """Columns in which duplicates agree; an all-null column distinguishes nothing."""
-        there = self._writing.columns("silver")
-        by = self._spec.rules.duplicates_by
-        unheard = self._columns | set(self._writing.columns("bronze"))
-        return (TEXT_HASH, *(name for name in by if name in there or name not in unheard))
 
     def _tasks(
         self, step: Step, source: TableName, target: TableName, parts: Iterable[LivePart]

@@ -148,8 +148,9 @@ def _read(
     rules = _rules(folder, known, faults)
     faults += _twice(rules, source)
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, declared.TextFormat(chosen, ()))
-    written = _read_format(folder, chosen, _fields(spec), faults)
-    return RecordsSpec(source, cleaning, tags, rollups, rules, written)
+    return RecordsSpec(
+        source, cleaning, tags, rollups, rules, _read_format(folder, chosen, _fields(spec), faults)
+    )
 
 
 def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.DeclaredFile:
@@ -226,7 +227,15 @@ def _read_format(
     if name == _SHIPPED:
         others = _format_names(folder)
         if others:
-            faults.append(_not_chosen(folder, others))
+            faults.append(
+                RecordsError(
+                    f"the text format is {_SHIPPED!r}, but the folder only has others: "
+                    f"{', '.join(others)}",
+                    where=f"{folder.name}/{_FORMATS}",
+                    hint=f"choose one (records.format: {others[0]} in ragwright.yaml), or rename "
+                    f"its file to {_SHIPPED}.yaml",
+                )
+            )
         return load_shipped_format()
     there = [_SHIPPED, *_format_names(folder)]
     faults.append(
@@ -241,17 +250,6 @@ def _read_format(
 
 def _format_names(folder: Path) -> list[str]:
     return sorted(file.stem for file in (folder / _FORMATS).glob("[!.]*.yaml"))
-
-
-def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
-    """There are text formats, but not the one that would be read."""
-    place = f"{folder.name}/{_FORMATS}"
-    return RecordsError(
-        f"the text format is {_SHIPPED!r}, but the folder only has others: {', '.join(there)}",
-        where=place,
-        hint=f"choose one (records.format: {there[0]} in ragwright.yaml), or rename its file to "
-        f"{_SHIPPED}.yaml",
-    )
 
 
 @cache

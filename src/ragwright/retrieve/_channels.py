@@ -236,8 +236,7 @@ def _fuse_channels(
         result.weights = {name: getattr(channel_weights, name) for name in replies}
         result.reason = f"rank fusion, k {RRF_K}"
         ids = [[key for key, _ in pairs] for pairs in lists]
-        weights = list(result.weights.values())
-        result.ranking = tuple(rrf(ids, weights=weights, limit=limit))
+        result.ranking = tuple(rrf(ids, weights=list(result.weights.values()), limit=limit))
         return
     share, result.reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":

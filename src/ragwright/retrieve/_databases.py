@@ -324,8 +324,9 @@ def _narrowed_sheets(
         if opens_to(sheet.groups, filters) and (documents is None or sheet.document in documents)
     )
     options = replace(database.options, keywords=tuple(dict.fromkeys(s.sheet for s in sheets)))
-    tables = tuple(sheet.table for sheet in sheets)
-    return replace(database, options=options, tables=tables, sheets=sheets)
+    return replace(
+        database, options=options, tables=tuple(sheet.table for sheet in sheets), sheets=sheets
+    )
 
 
 DATABASE = "sql:"

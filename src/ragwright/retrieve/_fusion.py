@@ -251,8 +251,9 @@ def explain(
         pieces = tokenizer.pieces
         seen = {}
         for hit in retrieved.hits:
-            span = Span(hit.start, hit.end)
-            chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
+            chunk = Chunk(
+                hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text, head=hit.head
+            )
             embedded = write_embedded_text(chunk, hit.title)
             seen[hit.chunk_id] = tuple(pieces(embedded[:_BEGINNING]))
         known = replace(known, pieces=tuple(pieces(retrieved.query)), seen=seen)

@@ -551,5 +551,8 @@ def _merged_meaning(first: Meaning, second: Meaning) -> Meaning:
     about = " ".join(dict.fromkeys(f"{first.about} {second.about}".split()))[:_ABOUT]
     better = min(first, second, key=lambda m: RULES.index(m.rule))
     every = dict.fromkeys((first.document_id, *first.also, second.document_id, *second.also))
-    also = tuple(name for name in every if name != better.document_id)[:_ALSO]
-    return replace(better, about=about, also=also)
+    return replace(
+        better,
+        about=about,
+        also=tuple(name for name in every if name != better.document_id)[:_ALSO],
+    )

@@ -86,8 +86,9 @@ class _State:
             if hit.chunk_id not in self.hits:
                 # a later round searched another query
                 prefix = "" if hits is self.first.hits else "hop "
-                channels = {f"{prefix}{name}": found for name, found in hit.channels.items()}
-                self.hits[hit.chunk_id] = replace(hit, channels=channels)
+                self.hits[hit.chunk_id] = replace(
+                    hit, channels={f"{prefix}{name}": found for name, found in hit.channels.items()}
+                )
             gain = 1 / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
@@ -112,8 +113,11 @@ class _State:
         for rank, key in enumerate(order, 1):
             score = top + 1 / (_DAMPING + rank) if key in head else self.scores[key]
             hits.append(replace(self.hits[key], rank=rank, score=round(score, 6)))
-        notes = tuple(dict.fromkeys((*self.first.notes, *self.notes)))
-        return replace(self.first, hits=tuple(hits), notes=notes)
+        return replace(
+            self.first,
+            hits=tuple(hits),
+            notes=tuple(dict.fromkeys((*self.first.notes, *self.notes))),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +180,9 @@ def _round_question(state: _State, searched: Sequence[str]) -> StructuredQuestio
     hits = [state.hits[key] for key in state.order()[:_PASSAGES]]
     passages: list[dict[str, Any]] = []
     for number, hit in enumerate(hits, 1):
-        short = replace(hit, text=hit.text.strip()[:_PASSAGE_CHARACTERS])
-        passages.append(passage_values(number, short))
+        passages.append(
+            passage_values(number, replace(hit, text=hit.text.strip()[:_PASSAGE_CHARACTERS]))
+        )
 
     def parse(text: str) -> _Verdict:
         reply = json_object(text, _KEYS)

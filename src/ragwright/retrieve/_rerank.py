@@ -90,8 +90,7 @@ def _model_scores(
     if method == "listwise":
         return (yield from _listwise_scores(query, hits, options))
     if method == "embed":
-        model = options.model.removeprefix(EMBED_PREFIX)
-        return (yield from _by_vectors(query, hits, model)), ()
+        return (yield from _by_vectors(query, hits, options.model.removeprefix(EMBED_PREFIX))), ()
     texts = [_passage_text(hit) for hit in hits]
     reply = yield from rerank(options.model, query, texts, sources=_document_ids(hits))
     return reply.scores, ()

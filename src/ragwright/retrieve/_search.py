@@ -257,8 +257,9 @@ def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], t
     hits = []
     for rank, ((key, score), hit) in enumerate(zip(best, reply.hits, strict=True), 1):
         channels = {name: at[key] for name, at in places if key in at}
-        rung = fused.rungs.get(key)
-        hits.append(replace(hit, rank=rank, score=score, channels=channels, rung=rung))
+        hits.append(
+            replace(hit, rank=rank, score=score, channels=channels, rung=fused.rungs.get(key))
+        )
     return tuple(hits), reply.notes
 
 
@@ -415,8 +416,9 @@ def _question_for(model: str, question: str, scene: RouteScene) -> StructuredQue
         chosen = reply["database"] if reply["route"] == "sql" else ""
         if reply["route"] == "sql" and chosen not in names:
             raise ValueError(f"the database {chosen!r} is not one of {', '.join(names)}")
-        reason = one_line(reply["reason"], 500)
-        return Route(reply["route"], reason, reply["rewrite"], reply["split"], chosen)
+        return Route(
+            reply["route"], one_line(reply["reason"], 500), reply["rewrite"], reply["split"], chosen
+        )
 
     described = [
         {

@@ -451,29 +451,21 @@ class PostgresReader(DatabaseReader):
             try:
                 for name, value in settings.items():
                     cursor.execute("SELECT pg_catalog.set_config($1, $2, true)", (name, str(value)))
-                self._refuse_rights(cursor)
+                # no role that can do more than read tables, or become one that can
+                cursor.execute(_STRONGER, (list(_RIGHTS),))
+                if (stronger := cursor.fetchone()) is not None:
+                    raise DatabaseError(
+                        f"{self._options.name!r} is not asked: its user is the superuser or the "
+                        f"role {stronger[0]!r}, or can become it",
+                        where=f"retrieve.databases: {self._options.name}",
+                        hint="name a role that may only read: CREATE ROLE ragwright_reader LOGIN "
+                        "PASSWORD '…'; GRANT SELECT ON … TO ragwright_reader",
+                    )
             except psycopg.Error as error:
                 raise self._unreachable_error(error) from error
             yield cursor
         finally:
             connection.close()  # rolls back
-
-    def _refuse_rights(self, cursor: Any) -> None:
-        """Refuse a role that can do more than read tables, or become one that can.
-
-        Raises:
-            DatabaseError: It is a superuser, may use files or programs of the server, or belongs to
-                such a role.
-        """
-        cursor.execute(_STRONGER, (list(_RIGHTS),))
-        if (stronger := cursor.fetchone()) is not None:
-            raise DatabaseError(
-                f"{self._options.name!r} is not asked: its user is the superuser or the role "
-                f"{stronger[0]!r}, or can become it",
-                where=f"retrieve.databases: {self._options.name}",
-                hint="name a role that may only read: CREATE ROLE ragwright_reader LOGIN PASSWORD "
-                "'…'; GRANT SELECT ON … TO ragwright_reader",
-            )
 
     def _unreachable_error(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.

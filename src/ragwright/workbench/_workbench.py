@@ -223,8 +223,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         with project.work.working("retrieve"):
             searching = self.retrieve_flow(query, k, AskOptions(filters=check_filters(filters)))
             retrieved = project.runner.run(searching, scope=scope, trace=trace)
-        notes = (*project.partial_note(), *retrieved.notes, *project.replies.notes)
-        return replace(retrieved, notes=notes)
+        return replace(
+            retrieved, notes=(*project.partial_note(), *retrieved.notes, *project.replies.notes)
+        )
 
     def retrieve_flow(
         self, query: str, k: int | None = None, options: AskOptions | None = None
@@ -451,8 +452,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
         ``by`` adds the same for each value of these fields.
         """
-        language = self.project.settings.judge.language
-        return experiment.diagnose_run(self.results(run), language, by)
+        return experiment.diagnose_run(self.results(run), self.project.settings.judge.language, by)
 
     def list_runs(self) -> tuple[KnownRun, ...]:
         """Stored evaluations, newest first."""
@@ -462,8 +462,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """Compare run b with run a, row by row; either may be a file of scores."""
         first, second = self._evaluations(a, b)
         clusters = experiment.clusters_of_results([*first.results, *second.results], cluster)
-        seed = self.project.session.seed
-        return experiment.compare_evaluations(first, second, seed=seed, clusters=clusters)
+        return experiment.compare_evaluations(
+            first, second, seed=self.project.session.seed, clusters=clusters
+        )
 
     def gate(
         self,
@@ -500,8 +501,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
         See :func:`ragwright.experiment.write_blind_sheet`.
         """
-        root = self.project.folder.root
-        return experiment.write_blind_sheet(root, runs, measures, Path(path), seed=seed)
+        return experiment.write_blind_sheet(
+            self.project.folder.root, runs, measures, Path(path), seed=seed
+        )
 
     def _evaluations(self, *names: str) -> list[Evaluation]:
         return experiment.evaluations_by_name(self.project, names)

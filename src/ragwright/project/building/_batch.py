@@ -107,8 +107,9 @@ def _without_own_groups(chunk: Chunk) -> Chunk:
     """A chunk whose readers are those of its document: a field of its own would replace them."""
     if GROUPS not in chunk.metadata:
         return chunk
-    kept = {name: value for name, value in chunk.metadata.items() if name != GROUPS}
-    return replace(chunk, metadata=kept)
+    return replace(
+        chunk, metadata={name: value for name, value in chunk.metadata.items() if name != GROUPS}
+    )
 
 
 def embed_missing(
@@ -127,9 +128,8 @@ def embed_missing(
     """
 
     def vectors(group: Texts) -> Flow[Matrix]:
-        sources = () if local else (KEPT,)
         embedded_vectors = yield from embed(
-            model, [text for _, text in group], "passage", sources=sources
+            model, [text for _, text in group], "passage", sources=() if local else (KEPT,)
         )
         done(len(group))
         return embedded_vectors

@@ -295,7 +295,11 @@ class Stamps:
             return None
         try:
             documents = [(str(name), str(content)) for name, content in json.loads(row[4])]
-            return FileRecord(row[0], documents, [_warning(*said) for said in json.loads(row[5])])
+            warnings = [
+                Failure(source, SourceError(what, where=where, hint=hint), warning=True)
+                for source, what, where, hint in json.loads(row[5])
+            ]
+            return FileRecord(row[0], documents, warnings)
         except (ValueError, TypeError):
             return None  # damaged: the file is read again
 
@@ -367,10 +371,6 @@ def _ids(documents: object) -> set[str]:
         return {str(name) for name, _ in json.loads(str(documents))}
     except (ValueError, TypeError):
         return set()
-
-
-def _warning(source: str, what: str, where: str | None, hint: str | None) -> Failure:
-    return Failure(source, SourceError(what, where=where, hint=hint), warning=True)
 
 
 def _key(path: SourceFile) -> bytes:

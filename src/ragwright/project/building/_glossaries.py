@@ -126,7 +126,11 @@ def nothing_indexed(
     fault = "nothing is indexed under the present chunk, keyword and embed settings"
     if not built:
         return RetrieveError(fault, where=str(where), hint=f"run: {command}")
-    nearest = max(built, key=lambda other: _count_equal_parts(other, spec))
+    parts = ("chunker", "analyzer", "embedder")
+    nearest = max(
+        built,
+        key=lambda other: sum(getattr(other, name) == getattr(spec, name) for name in parts),
+    )
     facts = []
     ways = [f"run: {command}"]
     if nearest.embedder != spec.embedder:
@@ -152,12 +156,6 @@ def nothing_indexed(
     )
     return RetrieveError(
         f"{fault}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
-    )
-
-
-def _count_equal_parts(other: IndexSpec, spec: IndexSpec) -> int:
-    return sum(
-        getattr(other, name) == getattr(spec, name) for name in ("chunker", "analyzer", "embedder")
     )
 
 

@@ -139,8 +139,7 @@ class Ingest:
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
         failures, skipped = tuple(self._failures), tuple(self._skipped)
-        warnings = tuple(self._warnings)
-        return IngestReport(counts, failures, self._embedded, notes, skipped, warnings)
+        return IngestReport(counts, failures, self._embedded, notes, skipped, tuple(self._warnings))
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """Forecast what :meth:`run` would write and embed; read and chunk, but change nothing."""
@@ -252,8 +251,7 @@ class Ingest:
         for name in names:
             document = self._store.document(name)
             if document is not None and document.metadata.get(GROUPS) != (CLOSED,):
-                metadata = {**document.metadata, GROUPS: (CLOSED,)}
-                closed = replace(document, metadata=metadata)
+                closed = replace(document, metadata={**document.metadata, GROUPS: (CLOSED,)})
                 yield closed, closed.content_hash()
 
     def _load_known(self, feeds: Sequence[Feed]) -> None:

@@ -220,7 +220,15 @@ class Preparing(Work[SourceTask, PreparedPart]):
             except EngineError:
                 raise
             except RagwrightError as error:
-                raise _on_node(error, self._settings.embed.model) from error
+                model = self._settings.embed.model
+                fault = f"the model {model}" if model else "the project"
+                where = f": {error.where}" if error.where else ""
+                raise EngineError(
+                    f"{fault} cannot be opened on a worker: {error.what}{where}",
+                    where=_this_node(),
+                    hint=f"{error.hint or 'install the same packages on every node'}; files of "
+                    "models and custom code have to be under the same path on every node",
+                ) from error
             try:
                 yield
             finally:
@@ -280,8 +288,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
         if feed not in tools.readers:
             source, recipe = self._sources[feed]
             assert recipe is not None, "the driver reads sources without one"
-            readers = recipe.readers(tools.scans)
-            tools.readers[feed] = pick_reader(source, readers)
+            tools.readers[feed] = pick_reader(source, recipe.readers(tools.scans))
         return tools.readers[feed]
 
     def _report_on(
@@ -328,23 +335,11 @@ def _sendable_failure(failure: Failure) -> Failure:
         return failure
     except Exception:
         error = failure.error
-        portable = SourceError(error.what, where=error.where, hint=error.hint)
-        return replace(failure, error=portable)
+        return replace(failure, error=SourceError(error.what, where=error.where, hint=error.hint))
 
 
 def _this_node() -> str:
     return f"node {node_name()} ({socket.gethostname()})"
-
-
-def _on_node(error: RagwrightError, model: str) -> EngineError:
-    fault = f"the model {model} cannot be opened" if model else "the project cannot be opened"
-    where = f": {error.where}" if error.where else ""
-    return EngineError(
-        f"{fault} on a worker: {error.what}{where}",
-        where=_this_node(),
-        hint=f"{error.hint or 'install the same packages on every node'}; files of models and "
-        "custom code have to be under the same path on every node",
-    )
 
 
 def _different_here(subject: str, here: str, there: str) -> EngineError:

@@ -277,8 +277,9 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
         acted.append(carried)
         pattern, count = tag.pattern, int(carried.sum())
         facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count))
-    working_tags = replace(tags, tags=tuple(working))
-    return TriedPatterns(working_tags, tuple(facts), _side_by_side(acted, rows.num_rows))
+    return TriedPatterns(
+        replace(tags, tags=tuple(working)), tuple(facts), _side_by_side(acted, rows.num_rows)
+    )
 
 
 def _step_facts(step: CleaningStep, rows: int) -> PatternFacts:

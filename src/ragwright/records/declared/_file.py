@@ -312,8 +312,9 @@ def read_tags(declared: DeclaredFile) -> Tags:
     spelled: dict[tuple[TagKind, str], str] = {}
     for name, value in declared.mapping(values.get("tags"), "tags").items():
         tag = _tag(declared, name, value)
-        spelling = spelled.setdefault((tag.kind, tag.display.casefold()), tag.display)
-        tag = replace(tag, display=spelling)
+        tag = replace(
+            tag, display=spelled.setdefault((tag.kind, tag.display.casefold()), tag.display)
+        )
         (faulty if tag.pattern.find == "" else tags).append(tag)
     return Tags(tuple(tags), read_seconds(declared, values), tuple(faulty))
 

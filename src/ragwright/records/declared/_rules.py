@@ -346,7 +346,8 @@ class SourceSpec:
     @property
     def fingerprint(self) -> str:
         """Hash of everything it says."""
-        return value_hash(self._hashed_values())
+        names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
+        return value_hash({name: make_plain(getattr(self, name)) for name in names})
 
     def place(self, key: str) -> str:
         """``file:line`` of a key, or of the file if it is not given."""
@@ -378,10 +379,6 @@ class SourceSpec:
                 )
         return self
 
-    def _hashed_values(self) -> Any:
-        names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
-        return {name: make_plain(getattr(self, name)) for name in names}
-
 
 def read_source_spec(declared: DeclaredFile) -> SourceSpec:
     """The spec in a file's values; faults are noted."""
@@ -403,5 +400,8 @@ def read_source_spec(declared: DeclaredFile) -> SourceSpec:
                 str(at),
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
             )
-    places = {key: declared.where(key) for key in values_by_key}
-    return SourceSpec(**values, where=declared.placed.file, places=places)
+    return SourceSpec(
+        **values,
+        where=declared.placed.file,
+        places={key: declared.where(key) for key in values_by_key},
+    )

@@ -371,8 +371,9 @@ def read_rollups(declared: DeclaredFile, folder: Path) -> Rollups:
     if file is not None:
         text = declared.text(file, "biographies")
         biographies = _biographies(declared, folder, text) if text else {}
-    line = declared.where("client", "column")
-    return Rollups(column or "", names, biographies, declared.placed.file, line)
+    return Rollups(
+        column or "", names, biographies, declared.placed.file, declared.where("client", "column")
+    )
 
 
 def _biographies(declared: DeclaredFile, folder: Path, name: str) -> dict[str, str]:

@@ -50,8 +50,7 @@ class RowBatch:
 
     def filter(self, wanted: NDArray[np.bool_]) -> RowBatch:
         """Return the rows that are wanted."""
-        mask = pa.array(wanted)
-        return RowBatch(self.rows.filter(mask), self.file, self.numbers[wanted])
+        return RowBatch(self.rows.filter(pa.array(wanted)), self.file, self.numbers[wanted])
 
 
 def piece(rows: ArrowTable, file: str, first: int) -> RowBatch:

@@ -154,10 +154,11 @@ class DelimitedFile(RowFile):
 
     def _by_arrow(self) -> Iterator[Any]:
         _, raw = next(self._records(quoted=self._quoted), (0, []))
-        encoding = "utf8" if self._encoding in PLAIN else self._encoding
         batches = csv_files.open_csv(
             self.path,
-            read_options=csv_files.ReadOptions(block_size=_BLOCK, encoding=encoding),
+            read_options=csv_files.ReadOptions(
+                block_size=_BLOCK, encoding="utf8" if self._encoding in PLAIN else self._encoding
+            ),
             parse_options=csv_files.ParseOptions(
                 delimiter=self._delimiter,
                 quote_char='"' if self._quoted else False,
@@ -313,13 +314,10 @@ class JsonlFile(RowFile):
                 self._kept.append(read)
             for name, column_kinds in (by_arrow or self._kinds_by_python(block, line)).items():
                 kinds.setdefault(name, set()).update(column_kinds)
-        if size and not kinds and any(self._parsed_blocks()):
+        blocks = line_blocks(self.path, self._encoding) if size and not kinds else ()
+        if any(row for block, line in blocks for row in self._parsed(block, line)):
             raise RecordsError("the objects have no fields", where=self.name)
         return {name: type_of(column_kinds) for name, column_kinds in kinds.items()}
-
-    def _parsed_blocks(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for block, line in line_blocks(self.path, self._encoding):
-            yield from self._parsed(block, line)
 
     def _kinds_by_python(self, block: bytes, line: int) -> dict[str, set[str]]:
         kinds: dict[str, set[str]] = {}
@@ -357,16 +355,14 @@ class JsonlFile(RowFile):
             try:
                 columns.append(column_of([row.get(name) for _, row in rows], kind))
             except UnicodeEncodeError as error:
-                raise self._half_pair(rows, name) from error
-        numbers = np.array([at for at, _ in rows], np.int64)
-        return RowBatch(pa.table(columns, schema=schema), self.name, numbers)
-
-    def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
-        broken = next(at for at, row in rows if _half(row.get(name)))
-        return RecordsError(
-            f"the field {name!r} contains half of a character (a lone surrogate)",
-            where=f"{self.path}:{broken}",
-            hint="write the complete character, or remove it",
+                broken = next(at for at, row in rows if _half(row.get(name)))
+                raise RecordsError(
+                    f"the field {name!r} contains half of a character (a lone surrogate)",
+                    where=f"{self.path}:{broken}",
+                    hint="write the complete character, or remove it",
+                ) from error
+        return RowBatch(
+            pa.table(columns, schema=schema), self.name, np.array([at for at, _ in rows], np.int64)
         )
 
     def _parsed(self, block: bytes, line: int) -> Iterator[tuple[int, dict[str, Any]]]:

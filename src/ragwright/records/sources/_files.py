@@ -97,8 +97,7 @@ class FileSource(WatermarkedSource):
                     where=piece.file,
                     hint="store it as one type in all files",
                 ) from error
-        rows = pa.table(columns, names=list(self._columns))
-        return RowBatch(rows, piece.file, piece.numbers)
+        return RowBatch(pa.table(columns, names=list(self._columns)), piece.file, piece.numbers)
 
     @cached_property
     def _columns(self) -> Columns:
@@ -118,8 +117,7 @@ class FileSource(WatermarkedSource):
         if kind == "parquet":
             return ParquetFile(path, name)
         if kind == "jsonl":
-            keep = len(self._paths) == 1
-            return JsonlFile(path, name, self._spec.encoding, keep=keep)
+            return JsonlFile(path, name, self._spec.encoding, keep=len(self._paths) == 1)
         return DelimitedFile(path, name, self._spec.encoding, self._spec.delimiter)
 
     @cached_property

@@ -340,11 +340,10 @@ def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> Rec
     columns = f"the columns are: {', '.join(there)}"
     if key == "key":
         columns += f"; {KEYLESS}"
-    hint = f"{nearest} {columns}" if nearest.startswith("did") else columns
     return RecordsError(
         f"{key}: the source has no column {name!r}",
         where=spec.place(key),
-        hint=hint,
+        hint=f"{nearest} {columns}" if nearest.startswith("did") else columns,
     )
 
 

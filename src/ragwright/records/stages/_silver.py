@@ -176,8 +176,9 @@ def tag_lists(carried: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
     ends = np.cumsum(carried.sum(axis=1), dtype=np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
     which = pa.array(np.nonzero(carried)[1].astype(np.int32))
-    values = pa.array(list(names), pa.string()).take(which)
-    return pa.ListArray.from_arrays(pa.array(offsets), values)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(list(names), pa.string()).take(which)
+    )
 
 
 def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -57,8 +57,7 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
     """
     try:
         with parquet.ParquetFile(path) as file:
-            names = None if columns is None else list(columns)
-            return file.read(columns=names, use_threads=False)
+            return file.read(columns=None if columns is None else list(columns), use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "errno", None):  # the file system's word, not the format's
             raise
@@ -326,24 +325,19 @@ def bring(
     new = {name: rows for name, rows in files.items() if name not in held}
     with log_errors(folder):
         if delta is None or not has_schema(delta, schema):
-            _create(folder, files, schema)
+            transaction.create_table_with_add_actions(
+                str(folder),
+                deltalake.Schema.from_arrow(delta_schema(schema)),
+                _adds(folder, files),
+                mode="overwrite" if newest_entry(folder) >= 0 else "error",
+                name=folder.name,
+                post_commithook_properties=_hooks(),
+            )
         elif new or held.keys() - files.keys():
             _commit(delta, folder, new, held.keys() - files.keys())
         else:
             return int(delta.version())
     return _settled(folder)
-
-
-def _create(folder: Path, files: Mapping[str, int], schema: ArrowTable) -> None:
-    """Make a new Delta table, or replace schema and files of the one there is."""
-    transaction.create_table_with_add_actions(
-        str(folder),
-        deltalake.Schema.from_arrow(delta_schema(schema)),
-        _adds(folder, files),
-        mode="overwrite" if newest_entry(folder) >= 0 else "error",
-        name=folder.name,
-        post_commithook_properties=_hooks(),
-    )
 
 
 def _commit(delta: Any, folder: Path, new: Mapping[str, int], gone: Collection[str]) -> None:

@@ -351,11 +351,12 @@ def _damage_named(path: Path, version: int) -> Iterator[None]:
 def make_gone_error(folder: Path, version: int) -> SnapshotGoneError:
     """The error for a missing version."""
     there = versions(folder)
-    kept = f"available versions: {there[0]} to {there[-1]}" if there else "no version is stored yet"
     return SnapshotGoneError(
         f"version {version} of the tables of records does not exist",
         where=str(folder),
-        hint=kept,
+        hint=f"available versions: {there[0]} to {there[-1]}"
+        if there
+        else "no version is stored yet",
     )
 
 
