@@ -39,7 +39,7 @@ from ..retrieve import Target
 from ..testsets import FEEDBACK, store_candidates
 from ._copies import copies_among
 from ._export import output_row
-from ._find import DraftPlan, Pool, check_biography, find_pool, settle_request
+from ._find import DraftPlan, check_biography, find_pool, settle_request
 from ._records import DraftBatch, Drafting, DraftPrompt, DraftRequest, DraftText, Feedback, Origin
 from ._store import Outputs
 from ._write import (
@@ -228,8 +228,9 @@ def _result_or_failure(model: str, outcome: ModelDrafts | Exception) -> ModelDra
         return outcome
     if not isinstance(outcome, RagwrightError):
         raise outcome
-    note = f"{model}: {type(outcome).__name__}: {outcome.what}"
-    return ModelDrafts(model, notes=(note,), error=outcome)
+    return ModelDrafts(
+        model, notes=(f"{model}: {type(outcome).__name__}: {outcome.what}",), error=outcome
+    )
 
 
 def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
@@ -259,9 +260,15 @@ def _batch_of(job: DraftJob, results: Sequence[ModelDrafts]) -> DraftBatch:
         texts += [replace(text, prompt=len(prompts) + text.prompt) for text in result.texts]
         prompts += result.prompts
         notes += result.notes
+    # Near copies are marked: of examples of the pool, and of earlier texts.
+    examples = [(example.hit.document_id, example.text) for example in job.pool.examples]
+    copies = copies_among([text.text for text in texts], examples, NEAR_COPY)
     return DraftBatch(
         job.request,
-        tuple(_with_copy_marks(texts, job.pool)),
+        tuple(
+            replace(text, marks=(*text.marks, *map(str, near))) if near else text
+            for text, near in zip(texts, copies, strict=True)
+        ),
         tuple(prompts),
         job.pool.retrieved.hits,
         job.pool.retrieved.query,
@@ -273,17 +280,6 @@ def _batch_of(job: DraftJob, results: Sequence[ModelDrafts]) -> DraftBatch:
         bool(prompts) and all(prompt.cached for prompt in prompts),
         snapshot=job.snapshot,
     )
-
-
-def _with_copy_marks(texts: Sequence[DraftText], pool: Pool) -> list[DraftText]:
-    """Mark the near copies of texts: examples of the pool, and earlier texts."""
-    examples = [(example.hit.document_id, example.text) for example in pool.examples]
-    return [
-        replace(text, marks=(*text.marks, *map(str, copies))) if copies else text
-        for text, copies in zip(
-            texts, copies_among([text.text for text in texts], examples, NEAR_COPY), strict=True
-        )
-    ]
 
 
 def project_outputs(project: Project) -> Outputs:
@@ -307,9 +303,8 @@ def save_drafts(
     Raises:
         StoreError: It cannot be stored; nothing is stored.
     """
-    batch_origin = origin or origin_of(project)
     return project_outputs(project).save(
-        batch, replace(batch_origin, snapshot=batch.snapshot, scope=scope)
+        batch, replace(origin or origin_of(project), snapshot=batch.snapshot, scope=scope)
     )
 
 
@@ -382,8 +377,10 @@ def set_draft_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions
 def _settings_of_draft(project: Project, options: Drafting) -> Settings:
     """Return the project's settings with those of one draft."""
     project_answer = project.settings.answer
-    configured = replace(project_answer, draft=set_draft_numbers(project_answer.draft, options))
-    return replace(project.settings, answer=configured)
+    return replace(
+        project.settings,
+        answer=replace(project_answer, draft=set_draft_numbers(project_answer.draft, options)),
+    )
 
 
 def _store_partial(
@@ -442,8 +439,12 @@ def drafts(
     plan = draft_plan(project)
     plan = replace(plan, options=set_draft_numbers(plan.options, options))
     filters = rights_first(plan.retrieve.filters + options.filters)
-    searching = replace(plan.retrieve, filters=filters)
-    plan = replace(plan, models=models, preview=options.preview, retrieve=searching)
+    plan = replace(
+        plan,
+        models=models,
+        preview=options.preview,
+        retrieve=replace(plan.retrieve, filters=filters),
+    )
     return partial(draft, request, project.target(), plan, underway)
 
 

@@ -278,11 +278,11 @@ def _write_chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
 
 
 def _write_rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    texts = outputs.find(replace(query, kind="text"))
-    records = (row_record(output_row(outputs, output)) for output in texts)
-    return _write_lines(
-        (json.dumps(record, ensure_ascii=False, default=list) for record in records), file
+    lines = (
+        json.dumps(row_record(output_row(outputs, text)), ensure_ascii=False, default=list)
+        for text in outputs.find(replace(query, kind="text"))
     )
+    return _write_lines(lines, file)
 
 
 def _write_lines(lines: Iterable[str], file: BinaryIO) -> int:
@@ -294,8 +294,7 @@ def _write_lines(lines: Iterable[str], file: BinaryIO) -> int:
 
 
 def _write_csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    rows = (_cells_of(output) for output in outputs.find(query))
-    lines = ([row.get(name) for name in _COLUMNS] for row in rows)
+    lines = ([row.get(name) for name in _COLUMNS] for row in map(_cells_of, outputs.find(query)))
     count = -1  # the header
     for line in csv_lines(chain([list(_COLUMNS)], lines), end="\r\n"):
         file.write(line.encode())

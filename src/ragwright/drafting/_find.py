@@ -183,8 +183,7 @@ def settle_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
 
 def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
     """Return the client's biography if requested and available; else an empty text."""
-    is_requested = request.bio and bool(request.client)
-    return (plan.rollups.biography(request.client) or "") if is_requested else ""
+    return (plan.rollups.biography(request.client) or "") if request.bio and request.client else ""
 
 
 def check_biography(
@@ -224,8 +223,12 @@ def _clients_with_records(names: Sequence[str], target: Target, plan: DraftPlan)
     """
     clients = []
     for name in names[:_MOST_TRIED]:
-        hard = (*plan.retrieve.filters, RECORDS, Filter("client", (name,)))
-        options = RetrieveOptions(top_k=1, pool=1, search="keyword", filters=hard)
+        options = RetrieveOptions(
+            top_k=1,
+            pool=1,
+            search="keyword",
+            filters=(*plan.retrieve.filters, RECORDS, Filter("client", (name,))),
+        )
         try:
             yield from retrieve(name, target, options)
         except FilterError:
@@ -327,8 +330,7 @@ def find_pool(
     vectors: Vector | None = None
     if target.model:
         ids = tuple(example.hit.chunk_id for example in examples)
-        reply = yield from send(Lookup(target.snapshot, ids, vectors=True), LookupReply)
-        vectors = reply.vectors
+        vectors = (yield from send(Lookup(target.snapshot, ids, vectors=True), LookupReply)).vectors
     if vectors is not None:
         similarity_matrix = similarities(vectors)
     elif target.analyzer is not None:
@@ -401,9 +403,10 @@ def _unknown_value_error(
     shown_values = (request.client,) if name == "client" else values
     filters = ", ".join(str(hard_filter) for hard_filter in plan.retrieve.filters)
     problem = f"no record has the {_LABEL[name]} {' or '.join(map(repr, shown_values))}"
-    hint = f"{_NEAREST} {', '.join(near)}" if near else error.hint
     return PromptError(
-        problem + (f" under {filters}" if filters else ""), where=_FLAG[name], hint=hint
+        problem + (f" under {filters}" if filters else ""),
+        where=_FLAG[name],
+        hint=f"{_NEAREST} {', '.join(near)}" if near else error.hint,
     )
 
 
@@ -420,8 +423,11 @@ def _is_requested(error: FilterError, request: DraftRequest, plan: DraftPlan) ->
 
 
 def _excludes_records(hard_filter: Filter) -> bool:
-    kinds = set(map(str, hard_filter.values)) & set(map(str, RECORDS.values))
-    return hard_filter.exclude and hard_filter.field == RECORDS.field and bool(kinds)
+    return (
+        hard_filter.exclude
+        and hard_filter.field == RECORDS.field
+        and not set(map(str, hard_filter.values)).isdisjoint(map(str, RECORDS.values))
+    )
 
 
 _NEAREST = "nearest:"

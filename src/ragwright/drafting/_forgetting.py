@@ -131,8 +131,12 @@ def forget_person(project: Project, person: str) -> Mapping[str, int]:
         asked = project_outputs(project).of_person(person)
         rows = sum(_question_rows(ledger, asked) for ledger in ledgers)
         candidates = forget_feedback(project.folder.testsets, outputs=[text[0] for text in asked])
-        counts = _forget_rows(project, ledgers, person=person)
-        return _counts_of_person(counts, project.replies.forget(source=source), rows, candidates)
+        return _counts_of_person(
+            _forget_rows(project, ledgers, person=person),
+            project.replies.forget(source=source),
+            rows,
+            candidates,
+        )
 
 
 def count_kept(project: Project, person: str) -> Mapping[str, int]:
@@ -149,8 +153,9 @@ def count_kept(project: Project, person: str) -> Mapping[str, int]:
         for ledger in ledgers:
             for name, number in count_kept_of_person(ledger.database, person).items():
                 counts[name] = counts.get(name, 0) + number
-    outputs = [text[0] for text in asked]
-    candidates = forget_feedback(project.folder.testsets, outputs=outputs, dry_run=True)
+    candidates = forget_feedback(
+        project.folder.testsets, outputs=[text[0] for text in asked], dry_run=True
+    )
     return _counts_of_person(
         counts, project.replies.number_of(person_source(person)), rows, candidates
     )
@@ -212,8 +217,10 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
     """
     file = project.folder.ledger
     with ExitStack() as stack:
-        places = dict.fromkeys((file, project.settings.shared.place(file)))
-        yield [stack.enter_context(closing(Ledger(place))) for place in places]
+        yield [
+            stack.enter_context(closing(Ledger(place)))
+            for place in dict.fromkeys((file, project.settings.shared.place(file)))
+        ]
 
 
 def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:

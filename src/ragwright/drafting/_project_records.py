@@ -165,8 +165,7 @@ def _sync_locked(
     gone_documents = [records.record_document_id(key) for key in gone]
     removed = store.remove(gone_documents, spec) if gone_documents else index.WriteCounts()
     if not report.failures:
-        saved = _Marker(version, store.snapshot(spec), opened.settings.groups.key)
-        saved.save(tables.folder, spec)
+        _Marker(version, store.snapshot(spec), opened.settings.groups.key).save(tables.folder, spec)
     written = counts.added + counts.changed
     return IndexCounts(
         report.embedded,
@@ -179,8 +178,9 @@ def _sync_locked(
 
 def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     """True if the next :func:`sync_index` has work; calls no model."""
-    marker = _Marker.load(tables.folder, opened.index_spec, opened.settings.groups.key)
-    return not marker.holds(tables.version, opened.store, opened.index_spec)
+    return not _Marker.load(tables.folder, opened.index_spec, opened.settings.groups.key).holds(
+        tables.version, opened.store, opened.index_spec
+    )
 
 
 def _no_network(url: str) -> Fetched:
@@ -241,8 +241,11 @@ class _Marker:
 
     def save(self, folder: Path, spec: IndexSpec) -> None:
         file = _marker_file(folder, spec)
-        marker = {"version": self.version, "snapshot": self.snapshot, "rules": self.rules}
-        replace_text(file, json.dumps(marker), private=True)
+        replace_text(
+            file,
+            json.dumps({"version": self.version, "snapshot": self.snapshot, "rules": self.rules}),
+            private=True,
+        )
 
 
 def _marker_file(folder: Path, spec: IndexSpec) -> Path:
@@ -272,8 +275,7 @@ class ProjectRecords:
     @property
     def tables(self) -> RecordTables:
         """Bronze, silver, gold and left_out, in all their versions."""
-        where = self._opened.folder.data / "records"
-        return records.RecordTables(where)
+        return records.RecordTables(self._opened.folder.data / "records")
 
     def spec(self, options: RefreshOptions | None = None) -> RecordsSpec:
         """Load the declarations, with the overrides of ``options``.
@@ -286,8 +288,9 @@ class ProjectRecords:
         spec = records.load_spec(self.folder, self._options.format)
         overrides = options or RefreshOptions()
         if overrides.max_chars is not None:
-            cleaning = replace(spec.cleaning, max_characters=overrides.max_chars)
-            spec = replace(spec, cleaning=cleaning)
+            spec = replace(
+                spec, cleaning=replace(spec.cleaning, max_characters=overrides.max_chars)
+            )
         return replace(spec, source=spec.source.instead(overrides.given()).complete())
 
     def check(
@@ -401,8 +404,9 @@ def record_findings(project: Project) -> Iterator[Finding]:
     records = ProjectRecords(project)
     if not records.folder.is_dir():
         return
-    options = project.settings.part("records", RecordsOptions)
-    for fault in spec_faults(records.folder, options.format):
+    for fault in spec_faults(
+        records.folder, project.settings.part("records", RecordsOptions).format
+    ):
         yield "fault", f"{fault.where}: {fault.what}", fault.hint or ""
     try:
         tables = records.tables
@@ -416,5 +420,8 @@ def record_findings(project: Project) -> Iterator[Finding]:
     rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
     yield "ok", f"version {head.version} of {head.created}: {rows}", ""
     if index_is_behind(project, tables):
-        problem = "the index is not at the newest version of the tables"
-        yield "note", problem, "run: ragwright records refresh"
+        yield (
+            "note",
+            "the index is not at the newest version of the tables",
+            "run: ragwright records refresh",
+        )

@@ -79,8 +79,7 @@ def form_of(model: str, plan: DraftPlan) -> Form:
     Raises:
         PromptError: The form or file does not exist, or the file has a fault, whose line is named.
     """
-    name = plan.options.formats.get(model, plan.options.format)
-    return _form_by_name(name)
+    return _form_by_name(plan.options.formats.get(model, plan.options.format))
 
 
 def _form_by_name(name: str) -> Form:
@@ -251,9 +250,12 @@ def choose_examples(
             if left_out
             else list(range(pool_size))
         )
-        similarities = pool.similarity[remaining][:, remaining]
-        places = dissimilar(similarities, count, random_choice.getrandbits(32))
-        chosen = tuple(pool.examples[remaining[at]] for at in places)
+        chosen = tuple(
+            pool.examples[remaining[at]]
+            for at in dissimilar(
+                pool.similarity[remaining][:, remaining], count, random_choice.getrandbits(32)
+            )
+        )
         if example_set(chosen) not in used:
             return chosen
         first = first or chosen

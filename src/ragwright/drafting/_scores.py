@@ -187,8 +187,9 @@ class ServedScores:
         after restarts. Answers older than ``days`` are not drawn.
         """
         with self._table.database.transaction() as db:
-            since = self._time_after(-days * 86_400)
-            first = db.execute("SELECT min(batch) FROM batches WHERE at >= ?", (since,))
+            first = db.execute(
+                "SELECT min(batch) FROM batches WHERE at >= ?", (self._time_after(-days * 86_400),)
+            )
             after = max(_last_drawn_batch(db) or 0, (first.fetchone()[0] or 1) - 1)
             rows = db.execute(
                 "SELECT b.batch, i.position, json_extract(b.details, '$.id') FROM batches b "

@@ -99,7 +99,25 @@ class Outputs(OutputTable):
                     "INSERT INTO configurations VALUES (?, ?) ON CONFLICT DO NOTHING",
                     (batch_origin.configuration, canonical_json(batch_origin.settings)),
                 )
-            number = _insert_batch(db, batch, batch_origin, at)
+            cursor = db.execute(
+                "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, "
+                "served, scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING batch",
+                (
+                    at,
+                    batch.kind,
+                    well_formed(batch.client),
+                    _readable_json(batch.request),
+                    request_hash(batch.request),
+                    batch_origin.snapshot,
+                    batch_origin.configuration,
+                    batch_origin.served,
+                    batch_origin.scope,
+                    _readable_json(batch.details),
+                    *_usage_values(batch.usage),
+                ),
+            )
+            number = int(cursor.fetchone()[0])
             positions = {"text": 0, "prompt": 0}
             for output in batch.outputs:
                 positions[output.kind] += 1
@@ -109,10 +127,12 @@ class Outputs(OutputTable):
                 [_hit_values(number, hit) for hit in batch.hits],
             )
             if batch.earlier is not None:
-                passages = enumerate(batch.earlier or (("", ""),))
                 db.executemany(
                     "INSERT INTO uses VALUES (?, ?, ?, 0, ?, ?)",
-                    [(document, number, EARLIER, n, chunk) for n, (document, chunk) in passages],
+                    [
+                        (document, number, EARLIER, n, chunk)
+                        for n, (document, chunk) in enumerate(batch.earlier or (("", ""),))
+                    ],
                 )
             db.executemany(
                 "INSERT INTO answer_texts VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -127,12 +147,11 @@ class Outputs(OutputTable):
             StoreError: The output does not exist.
         """
         with self.database.transaction() as db:
-            key = self._output_key(output, db)
             db.execute(
                 "INSERT INTO output_names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                 "batch = excluded.batch, kind = excluded.kind, position = excluded.position, "
                 '"by" = excluded."by"',
-                (name, *key, by),
+                (name, *self._output_key(output, db), by),
             )
 
     def named(self, name: str) -> tuple[str, str] | None:
@@ -362,15 +381,19 @@ class Outputs(OutputTable):
 
     def feedback_on_answers(self, scope: str) -> tuple[Feedback, ...]:
         """Return all feedback on the served answers of a scope, oldest first."""
-        of_scope = "batch IN (SELECT batch FROM batches WHERE kind = 'answer' AND scope = ?)"
         with self.reading() as db:
-            return feedback_rows(db, of_scope, (scope,))
+            return feedback_rows(
+                db,
+                "batch IN (SELECT batch FROM batches WHERE kind = 'answer' AND scope = ?)",
+                (scope,),
+            )
 
     def feedback(self, output: str) -> tuple[Feedback, ...]:
         """Return the feedback history of an output, oldest first."""
         with self.reading() as db:
-            key = self._output_key(output, db)
-            return feedback_rows(db, "batch = ? AND kind = ? AND position = ?", key)
+            return feedback_rows(
+                db, "batch = ? AND kind = ? AND position = ?", self._output_key(output, db)
+            )
 
     def settings(self, configuration: str) -> dict[str, Any]:
         """Return settings and files of a configuration by its hash; empty if none was stored."""
@@ -415,32 +438,11 @@ def _passages_of_batch(
     db: Connection, batch: int, request: str
 ) -> tuple[set[tuple[str, str]], bool]:
     """Document and chunk of what a batch was made from, and whether nothing of it is unknown."""
-    query = "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?"
-    rows = db.execute(query, (batch,)).fetchall()
+    rows = db.execute(
+        "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?", (batch,)
+    ).fetchall()
     complete = "asked_before" not in json.loads(request) or any(row[0] == EARLIER for row in rows)
     return {(document, chunk) for _, document, chunk in rows if document}, complete
-
-
-def _insert_batch(db: Connection, batch: NewBatch, origin: Origin, at: str) -> int:
-    cursor = db.execute(
-        "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, served, "
-        "scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING batch",
-        (
-            at,
-            batch.kind,
-            well_formed(batch.client),
-            _readable_json(batch.request),
-            request_hash(batch.request),
-            origin.snapshot,
-            origin.configuration,
-            origin.served,
-            origin.scope,
-            _readable_json(batch.details),
-            *_usage_values(batch.usage),
-        ),
-    )
-    return int(cursor.fetchone()[0])
 
 
 def _insert_output(
@@ -449,6 +451,7 @@ def _insert_output(
     output: NewOutput,
     documents: dict[str, str],
 ) -> None:
+    share = {} if output.share is None else {_SHARE: asdict(output.share)}
     db.execute(
         "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -457,7 +460,7 @@ def _insert_output(
             well_formed(output.text),
             None if output.prompt is None else output.prompt + 1,
             _readable_json(output.marks),
-            _readable_json(_output_details(output)),
+            _readable_json({**output.details, **share}),
             *_usage_values(output.usage),
         ),
     )
@@ -471,12 +474,6 @@ def _insert_output(
     )
 
 
-def _output_details(output: NewOutput) -> dict[str, Any]:
-    """Return further data of an output, including the share of a text."""
-    share = {} if output.share is None else {_SHARE: asdict(output.share)}
-    return {**output.details, **share}
-
-
 _SHARE = "share"
 
 
@@ -486,8 +483,13 @@ def _readable_json(value: Any) -> str:
 
 
 def _usage_values(usage: Usage) -> tuple[Any, ...]:
-    tokens = (usage.prompt_tokens, usage.completion_tokens)
-    return (*tokens, usage.cost, usage.seconds, usage.calls)
+    return (
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.cost,
+        usage.seconds,
+        usage.calls,
+    )
 
 
 def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:

@@ -92,8 +92,10 @@ def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Wind
         max(average, least) if under is None else (least + under) / 2,
         most,
     )
-    others = (length * per_character + _LIST_TOKENS for length in lengths)
-    return TextTokens(max(lower_bound, _LIST_TOKENS), *others)
+    return TextTokens(
+        max(lower_bound, _LIST_TOKENS),
+        *(length * per_character + _LIST_TOKENS for length in lengths),
+    )
 
 
 def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:
@@ -240,8 +242,9 @@ def write_texts(model: str, job: DraftJob) -> Flow[ModelDrafts]:
         short = estimate
     second: Sequence[_FinishedCall] = ()
     if short:
-        more_calls = partial(writer.more_calls, short, by_quality.faulty)
-        second = yield from writer.ask((yield from run_in_pool(more_calls)))
+        second = yield from writer.ask(
+            (yield from run_in_pool(partial(writer.more_calls, short, by_quality.faulty)))
+        )
     texts = yield from run_in_pool(partial(_merged_texts, first, second, job))
     notes = [*writer.notes, *_call_notes([*first, *second])]
     if estimate is None:
@@ -269,8 +272,9 @@ def _partial_result(writer: _DraftWriter, known: Known) -> ModelDrafts:
         if started.finished is not None:
             finished.append(started.finished)
     first = [call for call in finished if call.prompt.purpose == "first"]
-    second = [call for call in finished if call.prompt.purpose != "first"]
-    texts = _merged_texts(first, second, writer.job)
+    texts = _merged_texts(
+        first, [call for call in finished if call.prompt.purpose != "first"], writer.job
+    )
     notes = [*writer.notes, *_call_notes(finished)]
     notes.append(f"{len(texts)} of {writer.job.request.count} texts came back before the stop")
     replied = [call for call in finished if call.error is None]
@@ -314,8 +318,9 @@ class _DraftWriter:
 
     def more_calls(self, short: int, faulty: Sequence[_ReceivedText]) -> list[_DraftCall]:
         """Plan calls for the missing texts, with new samples, so that no stored reply is used."""
-        lengths = tuple(len(text.text) for text in faulty if text.wrong_length)
-        return self._planned_calls(short, lengths, len(self.started))
+        return self._planned_calls(
+            short, tuple(len(text.text) for text in faulty if text.wrong_length), len(self.started)
+        )
 
     def _planned_calls(
         self, count: int, lengths: Sequence[int], begin: int = 0
@@ -375,8 +380,9 @@ class _DraftWriter:
             else:
                 reply = yield from send(call.request, ChatReply)
         except (ModelError, ConfigError) as error:
-            message = f"{type(error).__name__}: {error.what}"
-            started.finished = _FinishedCall(replace(call.prompt, error=message), error=error)
+            started.finished = _FinishedCall(
+                replace(call.prompt, error=f"{type(error).__name__}: {error.what}"), error=error
+            )
         else:
             started.finished = self.finish_call(call, reply)
         return started.finished

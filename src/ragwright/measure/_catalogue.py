@@ -51,8 +51,12 @@ def definitions() -> tuple[Definition, ...]:
     for name in find_additions("measures"):
         with suppress(RagwrightError):
             installed.append(_load_installed(name))
-    every = (*_DEFINITIONS, *(definition for definition in installed if definition))
-    return tuple(sorted(every, key=lambda definition: definition.name.lower()))
+    return tuple(
+        sorted(
+            (*_DEFINITIONS, *(definition for definition in installed if definition)),
+            key=lambda definition: definition.name.lower(),
+        )
+    )
 
 
 def find(name: str) -> Definition | None:
@@ -165,8 +169,11 @@ def custom_scale(name: str) -> MeasureScale | None:
     if declared is not None:
         scale: MeasureScale = declared.scale
         return scale
-    attributes = ("low", "high", "higher_is_better")
-    stated = {word: getattr(function, word) for word in attributes if hasattr(function, word)}
+    stated = {
+        word: getattr(function, word)
+        for word in ("low", "high", "higher_is_better")
+        if hasattr(function, word)
+    }
     if not stated:
         return None
     return _check_scale(

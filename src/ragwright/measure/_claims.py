@@ -93,10 +93,10 @@ def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
     """
     if measure.parameter == "reference":
         if row.reference is None or not row.reference.strip():
-            reason = "the row has no reference"
-            return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
-        gold = replace(row, response=row.reference)
-        return (yield from claims(gold, measure, setup, sample))
+            return Score(
+                str(measure), "not_applicable", reason="the row has no reference", no_gold=True
+            )
+        return (yield from claims(replace(row, response=row.reference), measure, setup, sample))
     call: JudgeCall[tuple[ClaimCheck, ...]] = JudgeCall(
         prompt="needed",
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
@@ -253,8 +253,9 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
         lists.append(claims_checked)
     response_claims, reference_claims = lists
     if not response_claims and not reference_claims:
-        reason = "neither the response nor the reference claims anything"
-        return Score(name, "not_applicable", reason=reason)
+        return Score(
+            name, "not_applicable", reason="neither the response nor the reference claims anything"
+        )
     right, wrong, lacking = (
         _count_held(response_claims),
         len(response_claims) - _count_held(response_claims),
@@ -265,8 +266,13 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     lines = [f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in response_claims]
     lines += [f"missing: {c.text} ({c.reasoning})" for c in reference_claims if not c.held]
     value = CLAIMS * shared + LIKENESS * alike
-    parts = {"F1 of claims": shared, "similarity": alike}
-    return Score(name, "scored", value, detail="\n".join(lines), parts=parts)
+    return Score(
+        name,
+        "scored",
+        value,
+        detail="\n".join(lines),
+        parts={"F1 of claims": shared, "similarity": alike},
+    )
 
 
 def _count_held(claims: Sequence[ClaimCheck]) -> int:
@@ -426,8 +432,9 @@ def _check_span(
     if relation != "neither":
         return _SpanCheck(span, question, answer, float(relation == "entailed"), relation)
     common = token_f1(answer, span, "", language)
-    value = 0.0 if isinstance(common, str) else common
-    return _SpanCheck(span, question, answer, value, "neither: token F1")
+    return _SpanCheck(
+        span, question, answer, 0.0 if isinstance(common, str) else common, "neither: token F1"
+    )
 
 
 def _spans_call(

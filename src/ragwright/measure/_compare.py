@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -145,8 +145,11 @@ class Comparison:
     @property
     def worded(self) -> str:
         """The verdict for readers: ``better on generated questions``."""
-        proven = self.verdict != "no change proven" and self.questions
-        return f"{self.verdict} on {self.questions}" if proven else self.verdict
+        return (
+            f"{self.verdict} on {self.questions}"
+            if self.verdict != "no change proven" and self.questions
+            else self.verdict
+        )
 
     @property
     def p_verdict(self) -> float | None:
@@ -229,7 +232,17 @@ class Comparison:
         if decider.p_holm is not None:
             evidence += f", {p_text(decider.p_holm)}"
         verdict = "no verdict" if decider._no_conclusion else decider.worded
-        parts = [f"{self.measure}: {verdict}, {evidence}", *self._beside_the_difference()]
+        parts = [f"{self.measure}: {verdict}, {evidence}"]
+        # What a reader of the difference must know: doubts and rows needed.
+        if decider._no_conclusion:
+            parts.append(decider._no_conclusion)
+        elif decider.verdict == "no change proven":
+            if decider.p is not None and decider.p <= LEVEL < (decider.p_rare or 0.0):
+                parts.append("rare kinds of rows that are not in this sample could reverse it")
+            elif unlike := decider.beside_interval(decider.p_holm):
+                parts.append(unlike)
+            if outlook := decider.outlook():
+                parts.append(outlook)
         return f"{'; '.join(parts)}{self._abstention_note()}."
 
     def _abstention_note(self) -> str:
@@ -241,19 +254,6 @@ class Comparison:
         if self.difference is not None:
             answered = f"{self.difference:+.4f} on the {self.n} that both answered"
         return f" ({rows} as {self.scale.worst:g}; {answered})"
-
-    def _beside_the_difference(self) -> Iterator[str]:
-        """Yield what a reader of the difference must know: doubts and rows needed."""
-        decider = self.deciding
-        if decider._no_conclusion:
-            yield decider._no_conclusion
-        elif decider.verdict == "no change proven":
-            if decider.p is not None and decider.p <= LEVEL < (decider.p_rare or 0.0):
-                yield "rare kinds of rows that are not in this sample could reverse it"
-            elif unlike := decider.beside_interval(decider.p_holm):
-                yield unlike
-            if outlook := decider.outlook():
-                yield outlook
 
     @property
     def _no_conclusion(self) -> str:
@@ -420,8 +420,11 @@ def find_moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str,
 def _add_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
     """The comparison with the gold that was counted; no verdict where the two differ in it."""
     counts = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
-    reason = bare.incomparable or explain_counted_apart(counts)
-    return replace(bare, counted=all_counted(counts), incomparable=reason)
+    return replace(
+        bare,
+        counted=all_counted(counts),
+        incomparable=bare.incomparable or explain_counted_apart(counts),
+    )
 
 
 def _compare_measure(

@@ -171,11 +171,10 @@ def distances_of_vectors(
 def _answer_distances(
     row_ids: Sequence[str], questions: Matrix, answers: Matrix, draw: np.random.Generator
 ) -> QADistances:
-    shuffled = answers[_random_cycle(len(answers), draw)]
     return QADistances(
         row_ids=tuple(row_ids),
         own=_cosine_distances(questions, answers),
-        shuffled=_cosine_distances(questions, shuffled),
+        shuffled=_cosine_distances(questions, answers[_random_cycle(len(answers), draw)]),
         echoed=(),
         chunk=(),
         ranks=_rank_own_answers(questions, answers),
@@ -401,8 +400,7 @@ def mover_score(response: Matrix, reference: Matrix) -> float:
     """
     if not len(response) or not len(reference):
         return -1.0
-    squared = np.maximum(2 - 2 * response @ reference.T, 0.0)
-    return 1.0 - transport(np.sqrt(squared))
+    return 1.0 - transport(np.sqrt(np.maximum(2 - 2 * response @ reference.T, 0.0)))
 
 
 def transport(cost: Matrix) -> float:

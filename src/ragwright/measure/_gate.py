@@ -150,8 +150,9 @@ class GateOutcome:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings of the rules, each once, then those about the runs."""
-        of_rules = (check.warning for check in self.checks if check.warning)
-        return tuple(dict.fromkeys((*of_rules, *self.notes)))
+        return tuple(
+            dict.fromkeys((*(check.warning for check in self.checks if check.warning), *self.notes))
+        )
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
@@ -475,8 +476,10 @@ def _within_margin(
     if round(loss, _OVER) > margin:
         position = "is beyond" if certain > margin else "may be beyond"
         reason += f": the loss {position} {margin:g}"
-        hint = _rows_hint(margin, comparison) if certain <= margin else ""
-        return replace(_check_of(rule, "failed", reason, comparison.difference), hint=hint)
+        return replace(
+            _check_of(rule, "failed", reason, comparison.difference),
+            hint=_rows_hint(margin, comparison) if certain <= margin else "",
+        )
     consequence = _explain_reversed_loss(rule, margin, comparison, loss)
     if consequence:
         reason += f"; {_lost_rows_text(comparison.lost)} in one of the two: {consequence}"

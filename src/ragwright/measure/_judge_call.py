@@ -128,8 +128,9 @@ def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[JudgeVerdict[T]]:
     if first.value is not None:
         return first
     if first.declined:
-        reason = f"{first.why}: {quote_reply(reply.text)}"
-        return JudgeVerdict(None, reason, declined=True, cached=reply.cached)
+        return JudgeVerdict(
+            None, f"{first.why}: {quote_reply(reply.text)}", declined=True, cached=reply.cached
+        )
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
@@ -175,8 +176,11 @@ def texts_of(row: Row, needs: Sequence[str]) -> Texts:
 def sources_of(row: Row) -> tuple[str, ...]:
     """The ids of the documents whose text a row contains, as far as known."""
     spans = (*row.retrieved_spans, *row.reference_spans)
-    ids = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
-    return tuple(dict.fromkeys(ids))
+    return tuple(
+        dict.fromkeys(
+            (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
+        )
+    )
 
 
 def blocks(texts: Texts, mark: str) -> str:
@@ -277,7 +281,10 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeV
     except ValueError as error:
         return JudgeVerdict(None, str(error), declined=isinstance(error, JudgeDeclinedError))
     answer = strip_fence(reply.text)
-    json_value = _json_value(answer)
+    try:
+        json_value = json.loads(answer)
+    except (ValueError, RecursionError):
+        json_value = None
     # A judge that repeats its input was manipulated, or has not judged.
     variants = [form for _, text in call.texts for form in dict.fromkeys((text, _drop_cues(text)))]
     if any(_contains_reply(text, answer, json_value) for text in variants):
@@ -302,13 +309,6 @@ def _contains_reply(text: str, reply: str, value: Any) -> bool:
         return False
     first = re.compile(r"\{\s*" + re.escape(json.dumps(next(iter(value)))))
     return any(_json_at(text, at.start()) == value for at in first.finditer(text))
-
-
-def _json_value(reply: str) -> Any:
-    try:
-        return json.loads(reply)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _json_at(text: str, at: int) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..core import PromptTooLongError, Row, Score
 from ..flow import Flow, gather, unpack_settled
@@ -142,10 +142,10 @@ def _comprehensive_flow(
     Together with these measures themselves it costs nothing: equal requests are one call.
     """
     names = rubric_names(measure)
-    flows = [
-        judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names
-    ]
-    outcomes = yield from gather(flows, settle=True)
+    outcomes = yield from gather(
+        [judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names],
+        settle=True,
+    )
     scores = [unpack_settled(outcome) for outcome in outcomes]
     parts = {}
     for name, score in zip(names, scores, strict=True):
@@ -226,8 +226,9 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
     lacking = [field for field in rubric.needs if not _has_text(row, field)]
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
-        no_gold = gold_missing(row, lacking)
-        return Score(rubric.name, "not_applicable", reason=reason, no_gold=no_gold)
+        return Score(
+            rubric.name, "not_applicable", reason=reason, no_gold=gold_missing(row, lacking)
+        )
     if "response" in rubric.needs:
         if score := withheld(row, rubric.name):
             return score
@@ -249,10 +250,13 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
 def _score_nothing(rubric: Rubric) -> Score:
     """The score of an empty answer, for which no judge is called."""
     if rubric.empty_response is None:
-        reason = f"{NOTHING}: there is nothing to judge"
-        return Score(rubric.name, "not_applicable", reason=reason)
-    value = float(rubric.empty_response)
-    return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not called")
+        return Score(rubric.name, "not_applicable", reason=f"{NOTHING}: there is nothing to judge")
+    return Score(
+        rubric.name,
+        "scored",
+        float(rubric.empty_response),
+        detail=f"{NOTHING}; the judge was not called",
+    )
 
 
 def _judgment_score(rubric: Rubric, orders: Sequence[JudgeVerdict[JudgeReply]]) -> Score:
@@ -317,11 +321,7 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Judge
 @lru_cache(maxsize=64)
 def _rubric_system(rubric: Rubric, form: ReplyForm) -> str:
     """The system turn: the same for every row, so it is rendered once per rubric."""
-    return system_turn("rubric", form, _rubric_values(rubric))
-
-
-def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
-    return {
+    values = {
         "task": rubric.task.strip(),
         "low": rubric.scale[0],
         "high": rubric.scale[1],
@@ -334,6 +334,7 @@ def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
             _example_values("An example with a low score", rubric.low_example, rubric.needs),
         ],
     }
+    return system_turn("rubric", form, values)
 
 
 def _example_values(title: str, example: RubricExample, needs: Sequence[str]) -> Mapping[str, str]:

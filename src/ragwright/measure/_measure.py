@@ -42,8 +42,7 @@ class Measure:
         definition = find(self.name)
         if definition is None or (":" in self.name and not _CUSTOM.fullmatch(self.name)):
             raise unknown_measure(self.name)
-        parameter = _parameter(definition, self.parameter, str(self))
-        object.__setattr__(self, "parameter", parameter)
+        object.__setattr__(self, "parameter", _parameter(definition, self.parameter, str(self)))
         if self.cutoff is None:
             wrong = definition.cutoff == "required"
         else:

@@ -38,12 +38,17 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         if judged and not skip:
             return Score(str(measure), "scored", 0.0, counted="documents")
         grade_text = "" if level == 1 else f" of grade {level} or more"
-        reason = f"no relevant document{grade_text}"
-        return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
+        return Score(
+            str(measure), "not_applicable", reason=f"no relevant document{grade_text}", no_gold=True
+        )
     grades = [[qrels.get(document, 0)] for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
-    value = _ranking_value(measure.name, grades, judged, cutoff, level)
-    return Score(str(measure), "scored", value, counted="documents")
+    return Score(
+        str(measure),
+        "scored",
+        _ranking_value(measure.name, grades, judged, cutoff, level),
+        counted="documents",
+    )
 
 
 def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, int]]) -> str:
@@ -143,13 +148,20 @@ def citation_value(row: Row, measure: Measure) -> float | str:
         gold = len(set(_span_places(row.reference_spans)))
     else:
         passages = [GoldSpan(name, 0, 1) for name in row.retrieved_context_ids]
-        relevant = (name for name, grade in row.reference_ids.items() if grade > 0)
-        row = replace(row, reference_spans=tuple(GoldSpan(name, 0, 1) for name in relevant))
+        row = replace(
+            row,
+            reference_spans=tuple(
+                GoldSpan(name, 0, 1) for name, grade in row.reference_ids.items() if grade > 0
+            ),
+        )
         gold = len(row.reference_spans)
     cited = [passages[number - 1] for number in numbers if number <= len(passages)]
     if measure.name == "CitationRecall":
-        found = sum(spans_earned(cited, row.reference_spans))
-        return found / gold if gold else NoGold("no relevant document")
+        return (
+            sum(spans_earned(cited, row.reference_spans)) / gold
+            if gold
+            else NoGold("no relevant document")
+        )
     return sum(any(spans_earned([one], row.reference_spans)) for one in cited) / len(numbers)
 
 

@@ -123,8 +123,9 @@ def load_shipped_rubrics() -> Mapping[str, Rubric]:
 def prompts_fingerprint() -> str:
     """Hash of a judge's prompt without the rubric."""
     folder = files("ragwright.measure") / "data" / "prompts"
-    contents = sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir())
-    return text_hash(canonical_json(contents))
+    return text_hash(
+        canonical_json(sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir()))
+    )
 
 
 def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
@@ -419,6 +420,9 @@ def ask_own_judge(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Sco
         return Score(rubric.name, "judge_invalid", reason=verdict.reasoning or "it gave no score")
     low, high = rubric.scale
     if not math.isfinite(verdict.score) or not low <= verdict.score <= high:
-        reason = f"the score {verdict.score:g} is not on the scale {low}-{high}"
-        return Score(rubric.name, "judge_invalid", reason=reason)
+        return Score(
+            rubric.name,
+            "judge_invalid",
+            reason=f"the score {verdict.score:g} is not on the scale {low}-{high}",
+        )
     return Score(rubric.name, "scored", float(verdict.score), detail=verdict.reasoning)

@@ -77,8 +77,11 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     Each measure uses only the rows that are marked to test it: what is right for a question without
     an answer is wrong for one with an answer.
     """
-    if measure.name in _ANSWERABLE:
-        return _rejection_value(row, setup, _ANSWERABLE[measure.name])
+    answerable = _ANSWERABLE.get(measure.name)
+    if answerable is not None:
+        if read_mark(row, "answerable") is not answerable:
+            return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
+        return float(is_refusal(row, setup))
     if measure.name == "AskBackRate":
         if row.metadata.get("answerability") != "underspecified":
             return NoGold("the row is not marked `answerability: underspecified`")
@@ -96,16 +99,11 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     return max(values) if values else results[0]
 
 
-def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
-    if read_mark(row, "answerable") is not answerable:
-        return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
-    return float(is_refusal(row, setup))
-
-
 def is_refusal(row: Row, setup: MeasureSetup | None = None) -> bool:
     """True if a row's system declined to answer: it is marked ``abstained``, or says so."""
-    refusals = (setup or MeasureSetup()).refusals
-    return bool(read_mark(row, "abstained")) or holds_cue(row.response_text, refusals)
+    return bool(read_mark(row, "abstained")) or holds_cue(
+        row.response_text, (setup or MeasureSetup()).refusals
+    )
 
 
 _ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}
@@ -283,8 +281,9 @@ def _compute_score(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
     except Exception as error:
         return _make_errored(measure, error)
     if isinstance(value, str):
-        no_gold = isinstance(value, NoGold)
-        return Score(str(measure), "not_applicable", reason=str(value), no_gold=no_gold)
+        return Score(
+            str(measure), "not_applicable", reason=str(value), no_gold=isinstance(value, NoGold)
+        )
     return _finite(
         Score(str(measure), "scored", value, counted=choose_counted(row, measure.definition))
     )
@@ -315,8 +314,9 @@ def _find_block(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None
     lacking = missing_fields(row, definition)
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
-        no_gold = lacks_gold(row, definition)
-        return Score(str(measure), "not_applicable", reason=reason, no_gold=no_gold)
+        return Score(
+            str(measure), "not_applicable", reason=reason, no_gold=lacks_gold(row, definition)
+        )
     if definition.kind in _OF_RESPONSE and "response" in definition.needs:
         score = withheld(row, str(measure))
         if score is not None:

@@ -275,12 +275,14 @@ def most_lost(
             losses.append(loss)
             keys.append(row if clusters is None else clusters[row])
     values = np.array(losses, dtype=np.float64)
-    groups = None if clusters is None else number_clusters(keys)
-    ends = difference_interval(values, seed, reach=reach, clusters=groups)
+    ends = difference_interval(
+        values, seed, reach=reach, clusters=None if clusters is None else number_clusters(keys)
+    )
     if ends is None:
         return None
-    unseen = unseen_interval(float(values.mean()), len(set(keys)), (-reach, reach))
-    return max(0.0, ends[1], unseen[1])
+    return max(
+        0.0, ends[1], unseen_interval(float(values.mean()), len(set(keys)), (-reach, reach))[1]
+    )
 
 
 def least_rows(margin: float) -> int:

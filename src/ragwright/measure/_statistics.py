@@ -239,8 +239,12 @@ class Tally:
                 return summary
             values = np.append(values, np.full(self._missed, scale.worst))
             keys = [*self._clusters, *self._missed_clusters]
-            groups = number_clusters(keys) if keys else None
-            ends, _ = mean_interval(values, summary.seed, scale=scale.ends, clusters=groups)
+            ends, _ = mean_interval(
+                values,
+                summary.seed,
+                scale=scale.ends,
+                clusters=number_clusters(keys) if keys else None,
+            )
             mean, (low, high) = math.fsum(values) / len(values), ends or (None, None)
         return replace(
             summary, mean_with_abstained=mean, low_with_abstained=low, high_with_abstained=high
@@ -321,8 +325,10 @@ def _score_histogram(values: Values, measure: Measure | None) -> dict[str, int]:
     counts = Counter(round(float(value), 6) for value in values)
     if high is None or high - low < 2 or len(counts) > 4 * (high - low) + 1:
         return {}
-    points = sorted({*counts, *map(float, range(int(low), int(high) + 1))})
-    return {f"{point:g}": counts[point] for point in points}
+    return {
+        f"{point:g}": counts[point]
+        for point in sorted({*counts, *map(float, range(int(low), int(high) + 1))})
+    }
 
 
 SAMPLE = "sample "
@@ -388,8 +394,9 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
     between = None
     if len(rows) > 1:
         means = [fmean(values) for values in rows]
-        noise = fmean(variance(values) / len(values) for values in rows)
-        between = max(0.0, variance(means) - noise)
+        between = max(
+            0.0, variance(means) - fmean(variance(values) / len(values) for values in rows)
+        )
     return JudgeSpread(
         rows=len(rows),
         samples=sum(map(len, rows)),
@@ -468,6 +475,12 @@ def combine_repeats(samples: Sequence[Score]) -> Score:
     if len(valid) < len(samples):
         lines.append(f"{len(valid)} of {len(samples)} repeats are valid")
     lines += [f"{SAMPLE}{at} ({score.value:g}): {score.detail}" for at, score in valid]
+    # Means of the parts that every judgment has.
+    common = {
+        name: fmean(score.parts[name] for _, score in valid)
+        for name in valid[0][1].parts
+        if all(name in score.parts for _, score in valid)
+    }
     parts = {f"{SAMPLE}{at}": float(score.value or 0) for at, score in valid}
     orders = {
         f"{order}, {SAMPLE}{at}": score.parts[order]
@@ -480,11 +493,5 @@ def combine_repeats(samples: Sequence[Score]) -> Score:
         "scored",
         fmean(parts.values()),
         detail="\n".join(line[:_KEPT] for line in lines),
-        parts={**_common_parts([score.parts for _, score in valid]), **orders, **parts},
+        parts={**common, **orders, **parts},
     )
-
-
-def _common_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means of the parts that every judgment has."""
-    names = [name for name in parts[0] if all(name in part for part in parts)]
-    return {name: fmean(part[name] for part in parts) for name in names}

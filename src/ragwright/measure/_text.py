@@ -193,8 +193,9 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
         return _NOTHING_KNOWN
     content = Counter(content_words(response, language))
     if content:
-        cut = (_words_of(text, language, content_words) for text in contexts)
-        share_of_words = _known_share(content, _piece_counts(cut))
+        share_of_words = _known_share(
+            content, _piece_counts(_words_of(text, language, content_words) for text in contexts)
+        )
     elif words:
         share_of_words = _known_share(Counter(words), _piece_counts(passage_words))
     else:
@@ -221,8 +222,11 @@ def _plain_cut(text: str, language: str) -> list[str]:
 
 def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
     """The words of a passage; those of short ones are cached, since they come up in every trial."""
-    short = len(passage) <= _KEPT_CHARACTERS
-    return _keep_words(passage, language, cut) if short else cut(passage, language)
+    return (
+        _keep_words(passage, language, cut)
+        if len(passage) <= _KEPT_CHARACTERS
+        else cut(passage, language)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -306,5 +310,6 @@ def _largest_share(reference: str, passages: Sequence[str], language: str) -> fl
     """The largest share of a reference's content words that one passage contains."""
     cut = content_words if content_words(reference, language) else answer_words
     reference_words = set(cut(reference, language))
-    shared = (len(reference_words.intersection(cut(text, language))) for text in passages)
-    return max(shared, default=0) / len(reference_words)
+    return max(
+        (len(reference_words.intersection(cut(text, language))) for text in passages), default=0
+    ) / len(reference_words)

@@ -90,8 +90,7 @@ def squad_words(text: str) -> list[str]:
 
     Lower case, no ASCII punctuation, no English article, whatever the language.
     """
-    stripped = text.lower().translate(_ASCII_PUNCTUATION)
-    return _ENGLISH_ARTICLE.sub(" ", stripped).split()
+    return _ENGLISH_ARTICLE.sub(" ", text.lower().translate(_ASCII_PUNCTUATION)).split()
 
 
 _ASCII_PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))

@@ -92,8 +92,9 @@ class ReviewLabels:
 
     def of(self, person: str) -> Mapping[str, str]:
         """Return the decisions of one person by row id."""
-        rows = self.by_row.items()
-        return {row: decisions[person] for row, decisions in rows if person in decisions}
+        return {
+            row: decisions[person] for row, decisions in self.by_row.items() if person in decisions
+        }
 
     def agreement(self, seed: int = 0) -> ReviewAgreement:
         """Compute the agreement of the people."""
@@ -147,9 +148,10 @@ class ReviewLog:
                     where=where,
                     hint="only ragwright writes this log; restore it from version control",
                 )
-            texts = {name: value[name] for name in _TEXTS}
             decision = Decision(
-                **texts, before=value.get("before", {}), after=value.get("after", {})
+                **{name: value[name] for name in _TEXTS},
+                before=value.get("before", {}),
+                after=value.get("after", {}),
             )
             if decision.decision != "undone":
                 in_force.append(decision)
@@ -195,8 +197,9 @@ class ReviewLog:
         Raises:
             TestsetError: The log cannot be written.
         """
-        body = {"row": last.row, "by": last.by, "at": _now_iso(), "decision": "undone"}
-        with self._append_for(body):
+        with self._append_for(
+            {"row": last.row, "by": last.by, "at": _now_iso(), "decision": "undone"}
+        ):
             yield
 
     def forget(self, rows: Container[str]) -> None:

@@ -162,8 +162,9 @@ class TestsetReview:
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
-            changes = _reviewable_fields(now), _reviewable_fields(decided)
-            with self._log.adding(decided.id, self.by, review, *changes):
+            with self._log.adding(
+                decided.id, self.by, review, _reviewable_fields(now), _reviewable_fields(decided)
+            ):
                 self._store_row(decided)
         return decided
 
@@ -347,8 +348,11 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
             continue
         known[name] = applied
         counts[outcome] += 1
-    ordered = {name: counts[name] for name in (*_STATUSES, "open", "unchanged")}
-    return SheetOutcome(tuple(known.values()), ordered, tuple(conflicts))
+    return SheetOutcome(
+        tuple(known.values()),
+        {name: counts[name] for name in (*_STATUSES, "open", "unchanged")},
+        tuple(conflicts),
+    )
 
 
 def _apply_line(
@@ -408,15 +412,17 @@ def _decision_of(cell: str, where: str) -> ReviewStatus | None:
 
 
 def _evidence_text(row: Row) -> str:
-    spans = [span.text for span in row.reference_spans if span.text]
-    return "\n\n".join(spans or row.reference_contexts)
+    return "\n\n".join(
+        [span.text for span in row.reference_spans if span.text] or row.reference_contexts
+    )
 
 
 def _row_hash(row: Row) -> str:
     """Hash a row, without reviewer and time."""
     record = row_record(row)
-    metadata = {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}
-    return value_hash({**record, "metadata": metadata})[:12]
+    return value_hash(
+        {**record, "metadata": {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}}
+    )[:12]
 
 
 def _normalise_lines(text: str) -> str:

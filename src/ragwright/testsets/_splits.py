@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -265,8 +265,14 @@ class Openings:
         earlier = self.touching(self.path, testset, fingerprint)
         if self.dry_run:
             return earlier
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or current_user())
+        opening = Opening(
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            testset,
+            fingerprint,
+            rows,
+            self.purpose,
+            self.by or current_user(),
+        )
         line = json.dumps(asdict(opening), ensure_ascii=False) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -310,10 +316,9 @@ class Openings:
         source = Path(path)
         if not source.exists():
             return ()
+        openings = (_opening_of(value, where) for where, value in objects_of(source))
         return tuple(
-            opening
-            for opening in _read_openings(source)
-            if not fingerprint or opening.fingerprint == fingerprint
+            opening for opening in openings if not fingerprint or opening.fingerprint == fingerprint
         )
 
 
@@ -336,11 +341,6 @@ def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> 
         "for "
         f"{first.purpose!r} by {first.by}; each opening makes its results less independent"
     )
-
-
-def _read_openings(path: Path) -> Iterator[Opening]:
-    for where, value in objects_of(path):
-        yield _opening_of(value, where)
 
 
 def _opening_of(value: dict[str, Any], where: str) -> Opening:
@@ -387,8 +387,7 @@ def chunk_span(chunk_id: str, document_id: str) -> Span:
 def chunks_of(target: Target, document_id: str, filters: Sequence[Filter] = ()) -> Flow[list[str]]:
     """Return the ids of a document's chunks that meet the filters; none if it is not indexed."""
     try:
-        document = Filter("document_id", (document_id,))
-        ids, _ = yield from corpus_ids(target, (document, *filters))
+        ids, _ = yield from corpus_ids(target, (Filter("document_id", (document_id,)), *filters))
     except FilterError:  # a value that none of its chunks has, or an unknown document
         return []
     return ids

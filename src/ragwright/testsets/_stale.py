@@ -148,8 +148,7 @@ def _stale_span(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
         return StaleSpan(row_id, span, "gone")
     if text.find(span.text, first + 1) >= 0:
         return StaleSpan(row_id, span, "several")
-    now = replace(span, start=first, end=first + len(span.text))
-    return StaleSpan(row_id, span, "moved", now)
+    return StaleSpan(row_id, span, "moved", replace(span, start=first, end=first + len(span.text)))
 
 
 def _first_ids(ids: Sequence[str]) -> str:
@@ -188,8 +187,7 @@ def project_testset(
     chosen_split = split or ("tune" if declared else "all")
     # Reading all rows of a testset without splits is an opening only if requested.
     closed = chosen_split == "tune" or not (split or declared)
-    log = Openings(folder.openings, purpose, dry_run=dry_run)
-    opened = None if closed else log
+    opened = None if closed else Openings(folder.openings, purpose, dry_run=dry_run)
     testset = load_testset(address, split=chosen_split, limit=limit, seed=seed, openings=opened)
     if split or not declared:
         return testset
@@ -258,8 +256,9 @@ def make_suite(
     gathered = _gather_questions(project, testset, suite_options)
     source = gathered.source
     suite = suite_rows(gathered.evidence, suite_options, where=source.name)
-    notes = (*source.notes, *gathered.notes, *suite.notes)
-    return Testset(f"suites of {source.name}", suite.rows, notes)
+    return Testset(
+        f"suites of {source.name}", suite.rows, (*source.notes, *gathered.notes, *suite.notes)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +280,7 @@ def _gather_questions(
         TestsetError: No question has what a suite needs.
     """
     source = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    target = project.target()
-    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, options))
+    corpus = project.runner.run(open_corpus(project.target(), project.settings.retrieve, options))
     results = list(project.runner.map(corpus_evidence(row, corpus) for row in source.rows))
     reasons = Counter(result.reason for result in results if result.evidence is None)
     dropped: Counter[str] = Counter()

@@ -71,8 +71,14 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
     for row in rows:
         read += 1
         of_persona = by_words.setdefault(_words_of(row), {}).setdefault(row.persona_name, {})
-        spans = [asdict(span) for span in row.reference_spans]
-        gold = value_hash([row.reference, row.reference_contexts, dict(row.reference_ids), spans])
+        gold = value_hash(
+            [
+                row.reference,
+                row.reference_contexts,
+                dict(row.reference_ids),
+                [asdict(span) for span in row.reference_spans],
+            ]
+        )
         repeated += gold in of_persona
         of_persona.setdefault(gold, row)
     questions = []
@@ -106,8 +112,7 @@ def rows_by_question(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
 
 def _words_of(row: Row) -> str:
     """Return the question; after other turns the same words are another question."""
-    turns = [turn.content for turn in row.history]
-    return "\x00".join((row.user_input, *turns))
+    return "\x00".join((row.user_input, *[turn.content for turn in row.history]))
 
 
 _SHOWN = 5
@@ -191,10 +196,14 @@ class Testset:
             for name in names:
                 row = question.row_for(name)
                 if row is not None:
-                    has_own_row = name in question.own
-                    rows.append(row if has_own_row else replace(row, id=f"{row.id} for {name}"))
-        note = f"every question is asked for {', '.join(names)}"
-        return replace(self, rows=tuple(rows), notes=(*self.notes, note, *notes))
+                    rows.append(
+                        row if name in question.own else replace(row, id=f"{row.id} for {name}")
+                    )
+        return replace(
+            self,
+            rows=tuple(rows),
+            notes=(*self.notes, f"every question is asked for {', '.join(names)}", *notes),
+        )
 
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:
@@ -243,8 +252,9 @@ def load_testset(
     else:
         testset = _file_testset(address)
     testset = _drop_rejected(testset)
-    names_split = names_splits(testset.rows)
-    holds_confirm = chosen_split == "confirm" or (chosen_split == "all" and names_split)
+    holds_confirm = chosen_split == "confirm" or (
+        chosen_split == "all" and names_splits(testset.rows)
+    )
     if holds_confirm and openings is None:
         raise TestsetError(
             "opening the confirm split must be logged"
@@ -265,8 +275,9 @@ def load_testset(
     opened = rows_fingerprint(confirm)
     count = sum(splits[row.id] == "confirm" for row in testset.rows)
     earlier = openings.record(address, opened, count)
-    note = opening_note(earlier, opened, openings.path)
-    return replace(testset, notes=(*testset.notes, note), opened=opened)
+    return replace(
+        testset, notes=(*testset.notes, opening_note(earlier, opened, openings.path)), opened=opened
+    )
 
 
 def declares_splits(address: str) -> bool:

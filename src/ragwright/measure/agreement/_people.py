@@ -100,8 +100,7 @@ def rank_agreement(
     keys, units = _common_rows(labels, scores)
     groups = _groups_of(keys, clusters)
     judge: Values = np.array([scores[key] for key in keys], dtype=np.float64)
-    upward = judge if scale is None or scale.higher_is_better else -judge
-    ratings = ratings_of(units, upward)
+    ratings = ratings_of(units, judge if scale is None or scale.higher_is_better else -judge)
     points = scale == label_scale and (
         scale is not None or bool(np.isin(judge, ratings.label).all())
     )
@@ -196,8 +195,11 @@ def judge_difference(
     ]
     points = all(bool(np.isin(ratings.score, ratings.label).all()) for ratings in both)
     ours, theirs = (_statistics_of(ratings, points=points) for ratings in both)
-    names = [name for name in ours if name in theirs and (not only or name in only)]
-    apart = {name: difference(ours[name], theirs[name]) for name in names}
+    apart = {
+        name: difference(ours[name], theirs[name])
+        for name in ours
+        if name in theirs and (not only or name in only)
+    }
     return _agreement_of(units, apart, resampling)
 
 
@@ -272,15 +274,11 @@ def _is_binary(values: Values) -> bool:
     return bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def _scale_points(ratings: Ratings) -> tuple[float, ...]:
-    """Values of labels and scores, ascending; empty if they are too many for points of a scale."""
-    points = np.unique(np.concatenate([ratings.score, ratings.label]))
-    return tuple(float(level) for level in points) if len(points) <= _MOST_POINTS else ()
-
-
 def _kappas(ratings: Ratings) -> dict[str, Statistic]:
-    if not (levels := _scale_points(ratings)):
+    points = np.unique(np.concatenate([ratings.score, ratings.label]))
+    if not 0 < len(points) <= _MOST_POINTS:
         return {}
+    levels = tuple(float(level) for level in points)
     return {
         "kappa": kappa(ratings, levels),
         "weighted_kappa": kappa(ratings, levels, quadratic=True),

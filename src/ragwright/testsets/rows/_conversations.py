@@ -66,9 +66,17 @@ def one_question_each(
     """
     column = _column_of(record)
     if column is None:
-        if "history" not in record or record["history"] is None:
+        earlier = record.get("history")
+        if earlier is None:
             return [(where, record)]
-        return [(where, {**record, **_add_turn(_history_of(record["history"], where), record)})]
+        if not isinstance(earlier, list):
+            raise TestsetError(
+                f"history is {type(earlier).__name__}, not a list of turns",
+                where=where,
+                hint='write [{"role": "user", "content": "…"}, {"role": "assistant", …}]',
+            )
+        history = tuple(_read_turns("history", earlier, where)) if earlier else ()
+        return [(where, {**record, **_add_turn(history, record)})]
     content = record[column]
     listed = content["messages"] if isinstance(content, Mapping) else content
     columns = {name: value for name, value in record.items() if name != column}
@@ -97,16 +105,6 @@ def _column_of(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _history_of(content: Any, where: str) -> tuple[Turn, ...]:
-    if not isinstance(content, list):
-        raise TestsetError(
-            f"history is {type(content).__name__}, not a list of turns",
-            where=where,
-            hint='write [{"role": "user", "content": "…"}, {"role": "assistant", …}]',
-        )
-    return tuple(_read_turns("history", content, where)) if content else ()
-
-
 def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
     """Read the turns of a list in one dialect; those of systems and tools are left out.
 
@@ -117,7 +115,9 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
     first_key = ""
     for number, entry in enumerate(content, 1):
         place = f"turn {number} of {column}"
-        key = _role_key(entry)
+        key = ""
+        if isinstance(entry, Mapping):
+            key = next((key for key in _TEXTS if isinstance(entry.get(key), str)), "")
         if not key:
             raise TestsetError(
                 f"{place} is not an object with a role",
@@ -157,12 +157,6 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
             hint="end it with the user's question, or with the answer to it",
         )
     return turns
-
-
-def _role_key(entry: Any) -> str:
-    if not isinstance(entry, Mapping):
-        return ""
-    return next((key for key in _TEXTS if isinstance(entry.get(key), str)), "")
 
 
 def _text_of(content: Any, place: str, where: str) -> str:

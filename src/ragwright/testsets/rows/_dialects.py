@@ -302,8 +302,9 @@ def _passage_columns(name: str, ids: str, content: Any, where: str) -> dict[str,
     """Read passages given as texts, or as objects of text and document id."""
     if not isinstance(content, list) or not any(isinstance(entry, dict) for entry in content):
         return {name: content}
-    texts = [_one_text(f"an entry of {name}", entry, _TEXTS, where) for entry in content]
-    columns: dict[str, Any] = {name: texts}
+    columns: dict[str, Any] = {
+        name: [_one_text(f"an entry of {name}", entry, _TEXTS, where) for entry in content]
+    }
     keys = [
         next((entry[key] for key in _IDS if entry.get(key) is not None), None)
         if isinstance(entry, dict)
@@ -348,8 +349,7 @@ def _expectation_columns(content: Any, where: str) -> dict[str, Any]:
         columns |= passages
         if any(texts):
             columns["reference_contexts"] = texts
-    others = {key: value for key, value in rest.items() if key not in _EXPECTED}
-    return columns | others
+    return columns | {key: value for key, value in rest.items() if key not in _EXPECTED}
 
 
 def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> Any:

@@ -162,8 +162,9 @@ def list_of(cell: str, where: str) -> Any:
             f"the cell {cell[:60]!r} is not a list", where=where, hint="write lists as JSON"
         ) from error
     # Python joins adjacent strings: two passages would become one.
-    rows = [kind for kind in kinds if kind not in {tokenize.NL, tokenize.NEWLINE}]
-    if (tokenize.STRING, tokenize.STRING) in pairwise(rows):
+    if (tokenize.STRING, tokenize.STRING) in pairwise(
+        [kind for kind in kinds if kind not in {tokenize.NL, tokenize.NEWLINE}]
+    ):
         raise TestsetError(
             "a list without commas cannot be read back",
             where=where,
@@ -397,8 +398,7 @@ def _table_text(file: IO[bytes], path: Path) -> IO[str]:
             line.decode()
     except UnicodeDecodeError:
         file.seek(0)
-        text = decode(file.read(), str(path)).text
-        return io.StringIO(text.removeprefix("\ufeff"), newline="")
+        return io.StringIO(decode(file.read(), str(path)).text.removeprefix("\ufeff"), newline="")
     file.seek(0)
     return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 

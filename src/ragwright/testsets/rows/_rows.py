@@ -38,8 +38,10 @@ def records_in(rows: Any) -> Iterable[Row | Mapping[str, Any]]:
     """
     if hasattr(rows, "columns") and hasattr(rows, "itertuples"):  # pandas
         names = [str(name) for name in rows.columns]
-        lines = rows.itertuples(index=False, name=None)
-        return (_plain_record(dict(zip(names, line, strict=True))) for line in lines)
+        return (
+            _plain_record(dict(zip(names, line, strict=True)))
+            for line in rows.itertuples(index=False, name=None)
+        )
     for method in _READERS:
         read = getattr(rows, method, None)
         if callable(read):
@@ -178,8 +180,9 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
         for place, record in one_system_each(drop_scores(source_record), where)
         for columns in (spell_columns(record, place),)
     )
-    each = _questions_in(records, questions=questions)
-    yield from _number_rows(each, f"{source}:", questions=questions)
+    yield from _number_rows(
+        _questions_in(records, questions=questions), f"{source}:", questions=questions
+    )
 
 
 def rows_of(
@@ -204,8 +207,9 @@ def rows_of(
             )
         )
     )
-    each = _questions_in(numbered, questions=questions)
-    yield from _number_rows(each, "row ", questions=questions)
+    yield from _number_rows(
+        _questions_in(numbered, questions=questions), "row ", questions=questions
+    )
 
 
 def _questions_in(

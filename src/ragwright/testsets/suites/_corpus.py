@@ -90,8 +90,14 @@ def open_corpus(
             hit.text for hit in (yield from lookup(target.snapshot, sample[at : at + 100])).hits
         ]
     detected = detect_language(texts)
-    language = "" if detected == "auto" else detected
-    return PassageSource(target, searching, ids, entities(texts), suite_options, language)
+    return PassageSource(
+        target,
+        searching,
+        ids,
+        entities(texts),
+        suite_options,
+        "" if detected == "auto" else detected,
+    )
 
 
 _NO_GOLD = (
@@ -211,8 +217,7 @@ def _distractor_candidates(
     depth = _TRIED * corpus.options.passages
     hard: tuple[Hit, ...] = ()
     if corpus.options.distractors != "random":
-        options = corpus.retrieve
-        deep_options = replace(options, top_k=depth)
+        deep_options = replace(corpus.retrieve, top_k=depth)
         hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
     ids = _random_chunks(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
     random_hits = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
@@ -289,8 +294,10 @@ def answer_from_given(row: Row, persona: Persona, plan: AskPlan) -> Flow[Answer]
     closed_book = row.metadata.get("suite") == CLOSED_BOOK
     configured = replace(plan, options=replace(plan.options, closed_book=closed_book, stream=False))
     if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in plan.prompt.replace:
-        parts = {**plan.prompt.replace, _ASKS: REPORT_ERRORS}
-        configured = replace(configured, prompt=replace(plan.prompt, replace=parts))
+        configured = replace(
+            configured,
+            prompt=replace(plan.prompt, replace={**plan.prompt.replace, _ASKS: REPORT_ERRORS}),
+        )
     hits = () if closed_book else _number_hits(row)
     reply = yield from answer(row.user_input, persona, hits, configured)
     if sorted(hit.text for hit in reply.hits) != sorted(hit.text for hit in hits):
@@ -460,8 +467,9 @@ def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Ev
     false = passages(question.false)
     paired = len(groups) == 1 and len(false) == len(groups[0])
     relevant = gold + more
-    noise = passages(question.negative)
-    distractors = tuple(check_distractors(noise, relevant, question.answer, dropped))
+    distractors = tuple(
+        check_distractors(passages(question.negative), relevant, question.answer, dropped)
+    )
     return Evidence(
         Row(id=question.id, user_input=question.question),
         question.answer,

@@ -136,7 +136,9 @@ def falsify(
         return None
     kind, piece = replaceable
     order = sorted(known.get(kind, ()), key=lambda other: text_hash(f"{seed}\x00{other}"))
-    for other in (*_keep_same_form(piece, order), *order):
+    # First those of the same form: equally many words and digits, the same marks.
+    form = _form_of(piece)
+    for other in (*(same for same in order if _form_of(same) == form), *order):
         fake = wordings[0].replace(piece, other)
         false_answer = GoldAnswer(((fake,),), gold.language)
         if fake.casefold() == wordings[0].casefold() or any(false_answer.held(passage)):
@@ -162,15 +164,8 @@ _LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
 """Letters of scripts that separate words: only there words have borders."""
 
 
-def _keep_same_form(piece: str, order: Sequence[str]) -> list[str]:
-    """Return candidates of the same form: equally many words and digits, the same marks."""
-    shape = _form_of(piece)
-    return [other for other in order if _form_of(other) == shape]
-
-
 def _form_of(text: str) -> tuple[int, str]:
-    marks = re.sub(r"\d", "0", re.sub(r"[^\W\d]+", "w", text))
-    return len(text.split()), marks
+    return len(text.split()), re.sub(r"\d", "0", re.sub(r"[^\W\d]+", "w", text))
 
 
 ALL_OF = 3
@@ -297,8 +292,9 @@ class LeakCheck:
         return _words_with_digits(text, self._language)
 
     def _content(self, text: str) -> frozenset[str]:
-        digits = " ".join(_words_with_digits(text, self._language))
-        return frozenset(content_words(digits, self._language))
+        return frozenset(
+            content_words(" ".join(_words_with_digits(text, self._language)), self._language)
+        )
 
 
 _NO_SIGNS = dict.fromkeys(map(ord, string.punctuation))

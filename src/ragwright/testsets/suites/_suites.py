@@ -244,8 +244,7 @@ def _integration_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _R
     groups, notes = _joinable_groups(
         [question for question in evidence if len(question.answer.parts) == 1], 2, options
     )
-    joined = [_join_questions(group) for group in groups]
-    usable = [*with_parts, *joined]
+    usable = [*with_parts, *map(_join_questions, groups)]
     doses = tuple(dose for dose in _possible_doses(usable, options) if dose < 1)
     if usable and not doses:
         return [], [*notes, "no dose below 1, so there is nothing to integrate"]
@@ -254,8 +253,11 @@ def _integration_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _R
 
 
 def _sources_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
-    single = [question for question in evidence if len(question.answer.parts) == 1]
-    groups, notes = _joinable_groups(single, options.sources, options)
+    groups, notes = _joinable_groups(
+        [question for question in evidence if len(question.answer.parts) == 1],
+        options.sources,
+        options,
+    )
     rows = []
     short = 0
     for group in groups:
@@ -333,8 +335,13 @@ def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tupl
     standard = tuple(dose for dose in _STANDARD if is_possible(dose))
     if sum(0 < dose < 1 for dose in standard) > 1:
         return standard
-    shares = {k / total for total in range(1, options.passages + 1) for k in range(total + 1)}
-    return tuple(dose for dose in sorted(shares) if is_possible(dose))
+    return tuple(
+        dose
+        for dose in sorted(
+            {k / total for total in range(1, options.passages + 1) for k in range(total + 1)}
+        )
+        if is_possible(dose)
+    )
 
 
 def _rows_by_dose(
@@ -453,8 +460,9 @@ def _join_questions(group: Sequence[Evidence]) -> Evidence:
     gold = tuple(span for question in group for span in question.gold)
     # Alternate between the questions, so that no question's distractors dominate.
     queues = [list(question.distractors) for question in group]
-    longest = max(map(len, queues))
-    ordered = [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
+    ordered = [
+        queue[at] for at in range(max(map(len, queues))) for queue in queues if at < len(queue)
+    ]
     relevant = gold + tuple(span for question in group for span in question.more)
     return Evidence(
         row,
@@ -491,8 +499,10 @@ def _suite_row(
         if options.report_errors:
             metadata["ask"] = REPORT_ERRORS
     else:
-        hard = sum(span.text in question.hard for span in noise)
-        metadata |= {"answerable": bool(relevant), "hard": hard}
+        metadata |= {
+            "answerable": bool(relevant),
+            "hard": sum(span.text in question.hard for span in noise),
+        }
     return Row(
         id=f"{suite}/{dose:g}/{base}",
         user_input=question.row.user_input,

@@ -229,10 +229,9 @@ def reject_near_duplicates(
         tokens = [] if heading else source.tokens(candidate.question)
         question_words = frozenset(tokens) or frozenset([candidate.question.casefold()])
         codes = frozenset(word for word in question_words if _DIGIT.search(word))
-        with_same_codes = words.get(codes, ())
         is_duplicate = any(
             len(question_words & words_of_other) >= alike * len(question_words | words_of_other)
-            for words_of_other in with_same_codes
+            for words_of_other in words.get(codes, ())
         )
         rows_with_codes = rows.get(codes, [])
         if not is_duplicate and unit is not None and rows_with_codes and not heading:
@@ -521,8 +520,9 @@ def _leak_of(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> 
     chunk = survey.chunk_of(span.document_id, span.start, span.end)
     if chunk is None:
         return None
-    piece = texts[span.document_id][chunk.start : chunk.end]
-    return survey.vocabulary.leak(candidate.question, piece)
+    return survey.vocabulary.leak(
+        candidate.question, texts[span.document_id][chunk.start : chunk.end]
+    )
 
 
 def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:

@@ -152,11 +152,13 @@ def write_questions(
     reply = yield from ask_for_usable(_writing_call(passage, writing), writing.setup)
     drafts = reply.value
     if drafts is None:
-        nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
-        return (Candidate("model", "", "", nothing).rejected(UNUSABLE),)
+        return (
+            Candidate(
+                "model", "", "", GoldSpan(passage.document_id, passage.span.start, passage.span.end)
+            ).rejected(UNUSABLE),
+        )
     checked = [_check_draft(draft, passage, source) for draft in drafts]
-    expected = min(writing.count, max(1, len(drafts)))
-    estimate = yield from branch(0, expected, writing.count)
+    estimate = yield from branch(0, min(writing.count, max(1, len(drafts))), writing.count)
     if estimate is not None:
         stand_in = Candidate(
             "model",
@@ -215,8 +217,10 @@ def _check_draft(draft: _Draft, passage: Passage, source: Analyzer) -> Candidate
         return candidate.rejected("not in the language of its source")
     if draft.level in _QUOTED_LEVELS and not is_supported(draft.answer, span.text, source):
         return candidate.rejected("the answer is not in its evidence")
-    numbers = re.findall(r"\d+", " ".join(candidate.answers.values()))
-    if any(number not in span.text for number in numbers):
+    if any(
+        number not in span.text
+        for number in re.findall(r"\d+", " ".join(candidate.answers.values()))
+    ):
         return candidate.rejected(
             "the answer for a persona has a number that is not in its evidence"
         )

@@ -84,16 +84,18 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
     least = 2 if len(sentences) < _LONG else 3
     topics = frozenset(token for token, count in counts.items() if count >= least)
     for span in order_spans(sentences, document.id, seed):
-        inside = any(c.start <= span.start and span.end <= c.end for c in usable)
-        if not inside or any(span.overlap(block) for block in code):
+        if not any(c.start <= span.start and span.end <= c.end for c in usable) or any(
+            span.overlap(block) for block in code
+        ):
             continue
         lead = _LEAD.match(text, span.start, span.end)
         start = lead.end() if lead else span.start
         sentence = text[start : span.end]
         plain = strip_marks(sentence)
         if _is_prose_sentence(plain):
-            gold = GoldSpan(document.id, start, span.end, sentence)
-            yield _cloze_candidate(plain, gold, survey, topics)
+            yield _cloze_candidate(
+                plain, GoldSpan(document.id, start, span.end, sentence), survey, topics
+            )
 
 
 def _cloze_candidate(
@@ -163,14 +165,13 @@ def _is_prose_sentence(plain: str) -> bool:
 
     One that begins with a quotation mark is an example or a quote, not a statement.
     """
-    letters = sum(c.isalpha() or c.isspace() for c in plain)
     return (
         _FEWEST_WORDS <= len(plain.split()) <= _MOST_WORDS
         and not any(mark in plain for mark in ("|", "://", GAP))
         and plain[0] not in "«\"“„‘'"
         and re.search(r"[.!?…][»\"”’)]*$", plain) is not None
         and plain.lstrip("( \u00a0\u202f—–-")[:1].isupper()
-        and letters >= 0.85 * len(plain)
+        and sum(c.isalpha() or c.isspace() for c in plain) >= 0.85 * len(plain)
     )
 
 
@@ -193,8 +194,12 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
         if body is None:
             continue
         path = _heading_path(document, section)
-        gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
-        candidate = Candidate("heading", path, "", gold)
+        candidate = Candidate(
+            "heading",
+            path,
+            "",
+            GoldSpan(document.id, body.start, body.end, text[body.start : body.end]),
+        )
         if paths[path] > 1:
             yield candidate.rejected("several sections have this heading")
         elif survey.boilerplate(text, body, sentences):
@@ -247,8 +252,9 @@ def spread(
         if document is not None:
             yield from make(document, survey, seed)
 
-    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
-    waiting = deque(map(of_document, order))
+    waiting = deque(
+        map(of_document, sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}")))
+    )
     while waiting:
         items = waiting.popleft()
         for item in items:

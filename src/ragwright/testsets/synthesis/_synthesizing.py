@@ -119,15 +119,20 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
             by_model, summaries = _model_candidates(project, options, writing, items, survey, share)
             lists.append(by_model)
         else:
-            read = project.store.document
-            offline = spread(read, survey, _OFFLINE[kind], options.seed)
+            offline = spread(project.store.document, survey, _OFFLINE[kind], options.seed)
             lists.append(list(_until_accepted(offline, options.questions)))
-    ranked = _alternating(lists)
-    candidates = _distinct_candidates(project, ranked, survey, options.questions)
+    candidates = _distinct_candidates(project, _alternating(lists), survey, options.questions)
     names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
-    documents = map(project.store.document, sorted(names))
-    texts = {document.id: document.text for document in documents if document is not None}
-    summary = _sum_rounds(summaries) if summaries else None
+    texts = {
+        document.id: document.text
+        for document in map(project.store.document, sorted(names))
+        if document is not None
+    }
+    sums = {
+        name: sum(getattr(of_round, name) for of_round in summaries)
+        for name in ("total", "kept", "done", "errored", "skipped")
+    }
+    summary = replace(summaries[-1], **sums) if summaries else None
     stopped = any(not of_round.complete for of_round in summaries)
     notes = ["the run was stopped before its end: continue it with --resume"] if stopped else []
     synthesis = synthesis_of(candidates, options.questions, survey, texts, notes)
@@ -183,8 +188,11 @@ def survey_of(project: Project) -> Survey:
     with project.store.reading(project.index_spec) as reading:
         survey = Survey(reading.analyzer)
         for stored in reading.documents():
-            chunks = [Span(chunk.start, chunk.end) for chunk in stored.chunks]
-            survey.add(stored.document.id, stored.document.text, chunks)
+            survey.add(
+                stored.document.id,
+                stored.document.text,
+                [Span(chunk.start, chunk.end) for chunk in stored.chunks],
+            )
     return survey
 
 
@@ -193,8 +201,7 @@ def _passages_of(document: Document, survey: Survey, seed: int) -> Iterator[Pass
 
     Boilerplate, duplicates, and chunks below 200 characters are skipped.
     """
-    usable = survey.usable(document.id, document.text)
-    for span in order_spans(usable, document.id, seed):
+    for span in order_spans(survey.usable(document.id, document.text), document.id, seed):
         text = document.text[span.start : span.end]
         if len(text.strip()) >= _SHORTEST_PASSAGE:
             yield Passage(document.id, span, text, document.language)
@@ -331,20 +338,12 @@ def _run_round(
         if row.state == "done":
             written += candidates_of(row.body)
         elif row.state == "errored":
-            failed = Candidate("model", "", "", GoldSpan(row.id, 0, 0))
-            written.append(failed.rejected(f"the call failed: {row.body.get('error')}"))
+            written.append(
+                Candidate("model", "", "", GoldSpan(row.id, 0, 0)).rejected(
+                    f"the call failed: {row.body.get('error')}"
+                )
+            )
     return written, summary
-
-
-def _sum_rounds(rounds: Sequence[RunSummary]) -> RunSummary:
-    last = rounds[-1]
-    return replace(
-        last,
-        **{
-            name: sum(getattr(summary, name) for summary in rounds)
-            for name in ("total", "kept", "done", "errored", "skipped")
-        },
-    )
 
 
 def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
@@ -389,10 +388,12 @@ def _distinct_candidates(
         batch, waiting = waiting[:size], waiting[size:]
         checked += batch
         if model:
-            questions = [candidate.question for candidate in batch]
-            vectors.append(project.runner.run(embed(model, questions)))
-        all_vectors = np.concatenate(vectors) if vectors else None
-        deduplicated = reject_near_duplicates(checked, survey.vocabulary.source, all_vectors)
+            vectors.append(
+                project.runner.run(embed(model, [candidate.question for candidate in batch]))
+            )
+        deduplicated = reject_near_duplicates(
+            checked, survey.vocabulary.source, np.concatenate(vectors) if vectors else None
+        )
         missing = wanted - sum(not candidate.reason for candidate in deduplicated)
     rejected = [candidate for candidate in candidates if candidate.reason]
     return sorted([*deduplicated, *rejected], key=lambda candidate: bool(candidate.reason))
