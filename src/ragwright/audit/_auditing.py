@@ -352,8 +352,9 @@ def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
 
 def forecast_audit(project: Project, options: AuditPlan) -> Forecast:
     """Forecast the calls and cost of the judge; the documents are really read."""
-    work = _audit_work(project, options, search=False)
-    return project.runner.forecast(make for _, make in work.items)
+    return project.runner.forecast(
+        make for _, make in _audit_work(project, options, search=False).items
+    )
 
 
 def load_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:

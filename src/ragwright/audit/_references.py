@@ -207,8 +207,7 @@ class References:
 
     def _fault_of(self, link: _Link, stems: set[str]) -> tuple[str, str, bool] | None:
         """Name, sentence and certainty of a link's fault; None if it leads somewhere."""
-        brief = self._corpus.briefs[link.document]
-        own = posixpath.normpath(brief.source)
+        own = posixpath.normpath(self._corpus.briefs[link.document].source)
         if _SCHEME.match(own):
             return None  # relative to an address on the web: not fetched here
         target = own

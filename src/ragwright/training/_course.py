@@ -378,8 +378,7 @@ def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workpl
     texts = [text_hash("\x00".join((p.question, p.positive, *p.negatives))) for p in pairs]
     embedder = kind.project.index_spec.embedder
     key = value_hash([kind.part, source, embedder, asdict(options.training), texts])[:16]
-    folder = kind.project.folder.cache / "training" / key
-    return Workplace(folder, options.resume, options.on_step)
+    return Workplace(kind.project.folder.cache / "training" / key, options.resume, options.on_step)
 
 
 def _training_result(
@@ -437,8 +436,12 @@ def _add_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
             f"training; {merged.others:.3f} with {merged.share:.0%} of the trained weights and the "
             "rest from before, which are used",
         )
-    tables = (*tuned.tables, TunedTable("merge", columns, merged.rows))
-    return replace(tuned, training=figures, tables=tables, notes=notes)
+    return replace(
+        tuned,
+        training=figures,
+        tables=(*tuned.tables, TunedTable("merge", columns, merged.rows)),
+        notes=notes,
+    )
 
 
 def _compare_with_present(
@@ -486,10 +489,8 @@ def _compare_with_present(
     if not (tuned.proven or options.keep):
         kind.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
-    about = _card_facts(kind, tuned, questions)
-    write_card(trial, (kind.title, about), comparisons, trained.curve)
-    digest = kind.digest(trial, variant)
-    target = kind.target(digest, proven=tuned.proven)
+    write_card(trial, (kind.title, _card_facts(kind, tuned, questions)), comparisons, trained.curve)
+    target = kind.target(kind.digest(trial, variant), proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
     return _move_to_target(project, tuned, trial, target)

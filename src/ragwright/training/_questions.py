@@ -260,8 +260,7 @@ def _synthesize_rows(project: Project, source: str, most: int, seed: int) -> Seq
 
 def _code_questions(project: Project, most: int) -> list[Row]:
     """Make a question for each code of the glossary and for each document that defines it."""
-    options = project.settings.retrieve
-    setting = options.glossary or "corpus"
+    setting = project.settings.retrieve.glossary or "corpus"
     root, cache = project.folder.parts, project.folder.cache
     glossary = project_glossary(setting, root, cache, project.store, project.index_spec)
     defined = [

@@ -164,8 +164,9 @@ class _Reranker(Kind):
         columns = ("weight of the search", "unseen MRR@10")
         table = TunedTable("search_weight", columns, tuple(rows))
         figures = replace(tuned.training, after=by_weight[weight])
-        tables = (*tuned.tables, table)
-        return replace(tuned, training=figures, tables=tables, beside={"search_weight": weight})
+        return replace(
+            tuned, training=figures, tables=(*tuned.tables, table), beside={"search_weight": weight}
+        )
 
     def _by_weight(self, model: Any, questions: HeldBackQuestions) -> dict[float, float]:
         """Return MRR@10 of the reordered hits, by weight of the search's own order."""
@@ -370,8 +371,7 @@ def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -
     questions = project.runner.run(gather(searched(row) for row in rows))
     answered = [question for question in questions if question.gold]
     clusters = split_clusters([question.row for question in answered])
-    view = project.views.view(target.snapshot)
-    drawn = _NegativeSampler(view, mining)
+    drawn = _NegativeSampler(project.views.view(target.snapshot), mining)
     pairs = (drawn.pair(question, clusters[question.row.id]) for question in answered)
     kept: dict[tuple[str, str], Pair] = {}
     for pair in pairs:

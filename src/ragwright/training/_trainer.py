@@ -178,8 +178,7 @@ def _training_outcome(
         )
     if not fault and state.global_step < state.max_steps:
         fault = f"unseen questions did not gain in {options.patience} evaluations"
-    after = unseen if step else before
-    return TrainingResult(curve, before, after, step, fault, unseen=unseen)
+    return TrainingResult(curve, before, unseen if step else before, step, fault, unseen=unseen)
 
 
 def _curve_points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:

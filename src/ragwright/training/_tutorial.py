@@ -339,8 +339,9 @@ def compare_held_out(
         StoppedError: The budget or a key stopped one of the two evaluations.
     """
     rows = project_testset(project.folder, options.testset, options.split, purpose="tune")
-    overrides = (*project.session.overrides, *settings)
-    tuned = project.variant(load_settings(project.folder.file, overrides))
+    tuned = project.variant(
+        load_settings(project.folder.file, (*project.session.overrides, *settings))
+    )
     sides: list[Evaluation] = []
     for side in (project, tuned):
         evaluation, summary = evaluate_testset(

@@ -366,8 +366,7 @@ class _Ablation:
         if together is not None:
             parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
             trials.append(Trial(together.trial, deletion(project.settings.prompt, parts, study)))
-        measures = parse_measures(self.swept.measures)
-        fresh = run_trials(project, study, trials, testset, measures)
+        fresh = run_trials(project, study, trials, testset, parse_measures(self.swept.measures))
         results = {
             trial.number: _drop_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
         }
@@ -429,7 +428,6 @@ class _Ablation:
 
     def _ablation_manifest(self, ablation: Ablation, confirm: bool) -> dict[str, Any]:
         """Return the manifest of the conclusion; ``ablation`` stands for the rows' scores."""
-        parts = [part_body(part) for part in ablation.parts]
         return {
             "ablation": self.plan.study.described(),
             "sweep": self.swept.run,
@@ -441,7 +439,7 @@ class _Ablation:
             "margin": self.options.margin,
             "clusters": self.options.clusters,
             "confirm": confirm,
-            "found": value_hash(parts),
+            "found": value_hash([part_body(part) for part in ablation.parts]),
             "version": version("ragwright"),
         }
 

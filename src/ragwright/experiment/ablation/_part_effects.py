@@ -400,8 +400,7 @@ def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptio
     swept = [key for key in current if any(p[key] != current[key] for p in plan.points)]
     points = tuple({key: point[key] for key in swept} for point in plan.points)
     axes = tuple(Axis(tuple(key.split(".")), _values_of_key(points, key)) for key in swept)
-    study = Study(_NAME, options, axes, points=points)
-    return AblationPlan(study, tuple(contrasts))
+    return AblationPlan(Study(_NAME, options, axes, points=points), tuple(contrasts))
 
 
 def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping[str, Any]:

@@ -238,8 +238,9 @@ def _distance_set(
     """Distances of rows that have a response, with their null baselines."""
     if sum(bool(row.response_text) for row in rows) < 2:
         return DistanceSet(name, len(rows), 0, None)
-    setup = MeasureSetup(embedder=embedder)
-    distances = project.runner.run(qa_distances(rows, setup, options.seed, most=None))
+    distances = project.runner.run(
+        qa_distances(rows, MeasureSetup(embedder=embedder), options.seed, most=None)
+    )
     return DistanceSet(name, len(rows), 0, distances, read_kept_pairs(name, rows, distances))
 
 
@@ -255,8 +256,9 @@ def _same_pairs(
     if len(experiment.own) < 2 or len(experiment.own) == len(baseline.own):
         return baseline
     shared = [make_given_row(row) for row in rows.rows if row.id in experiment.own]
-    answered = _distance_set(project, BASELINE, shared, embedder, options)
-    return replace(answered, asked=baseline.asked)
+    return replace(
+        _distance_set(project, BASELINE, shared, embedder, options), asked=baseline.asked
+    )
 
 
 def _distance_notes(sets: Sequence[DistanceSet]) -> list[str]:

@@ -392,8 +392,7 @@ class DistanceSet:
     def summary(self) -> Summary:
         """Mean distance with its interval."""
         scores = [Score("QADistance", "scored", pair.distance) for pair in self.pairs]
-        scale = parse_measure("QADistance").known_scale
-        return replace(aggregate(scores), scale=scale)
+        return replace(aggregate(scores), scale=parse_measure("QADistance").known_scale)
 
     def results(self) -> tuple[RowResult, ...]:
         """Its pairs as rows scored by ``QADistance``."""

@@ -99,8 +99,7 @@ class _StoredSweep:
     @property
     def board(self) -> tuple[TrialResult, ...]:
         """Candidates with a value, best first."""
-        ranked = leaderboard(self.trials, [self.objective])
-        return tuple(trial for trial in ranked if trial.number)
+        return tuple(trial for trial in leaderboard(self.trials, [self.objective]) if trial.number)
 
     @property
     def incumbent(self) -> TrialResult:
@@ -325,8 +324,7 @@ class _Opening:
         both = [
             replace(a, confirmed=b.tune) for a, b in zip(picked, confirm_comparisons, strict=True)
         ]
-        log = project.folder.openings
-        openings = len(Openings.touching(log, testset.name, testset.opened))
+        openings = len(Openings.touching(project.folder.openings, testset.name, testset.opened))
         confirmations = correct_confirmations(both, swept.objective, openings)
         notes = [outlook, *([clusters.note] if clusters.note else [])]
         notes += grounds(testset.rows, swept.incumbent.summaries)

@@ -165,8 +165,9 @@ class _Curves:
         for result, row in rows:
             self.by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
         self.named, self.setup, self.seed, self.lost = accuracy, setup, seed, lost
-        controls = self.by_suite.pop(CLOSED_BOOK, [])
-        self.controls = {_control_key(row): (result, row) for result, row in controls}
+        self.controls = {
+            _control_key(row): (result, row) for result, row in self.by_suite.pop(CLOSED_BOOK, [])
+        }
 
     def all(self) -> tuple[Curve, ...]:
         """Return every curve, the suites in canonical order."""
@@ -310,8 +311,9 @@ class _Curves:
         if row.metadata.get("falsified") is True:
             return self._stored_score(result, row, "ErrorDetection")
         # At dose 0 nothing is false: a report there is a false alarm, counted alike.
-        row_at_zero = replace(row, metadata={**row.metadata, "falsified": True})
-        return self._computed_score(row_at_zero, "ErrorDetection")
+        return self._computed_score(
+            replace(row, metadata={**row.metadata, "falsified": True}), "ErrorDetection"
+        )
 
     def _stored_score(self, result: RowResult, row: Row, measure: str) -> Score:
         """Return the score of the run; compute it if missing."""

@@ -113,8 +113,9 @@ def forecast_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> Forecast:
     """Forecast the calls and cost of a diagnosis."""
-    work = _diagnosis_work(project, testset, measures, options)
-    return project.runner.forecast(make for _, make in work.items)
+    return project.runner.forecast(
+        make for _, make in _diagnosis_work(project, testset, measures, options).items
+    )
 
 
 def _diagnosis_work(

@@ -143,8 +143,10 @@ def readings_of(
         for persona in personas or question.own:
             row = question.row_for(persona)
             if row is not None:
-                name = question.first.id
-                readings += [GridQuestion(row, name, model, gold) for model in generators or ("",)]
+                readings += [
+                    GridQuestion(row, question.first.id, model, gold)
+                    for model in generators or ("",)
+                ]
     return readings
 
 
@@ -158,8 +160,9 @@ def read_row(
     """Ask, score, and count the facts kept; raises errors of asking."""
     target, plan = pipeline
     reader = replace(persona, model=reading.generator) if reading.generator else persona
-    after = plan_after(plan, reading.row)
-    [answer] = yield from ask(reading.row.user_input, [reader], target, after)
+    [answer] = yield from ask(
+        reading.row.user_input, [reader], target, plan_after(plan, reading.row)
+    )
     row = add_answer(reading.row, answer)
     scores = yield from score_row(row, measures, setup)
     response = "" if answer.abstained else row.response or ""
@@ -178,8 +181,9 @@ def read_row(
         row,
         AnswerRecord(answer.prompt, answer.usage, notes=answer.notes),
     )
-    name = reading.row.persona_name
-    return GridRow(reading.question, name, reading.generator, result, tuple(facts))
+    return GridRow(
+        reading.question, reading.row.persona_name, reading.generator, result, tuple(facts)
+    )
 
 
 def _judge_facts(
@@ -267,8 +271,9 @@ def read_body(row: GridRow) -> dict[str, Any]:
 def read_of(body: Mapping[str, Any]) -> GridRow:
     """Rebuild the reading from the values of :func:`read_body`."""
     facts = tuple(Score(**score) for score in body["facts"])
-    result = result_of(body["result"])
-    return GridRow(body["question"], body["persona"], body["generator"], result, facts)
+    return GridRow(
+        body["question"], body["persona"], body["generator"], result_of(body["result"]), facts
+    )
 
 
 _ScoresByQuestion = Mapping[str, Score]

@@ -104,8 +104,9 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
 def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
     if len(ids) < 2:
         return ids[0] if ids else ""
-    filters = (Filter("document_id", (document,)),)
-    request = Search(target.snapshot, "keyword", 1, text=question, filters=filters)
+    request = Search(
+        target.snapshot, "keyword", 1, text=question, filters=(Filter("document_id", (document,)),)
+    )
     reply = yield from send(request, SearchReply)
     return reply.candidates[0][0] if reply.candidates else ids[0]
 

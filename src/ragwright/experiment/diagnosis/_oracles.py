@@ -281,8 +281,9 @@ def _plain_scores(plain: _AnsweredRow) -> Flow[_OracleScores]:
 
 def _not_applicable(plain: _AnsweredRow, reason: str) -> Flow[_OracleScores]:
     yield from ()
-    measures = plain.case.measures
-    return _OracleScores(tuple(Score(str(m), "not_applicable", reason=reason) for m in measures))
+    return _OracleScores(
+        tuple(Score(str(m), "not_applicable", reason=reason) for m in plain.case.measures)
+    )
 
 
 def _filter_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
@@ -398,8 +399,7 @@ def _return_deduction(measure: Measure, plain: Score, control: Score | None) -> 
 def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     """Ask the same question without passages."""
     plan = plain.case.plan
-    options = replace(plan.options, closed_book=True)
-    without = replace(plan, options=options)
+    without = replace(plan, options=replace(plan.options, closed_book=True))
     outcome = yield from _answer_again(plain, without, SearchHooks(plain.watch.depth))
     scores = zip(plain.case.measures, outcome.scores, strict=True)
     return _OracleScores(

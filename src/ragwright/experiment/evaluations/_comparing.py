@@ -71,8 +71,12 @@ def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
     }
     hashes = manifest.get("rubrics", {})
     rubrics = {name: hashes.get(name, "") for name in rubric_names(parsed)}
-    prompts = manifest.get("judge_prompts", "")
-    return {"measure": measure, "judge": judge, "prompts": prompts, "rubrics": rubrics}
+    return {
+        "measure": measure,
+        "judge": judge,
+        "prompts": manifest.get("judge_prompts", ""),
+        "rubrics": rubrics,
+    }
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:

@@ -108,8 +108,12 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
     """
     hits = yield from search(row.user_input)
     [scores] = score_rows([add_hits(row, hits)], measures)
-    ranking = tuple(dict.fromkeys(hit.document_id for hit in hits))
-    return RowResult(row.id, ranking, scores, shared=list_shared_values(row))
+    return RowResult(
+        row.id,
+        tuple(dict.fromkeys(hit.document_id for hit in hits)),
+        scores,
+        shared=list_shared_values(row),
+    )
 
 
 def add_hits(row: Row, hits: Sequence[Hit]) -> Row:

@@ -210,8 +210,9 @@ def _searches(
     def search_of(row: Row) -> Search:
         if not row.history:
             return plain_search
-        alone = partial(condensing, turns_before(row))
-        return ranking_search(system.target, system.options, measures, alone)
+        return ranking_search(
+            system.target, system.options, measures, partial(condensing, turns_before(row))
+        )
 
     return search_of
 
@@ -256,8 +257,11 @@ class _ScoringItems:
 
 def scoring_work(rows: NamedRows, measures: Sequence[Measure], setup: MeasureSetup) -> RunWork:
     """Plan the scoring of rows as they are; they are read as they are scored."""
-    items = _ScoringItems(rows.rows, measures, setup)
-    return RunWork("score", _rows_manifest(rows, measures) | judge_manifest(setup), items)
+    return RunWork(
+        "score",
+        _rows_manifest(rows, measures) | judge_manifest(setup),
+        _ScoringItems(rows.rows, measures, setup),
+    )
 
 
 def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
@@ -387,8 +391,11 @@ def load_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     evaluation = evaluation_of(
         results, measures, name=run, seed=seed, clusters=groups.values() or None
     )
-    notes = (*_stopped_note(stored, results), *promise_note(manifest))
-    return replace(evaluation, manifest=manifest, notes=notes)
+    return replace(
+        evaluation,
+        manifest=manifest,
+        notes=(*_stopped_note(stored, results), *promise_note(manifest)),
+    )
 
 
 def promise_note(manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -331,8 +331,9 @@ def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> M
     window = setup.window
     if window is None and setup.model:
         window = project.models.settings_of(setup.model).context_window
-    rubrics = {**load_rubrics(project.folder.root), **setup.rubrics}
-    return replace(setup, rubrics=rubrics, window=window)
+    return replace(
+        setup, rubrics={**load_rubrics(project.folder.root), **setup.rubrics}, window=window
+    )
 
 
 def measures_of_answers(
@@ -343,8 +344,9 @@ def measures_of_answers(
     Raises as :func:`choose_measures`.
     """
     answered_rows = _as_answered(rows, near=bool(project.target().model))
-    hits = project.settings.retrieve.top_k
-    all_measures = choose_measures(measures, answered_rows, judging(project), hits).measures
+    all_measures = choose_measures(
+        measures, answered_rows, judging(project), project.settings.retrieve.top_k
+    ).measures
     reading = tuple(measure for measure in all_measures if measure.definition.reads("response"))
     return reading, tuple(measure for measure in all_measures if measure not in reading)
 
@@ -362,8 +364,7 @@ def choose_measures(
         TestsetError: No measure is named, and none suits.
     """
     if measures:
-        parsed = set_rubric_scales(parse_measures(measures), setup.rubrics)
-        return ChosenMeasures(parsed)
+        return ChosenMeasures(set_rubric_scales(parse_measures(measures), setup.rubrics))
     defaults = default_measures(rows, setup, hits=hits)
     if not defaults.measures:
         raise TestsetError(

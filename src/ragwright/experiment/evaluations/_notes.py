@@ -73,8 +73,10 @@ class RefusalNotes:
 def _is_unrelated(row: Row) -> bool:
     """True if an answer shares no content word with its passages and its reference."""
     answer_words = set(content_words(row.response_text, "auto"))
-    texts = (*row.retrieved_contexts, row.reference)
-    return not any(answer_words & set(content_words(text, "auto")) for text in texts)
+    return not any(
+        answer_words & set(content_words(text, "auto"))
+        for text in (*row.retrieved_contexts, row.reference)
+    )
 
 
 _REPORTED_STATES = frozenset({"errored", "judge_invalid", "not_applicable"})

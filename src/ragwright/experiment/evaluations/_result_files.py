@@ -42,8 +42,10 @@ def results_jsonl(evaluation: Evaluation) -> str:
         "notes": list(evaluation.notes),
         "manifest": dict(evaluation.manifest),
     }
-    lines = [head, *map(result_body, evaluation.results)]
-    return "".join(json.dumps(line, ensure_ascii=False, default=list) + "\n" for line in lines)
+    return "".join(
+        json.dumps(line, ensure_ascii=False, default=list) + "\n"
+        for line in [head, *map(result_body, evaluation.results)]
+    )
 
 
 def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
@@ -351,8 +353,11 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     if not pairs:
         return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    rows = ReadRows(lambda: map(make_given_row, given_set.rows))
-    return GivenRows(given_set.name, rows, (*given_set.notes, note))
+    return GivenRows(
+        given_set.name,
+        ReadRows(lambda: map(make_given_row, given_set.rows)),
+        (*given_set.notes, note),
+    )
 
 
 def _drop_thoughts(given_set: GivenRows) -> GivenRows:
@@ -360,8 +365,9 @@ def _drop_thoughts(given_set: GivenRows) -> GivenRows:
     if not thinking:
         return given_set
     note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
-    rows = ReadRows(lambda: map(_spoken, given_set.rows))
-    return GivenRows(given_set.name, rows, (*given_set.notes, note))
+    return GivenRows(
+        given_set.name, ReadRows(lambda: map(_spoken, given_set.rows)), (*given_set.notes, note)
+    )
 
 
 def _spoken(row: Row) -> Row:

@@ -242,8 +242,9 @@ def evaluation_of(
             tally.add(score, group)
         counts.add(result)
         take(result)
-    summaries = tuple(tally.summary(seed) for tally in tallies)
-    return Evaluation(name, summaries, tuple(collected), counts=counts)
+    return Evaluation(
+        name, tuple(tally.summary(seed) for tally in tallies), tuple(collected), counts=counts
+    )
 
 
 def slices(

@@ -201,8 +201,7 @@ def _scoring_forecast(
     project: Project, given_set: GivenRows, choice: ChosenMeasures, work: RunWork
 ) -> Forecast:
     flows = (make for _, make in work.items)
-    setup = judging(project, choice.measures)
-    baselines = baseline_flows(given_set.rows, choice.measures, setup)
+    baselines = baseline_flows(given_set.rows, choice.measures, judging(project, choice.measures))
     return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
 
 

@@ -83,8 +83,12 @@ def add_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
     gold = _gold_spans(row) if match != "ids" else ()
     if gold and (reply.contexts or has_ids or reply.response is None):
         passages = tuple(_passage_span(text, gold) for text in reply.contexts)
-        metadata = {**row.metadata, "retrieved": True}
-        return replace(row, reference_spans=gold, retrieved_spans=passages, metadata=metadata)
+        return replace(
+            row,
+            reference_spans=gold,
+            retrieved_spans=passages,
+            metadata={**row.metadata, "retrieved": True},
+        )
     gold_ids = {span.document_id: 1 for span in row.reference_spans}
     if gold_ids and match != "text":
         return replace(row, reference_ids=row.reference_ids or gold_ids, reference_spans=())

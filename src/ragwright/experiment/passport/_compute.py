@@ -51,8 +51,11 @@ def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> J
     above = figures.spearman.low is not None and figures.spearman.low > 0
     against = next((free for free in figures.versus if free.name == best), None)
     below = against is not None and against.spearman.high is not None and against.spearman.high < 0
-    text = _advice_text(figures, name, dimension, best, against)
-    return replace(figures, advice=text, trusted=above and not below)
+    return replace(
+        figures,
+        advice=_advice_text(figures, name, dimension, best, against),
+        trusted=above and not below,
+    )
 
 
 def _advice_text(
@@ -406,8 +409,9 @@ def _group_biases(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
 ) -> dict[str, tuple[GroupBias, ...]]:
     """Bias by system, by topic, and by the length of the response."""
-    mapped = _map_values(frame, values, scale)
-    off = {key: value - frame.means[key] for key, value in mapped.items()}
+    off = {
+        key: value - frame.means[key] for key, value in _map_values(frame, values, scale).items()
+    }
     if not off:
         return {}
     members: dict[str, dict[str, list[str]]] = {"system": {}, "topic": {}, "length": {}}

@@ -215,8 +215,7 @@ class _PromiseMaker:
 
     def forecast(self, testset: Testset) -> Forecast:
         """Forecast the answers to a split."""
-        options = EvaluationOptions()
-        return forecast_testset(self._open_settings, testset, self._measures, options)
+        return forecast_testset(self._open_settings, testset, self._measures, EvaluationOptions())
 
     def run(self, told: Callable[[str], None] | None) -> PromiseResult:
         """Choose, then certify."""
@@ -359,8 +358,7 @@ class _PromiseMaker:
         if "certificate" not in row.body:
             body = row.body
             failed = ThresholdStep(**body["failed"]) if body["failed"] else None
-            notes = tuple(body["notes"])
-            return self._refusal(plan, replace(outcome, failed=failed, notes=notes))
+            return self._refusal(plan, replace(outcome, failed=failed, notes=tuple(body["notes"])))
         try:
             stored = certificate_from(row.body["certificate"])
         except (KeyError, TypeError, ValueError) as error:
@@ -419,9 +417,8 @@ class _PromiseMaker:
 
     def _evaluated(self, testset: Testset) -> Evaluation:
         """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
-        options = EvaluationOptions(resume=True)
         evaluation, summary = evaluate_testset(
-            self._open_settings, testset, self._measures, options
+            self._open_settings, testset, self._measures, EvaluationOptions(resume=True)
         )
         if summary.reason is not None:
             raise summary.reason

@@ -137,9 +137,8 @@ class _DryRun:
             for rows, times in groups:
                 for trial in round_trials:
                     variant = self._variant(trial)
-                    drawn = replace(testset, rows=rows)
                     _, _, evaluation = plan_evaluation(
-                        variant, drawn, measures, evaluating, sampled=True
+                        variant, replace(testset, rows=rows), measures, evaluating, sampled=True
                     )
                     self._add_flows(variant, [make for _, make in evaluation.items], times)
         return SweepForecast(

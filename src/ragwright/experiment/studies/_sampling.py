@@ -300,5 +300,6 @@ def variant_of(project: Project, study: Study, trial: Trial) -> Project:
 def _trial_settings(
     project: Project, study: Study, values: Mapping[tuple[str, ...], Any]
 ) -> Settings:
-    overrides = Overrides({**values}, study.places)
-    return load_settings(project.folder.file, project.session.overrides, overrides)
+    return load_settings(
+        project.folder.file, project.session.overrides, Overrides({**values}, study.places)
+    )

@@ -187,8 +187,13 @@ def rebuild_study(body: Mapping[str, Any]) -> Study:
         for key, values in body["axes"].items()
     ]
     fixed = {tuple(key.split(".")): value for key, value in body["fixed"].items()}
-    points = tuple(body.get("points", ()))
-    return Study(body["name"], StudyOptions(**options), tuple(axes), fixed, points=points)
+    return Study(
+        body["name"],
+        StudyOptions(**options),
+        tuple(axes),
+        fixed,
+        points=tuple(body.get("points", ())),
+    )
 
 
 def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> Study:
@@ -206,8 +211,7 @@ def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> St
             fixed[(section,)] = value
             continue
         if section not in sections:
-            known = (*sections, "models", "study")
-            raise unknown_key(section, known, placed, (section,))
+            raise unknown_key(section, (*sections, "models", "study"), placed, (section,))
         for leaf in _study_leaves(value, sections[section], placed, (section,)):
             if isinstance(leaf, Axis):
                 axes.append(leaf)

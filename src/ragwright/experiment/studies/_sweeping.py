@@ -478,16 +478,19 @@ class _Sweep:
             return TrialResult(
                 trial.number, trial.values, "skipped", summary.run, summary.done, reason=reason
             )
-        seed = self.study.options.seed
-        evaluation = run_evaluation(self.project.runs, summary.run, plan.rows, self.measures, seed)
+        evaluation = run_evaluation(
+            self.project.runs, summary.run, plan.rows, self.measures, self.study.options.seed
+        )
         first = self.objectives[0].name
         scores = self.scores[trial.number] = objective_scores(evaluation.results, first)
         result = trial_result(trial.number, trial.values, summary.run, evaluation)
         result = replace(result, reason=common_reason(scores.values()))
         if trial.number:
             return result
-        axes = [axis.path for axis in self.study.axes]
-        return replace(result, current=swept_settings(self.project.settings, axes))
+        return replace(
+            result,
+            current=swept_settings(self.project.settings, [axis.path for axis in self.study.axes]),
+        )
 
     def _keep_trial(self, trial: TrialResult) -> None:
         self.results[trial.number] = trial
@@ -515,8 +518,9 @@ def set_swept_values(project: Project, run: str) -> Project:
     overrides = tuple(project.runs.kept(run, _OVERRIDES).get("set", ()))
     if project.session.overrides or not overrides:
         return project
-    session = replace(project.session, overrides=overrides)
-    return project.variant(load_settings(project.folder.file, overrides), session)
+    return project.variant(
+        load_settings(project.folder.file, overrides), replace(project.session, overrides=overrides)
+    )
 
 
 def load_trials(project: Project, run: str) -> tuple[TrialResult, ...]:

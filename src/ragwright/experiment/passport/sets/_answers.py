@@ -219,8 +219,9 @@ def _mtrag_answer(
         for stored in marks.get(name, {}).values()
         if isinstance(stored.get("value"), int | float)
     }
-    topic = str(task.get("Collection", ""))
-    return RatedAnswer(row, labels, task["task_id"], model, verdicts, topic=topic)
+    return RatedAnswer(
+        row, labels, task["task_id"], model, verdicts, topic=str(task.get("Collection", ""))
+    )
 
 
 def _number(text: str, column: str, where: str) -> float:
@@ -298,8 +299,9 @@ def _read_rated_pair(
     }
     first, second = rows
     task = f"{entry.get('dataset', '')} {entry.get('query_id', pair)}"
-    topic = str(entry.get("dataset", ""))
-    return RatedAnswer(first, labels, task, " vs ".join(models), published, second, topic)
+    return RatedAnswer(
+        first, labels, task, " vs ".join(models), published, second, str(entry.get("dataset", ""))
+    )
 
 
 _RELEVANT = 2

@@ -94,8 +94,7 @@ def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> People
         for column in columns
         if column.role == "verdict" and column.ends is not None
     }
-    name = files.path.stem
-    return PeopleSet(name, rated, dimensions, tuple(notes), scales)
+    return PeopleSet(files.path.stem, rated, dimensions, tuple(notes), scales)
 
 
 def _check_columns(
