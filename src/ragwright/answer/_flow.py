@@ -95,7 +95,7 @@ def _answer_question(
         plan = replace(plan, databases=(yield from _readable_databases(plan, target)))
     chosen = yield from route(standalone, plan.retrieve.route, RouteScene(model, plan.databases))
     notes += chosen.notes
-    for kind in chosen.instead:
+    for kind in chosen.instead:  # only in a dry run: counts the calls of the other routes
         by_kind = replace(chosen, kind=kind)
         with suppress(RetrieveError):  # a route that refuses the question makes no call
             yield from _answer_by_route(standalone, personas, target, plan, by_kind)
@@ -106,7 +106,8 @@ def _answer_question(
 def _readable_databases(plan: AskPlan, target: Target) -> Flow[tuple[QueryDatabase, ...]]:
     """The databases of a plan that its filters leave, with their tables.
 
-    Of the tables of documents, those of which filters other than rights to read hide no chunk.
+    Tables of a document are left out if a filter hides any of its chunks; rights to read do not
+    count.
     """
     filters = plan.retrieve.filters
     documents: Collection[str] = {d for base in plan.databases for d in base.documents}
@@ -155,14 +156,14 @@ def _answer_by_route(
         chosen, notes = replace(chosen, kind="index"), (WHOLE_CORPUS,)
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
 
-    def show_snippets(persona: Persona) -> Answer:
-        return snippet_answer(
-            question, persona, retrieved.hits, terms, target.analyzer, plan.options.threshold
-        )
-
     terms: Sequence[Term] = ()
     if NO_MODEL in {persona.model or plan.options.model for persona in personas}:
         terms = yield from _question_terms(question, retrieved, target, plan)
+
+    def show_snippets(persona: Persona) -> Answer:
+        threshold = plan.options.threshold
+        return snippet_answer(question, persona, retrieved.hits, terms, target.analyzer, threshold)
+
     answers = yield from _answer_each(question, personas, retrieved.hits, plan, show_snippets)
     notes += retrieved.notes
     return chosen, [replace(answer, notes=(*notes, *answer.notes)) for answer in answers]

@@ -77,7 +77,10 @@ class AnswerGuard:
         return self.line
 
     def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
-        """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
+        """What the certificate says of an answer, without its score.
+
+        ``scope`` is that of :func:`apply_promise`.
+        """
         holds = not self.changed(snapshot)
         if not scope and answer.persona not in self.personas:
             scope = (

@@ -1,4 +1,4 @@
-"""`ragwright init`."""
+"""The commands that build: init, ingest, retrieve, ask, audit and doctor."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def ask_command(
     question = question_text(question, "ask") if question else question
     console, session = flags.console, flags.session
     names = list(names_of(personas)) or [""]
-    plain = not flags.as_json and flags.output is None and len(names) == 1 and not trace
-    if plain:
+    streams = not flags.as_json and flags.output is None and len(names) == 1 and not trace
+    if streams:
         session = replace(session, overrides=("answer.stream=true", *session.overrides))
     with flags.open(session) as bench:
         rights = flags.rights(bench)
@@ -201,7 +201,7 @@ def ask_command(
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
         asking = AskOptions(trace=entries, filters=rights)
-        if plain:
+        if streams:
             asking = replace(asking, sink=shown.piece, on_context=shown.context)
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)

@@ -239,15 +239,8 @@ class RunnerLoop:
         return handler
 
     async def _request(self, request: Request, context: Context) -> Reply:
-        try:
-            handler = self.handler(request)
-            key = self._key(handler, request, context.scope)
-        except RagwrightError as error:
-            # a flow may treat it, such as an unknown model, as the failure of one row: it is noted,
-            # so that a dry run fails with it
-            if context.scenario is not None:
-                context.scenario.refused = context.scenario.refused or error
-            raise
+        """The reply to a request: remembered, stored, forecast in a dry run, or sent for."""
+        handler, key = self._find_handler(request, context)
         if isinstance(request, Search):
             memo_key = (context.scope, request)
             remembered = self._memo.get(memo_key)
@@ -276,6 +269,20 @@ class RunnerLoop:
         if key is not None:
             self.caller.note_sources(key, request, context.sources)
         return reply
+
+    def _find_handler(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
+        """The handler of a request, and its key.
+
+        A flow may treat an error here, such as an unknown model, as the failure of one row: it is
+        noted, so that a dry run fails with it.
+        """
+        try:
+            handler = self.handler(request)
+            return handler, self._key(handler, request, context.scope)
+        except RagwrightError as error:
+            if context.scenario is not None:
+                context.scenario.refused = context.scenario.refused or error
+            raise
 
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
         """Key of its stored reply; None if it is not stored."""

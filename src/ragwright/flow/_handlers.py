@@ -196,7 +196,7 @@ def _raisable(error: BaseException) -> Exception:
 
 
 def durable(request: Request) -> bool:
-    """True for the kinds that are kept across runs (rule 9).
+    """True for the kinds that are kept across runs: what a model is paid for.
 
     Vectors of passages are stored in the index; here only until they are put there.
     """
@@ -206,5 +206,5 @@ def durable(request: Request) -> bool:
 
 
 def may_stream(request: Request) -> bool:
-    """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
+    """True where deltas may be shown: marked so, and not to be validated first."""
     return isinstance(request, Chat) and request.stream and not request.schema

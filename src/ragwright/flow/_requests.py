@@ -357,7 +357,7 @@ Reply: TypeAlias = (
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
-    """Key of a durable reply: everything that determines it, and its scope (rule 10)."""
+    """Key of a durable reply: everything that determines it, and its scope."""
     return text_hash(
         canonical_json([type(request).__name__, identity, scope, attempt, payload(request)])
     )

@@ -512,6 +512,13 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
         return replace(reply, notes=(*notes, *reply.notes))
 
 
+def _request_vector(request: Search) -> NDArray[np.float32]:
+    """The query vector of a dense search."""
+    if len(request.vector) % 4:
+        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
+    return np.frombuffer(request.vector, np.float32)
+
+
 def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     """The reply of a view to a search or a look-up.
 
@@ -521,10 +528,7 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     if isinstance(request, Lookup):
         vectors = view.vectors(request.chunk_ids) if request.vectors else None
         return LookupReply(view.lookup(request.chunk_ids), vectors)
-    dense = request.channel == "dense"
-    if dense and len(request.vector) % 4:
-        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
-    query = np.frombuffer(request.vector, np.float32) if dense else request.text
+    query = _request_vector(request) if request.channel == "dense" else request.text
     if request.channel == "all":
         reply = _listed_chunks(view, request)
     elif request.relax is not None:

@@ -233,7 +233,7 @@ class Ranked:
 
 
 def bonus(token: str) -> float:
-    """The bonus added to the impact of a token: delta of the formula above."""
+    """The bonus added to the impact of a token: codes have one."""
     return CODE_BONUS if is_code(token) else 0.0
 
 

@@ -142,7 +142,7 @@ class IndexedDocument:
 
     ``vectors`` has shape (chunks, dimensions), or is None for a spec without vectors; ``hash`` is
     the document's content hash if known; it is computed if empty. ``terms`` are the packed terms of
-    each chunk if another process has made them (:func:`packed_terms`), with the spec's analyzer.
+    each chunk, made with the spec's analyzer (:func:`pack_chunk_terms`), if another process did.
     """
 
     document: Document
@@ -351,7 +351,7 @@ class Store(ABC):
         """Replace stored vectors; documents and texts stay.
 
         Args:
-            index_spec: Pair whose embedder made them; all index specs with it get a new snapshot.
+            index_spec: Its embedder made them; all index specs with it get a new snapshot.
             vectors: By :func:`chunk_key`; a key that is not stored is left out.
 
         Raises:

@@ -173,7 +173,7 @@ class Project:
 
     @cached_property
     def work(self) -> WorkLock:
-        """Held shared by all that reads text and stores what came of it, and by erasure alone."""
+        """The lock against erasure: work that stores texts shares it, an erasure holds it alone."""
         if self._base is not self:
             return self._base.work
         return WorkLock(self.folder.data / "work", self.settings.shared.place(self.folder.data))

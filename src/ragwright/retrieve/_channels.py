@@ -161,7 +161,7 @@ def _search(
 ) -> Flow[_WordingResult]:
     """Search one wording in its channels."""
     vector: Vector | None = None
-    # Of both channels, a threshold is a similarity of vectors.
+    # With two channels, the threshold is a similarity of vectors.
     bound = relax if len(names) == 1 or relax is None else replace(relax, threshold=None)
     pool = options.candidates
     replies: dict[str, SearchReply] = {}
@@ -189,7 +189,7 @@ def _drop_below_threshold(
 ) -> Flow[tuple[str, ...]]:
     """Drop the hits that are less similar than ``least`` to every wording; returns notes.
 
-    Of both channels, a threshold is a similarity of vectors, and the dense channel gives only
+    With two channels, the threshold is a similarity of vectors, and the dense channel gives only
     those of its pool: the others are computed from the chunks' vectors. If no wording is for the
     dense channel, the question is embedded for this.
     """

@@ -140,13 +140,11 @@ def _round(
     elif keywords:
         question, notes = prepare_query(query, options.max_query_chars)
         variants = (Variant(keywords[: options.max_query_chars], question),)
-    depth = max(
-        select_depth(options.top_k, options.select), *(stage.depth for stage in target.stages), 0
-    )
+    later = [stage.depth for stage in target.stages]
+    depth = max(select_depth(options.top_k, options.select), *later, 0)
     rerank = options.rerank
-    wide = max(
-        depth, rerank.candidates if rerank.model else 0, 0 if between is None else between.depth
-    )
+    watched = 0 if between is None else between.depth
+    wide = max(depth, rerank.candidates if rerank.model else 0, watched)
     fused = yield from candidates(variants, target, replace(options, top_k=wide))
     # Wordings are for the search only: later stages use the question as asked.
     question = question or fused.query
@@ -204,7 +202,8 @@ def add_opening(
     for hit in hits if len(hits) > 1 else ():
         title = [word.casefold() for word in words(hit.title)]
         short = title and len(query_words) <= len(title) + _ASKING_WORDS
-        if codes.intersection(title) if codes else short and query_words[-len(title) :] == title:
+        ends_with_title = short and query_words[-len(title) :] == title
+        if codes.intersection(title) if codes else ends_with_title:
             page = hit.document_id
             break
     if page is None or any(hit.document_id == page and hit.start == 0 for hit in hits):

@@ -73,7 +73,7 @@ class AskOptions:
             plan = replace(plan, on_context=self.on_context)
         if self.sink is not None:
             plan = replace(plan, options=replace(plan.options, stream=True))
-        # nothing but sheets can be narrowed by other filters than rights to read
+        # Only spreadsheets can be filtered; other databases go if a filter is not a right to read.
         databases = tuple(d for d in plan.databases if d.sheets or not narrows(self.filters))
         return replace(plan, retrieve=self.searching(plan.retrieve), databases=databases)
 
