@@ -94,7 +94,7 @@ def project(folder: Path, files: dict[str, str], data: Path) -> Path:
         margin = len(lines[0]) - len(lines[0].lstrip())
         plain = "\n".join(line[margin:] for line in lines) + "\n"
         (declared / f"{name}.yaml").write_text(plain.replace("{file}", str(data)), "utf-8")
-    (folder / "ragwright.yaml").write_text("records: {folder: records}\n", "utf-8")
+    (folder / "ragwright.yaml").write_text("sources: []\n", "utf-8")
     return folder
 
 

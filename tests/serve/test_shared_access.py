@@ -38,8 +38,20 @@ def machines(tmp_path: Path, settings: str) -> tuple[Path, Path]:
     return first, second
 
 
+OPENED: list[ServeKeys] = []
+
+
 def keys(folder: Path) -> ServeKeys:
-    return ServeKeys(ProjectFolder(folder))
+    OPENED.append(ServeKeys(ProjectFolder(folder)))
+    return OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def close_keys(address: str) -> Iterator[None]:
+    """Close their connections to PostgreSQL before the server stops."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def test_rights_and_rates_hold_on_both_machines(tmp_path: Path, address: str) -> None:
