@@ -49,8 +49,6 @@ ROOMS = (
 )
 """Top to bottom: a room imports only from rooms above it."""
 
-"""Rooms that are parts: found by entry point, so that nothing beneath them needs them."""
-
 BARRED = {
     ("measure", "index"),
     ("measure", "ingest"),

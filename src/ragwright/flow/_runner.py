@@ -374,12 +374,12 @@ class _Row(Generic[T]):
     outcome: Outcome[T] | None = None
 
     def begin(self, engine: RunnerLoop) -> None:
-        """Drive it; on the loop."""
+        """Start the flow; runs on the loop."""
         self.task = asyncio.get_running_loop().create_task(engine.run(self.flow, self.context))
         self.task.add_done_callback(self._end)
 
     def leave(self) -> None:
-        """Close it, since nobody reads it any more; its calls in flight are still committed."""
+        """Cancel the flow because its reader has left; replies in flight are still stored."""
         self.context.left = True
         if self.task is not None:
             self.task.cancel()

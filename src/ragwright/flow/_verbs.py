@@ -347,7 +347,7 @@ class Context:
         trace: Gets an entry for each request, if set.
         scenario: Set in a dry run: what is forecast instead of sent.
         sources: Added to the sources of every request.
-        left: True if nobody reads its result any more; its calls in flight are still committed.
+        left: True if its reader has left; replies in flight are still stored.
     """
 
     scope: str = ""

@@ -156,10 +156,10 @@ def _head(tree: Any) -> tuple[str, dict[str, str]]:
 
 
 def _drop_unseen(root: Any, builder: TextBuilder) -> None:
-    """Remove what is no text of the page, and count the frames that are left out.
+    """Remove what is not content, and count the frames that are left out.
 
-    What a page hides is text of it: of a tab, or of an answer that a click opens. Not so a cookie
-    notice, or what is shown elsewhere on the page.
+    Hidden text is kept if a tab or a click opens it. Cookie notices and copies of other parts of
+    the page are removed.
     """
     builder.miss(
         "frame", _OTHER_PAGES, "give what they show as a source of its own", len(root.css(_FRAMES))

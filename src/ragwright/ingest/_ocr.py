@@ -84,7 +84,7 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
     pixels, points, pages = _picture(data, kind, page, options, where)
     seen: list[tuple[Line, float]] = []
     try:
-        with suppress(main.RapidOCRError):  # there is no text
+        with suppress(main.RapidOCRError):  # raised if the page has no text
             seen = _recognise_lines(pixels)
     except (RagwrightError, MemoryError):
         raise

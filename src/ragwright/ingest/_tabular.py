@@ -102,10 +102,9 @@ def _count_above(rows: list[list[str]]) -> int:
 def _write(
     rows: Iterator[tuple[int, list[str]]], delimiter: str, where: str
 ) -> tuple[str, list[str], list[RagwrightError]]:
-    """Return what stands above a table, the table as lines of Markdown, and a fault if rows had to
-    be brought to its width.
+    """Return the text above a table, its Markdown lines, and a fault if rows were uneven.
 
-    Row by row, so that a large file is not held in memory as cells.
+    It goes row by row so that the cells of a large file are never all in memory.
     """
     head = list(islice(rows, _TELLING_ROWS))
     above = _count_above([[cell.strip() for cell in row] if any(row) else [] for _, row in head])

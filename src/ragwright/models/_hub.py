@@ -415,7 +415,7 @@ def transformer_folder(path: Path, what: str) -> Path:
 
 
 def _modules(home: Path) -> list[dict[str, Any]]:
-    """The layers of a model of sentence-transformers; empty where there is no list of them."""
+    """The modules of a sentence-transformers model; empty if `modules.json` lists none."""
     modules = read_json(home / "modules.json")
     return modules if isinstance(modules, list) else []
 

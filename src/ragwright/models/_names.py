@@ -303,8 +303,8 @@ def find_model(
         limits: How long servers may be silent.
 
     Raises:
-        ConfigError: The text is no name, its provider is unknown (the nearest known ones are
-            named), its address holds a password or needs an environment variable that is not set.
+        ConfigError: The text is not a model name, its provider is unknown (the error suggests the
+            nearest), or its address holds a password or names a variable that is not set.
     """
     provider_name, name, address = _split_name(text)
     entry = entries.get(text, ModelSettings())

@@ -338,7 +338,7 @@ SectionKind: TypeAlias = type[Any] | NamedOptions
 
 
 def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
-    """The option record of a section that is not of the base; None if there is no such section.
+    """The option record of a section that an extension adds; None if no extension has it.
 
     Args:
         name: Name of the section.
