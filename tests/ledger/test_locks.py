@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import JobError, StoreBusyError, StoreError
-from ragwright.ledger import FileLock, LockHolder, _locks
+from ragwright.ledger import FileLock, Ledger, LockHolder, _locks
 
 CHILD = """
 import sys, time
@@ -286,3 +286,24 @@ def test_a_system_without_locks_is_said(
         with pytest.raises(kind, match=r"locks between processes \(flock\)"):
             ask()
     lock.release()
+
+
+def test_many_may_open_a_new_ledger_at_the_same_moment(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+    errors: list[StoreError] = []
+
+    def open_ledger(path: Path) -> None:
+        together.wait()
+        try:
+            Ledger(path).close()
+        except StoreError as error:
+            errors.append(error)
+
+    for number in range(40):
+        path = tmp_path / f"{number}.sqlite"
+        threads = [threading.Thread(target=open_ledger, args=(path,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors

@@ -24,7 +24,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..core import SchemaVersionError, StoreError, StoreFullError
-from ..ledger import file_error, reading_connection, writable
+from ..ledger import file_error, keep_log, reading_connection, writable
 from ._store import StoreOptions
 
 APPLICATION_ID = 0x52575354
@@ -253,7 +253,7 @@ class StoreFile:
             check_same_thread=False,
         )
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            keep_log(db, options.busy_seconds)
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             # Deleted content is overwritten: a forgotten document leaves no bytes in the file.

@@ -79,8 +79,9 @@ class SqliteDatabase(Database):
 
     def _check(self, connection: sqlite3.Connection) -> bool:
         """Refuse another program's file, and another version; True if the file is new."""
-        stored = connection.execute("PRAGMA user_version").fetchone()[0]
+        # The tables first: another process makes them and sets the version in one transaction.
         names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
         ours = self.tables.statements[0].partition("(")[0].split()[-1]
         if names and ours not in names:
             raise StoreDamagedError(
@@ -131,7 +132,7 @@ class SqliteDatabase(Database):
         )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        keep_log(connection, _BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         _with_clock(connection)
 
@@ -181,6 +182,27 @@ class SqliteDatabase(Database):
     def size(self) -> int:
         """Bytes of the file, 0 where it could not be made."""
         return self.path.stat().st_size if self.path.exists() else 0
+
+
+def keep_log(connection: sqlite3.Connection, patience: float) -> None:
+    """Let a file keep a write-ahead log; wait so many seconds for others who change it, too.
+
+    SQLite itself does not wait where two connections make this change to a new file.
+
+    Raises:
+        sqlite3.Error: Another process holds the file for longer, or it cannot be written.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _statements(tables: Tables) -> Iterator[str]:
