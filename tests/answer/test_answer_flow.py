@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from answer_fakes import Driver, dense, hit
 
@@ -77,7 +79,7 @@ class TestWritten:
 
     def test_the_request_carries_parameters_stream_and_sources(self) -> None:
         driver = Driver("x")
-        driver.run(answer("Why?", PERSONA, HITS, chat_setup(temperature=0.7, stream=True)))
+        driver.run(answer("Why?", PERSONA, HITS, replace(chat_setup(temperature=0.7), stream=True)))
         (request,) = driver.chats
         assert dict(request.params)["temperature"] == 0.7
         assert request.stream

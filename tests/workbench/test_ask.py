@@ -58,7 +58,7 @@ def test_it_abstains_where_nothing_answers(make_project: MakeProject) -> None:
 def test_a_chat_model_streams_cites_and_is_paid_once(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:
-    folder = make_project(f"answer: {{model: '{server.url}#writer', stream: true}}\n")
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
     pieces: list[str] = []
     with built(folder) as bench:
         first = bench.ask(QUESTION, options=AskOptions(sink=pieces.append))

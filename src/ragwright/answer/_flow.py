@@ -71,7 +71,7 @@ def ask(
     if guard is None:
         return (yield from _answer_question(question, personas, target, plan))
     if not guard.changed(target.snapshot):
-        plan = replace(plan, options=guard.answering(plan.options))
+        plan = replace(plan, options=guard.answering(plan.options), stream=False)
     answers = yield from _answer_question(question, personas, target, plan)
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:

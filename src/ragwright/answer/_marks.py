@@ -166,7 +166,12 @@ class Marks:
         for number in numbers:
             cited = self._resolve(self._seen, number)
             if cited is not None:
-                placed.append(self._cited_span(cited))
+                key = (cited.document_id, cited.start, cited.end)
+                if key not in self._spans:
+                    quote, count = self._quote(cited), len(self._spans)
+                    url = self.link(cited, quote)
+                    self._spans[key] = CitedSpan(count + 1, url, cited, quote)
+                placed.append(self._spans[key])
         self._seen += 1
         if not placed:
             self.text = self.text[:begin] + self.text[begin:].rstrip(" ")
@@ -174,14 +179,6 @@ class Marks:
             begin = len(self.text)
             self.text += f"[{span.number}]"
             self.marks.append(PlacedMark(begin, len(self.text), span))
-
-    def _cited_span(self, cited: Citation) -> CitedSpan:
-        key = (cited.document_id, cited.start, cited.end)
-        if key not in self._spans:
-            quote = self._quote(cited)
-            number = len(self._spans) + 1
-            self._spans[key] = CitedSpan(number, self.link(cited, quote), cited, quote)
-        return self._spans[key]
 
 
 def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> Marks:

@@ -130,7 +130,6 @@ class AnswerOptions:
         "Context: concatenate passages, or summarise them by a model first: summarise_each, "
         "running, tree.",
     )
-    stream: bool = option(False, "Show the reply while it is being written.")
     threshold: float = option(
         0.7,
         "Without a chat model: what a passage must hold of the question's words, by their rarity, "

@@ -64,8 +64,8 @@ class AnswerGuard:
     suspended: str = ""
 
     def answering(self, options: AnswerOptions) -> AnswerOptions:
-        """Settings of answering under this guard: every question gets an answer, none streams."""
-        return replace(options, threshold=0.0, stream=False)
+        """Settings of answering under this guard: every question gets an answer."""
+        return replace(options, threshold=0.0)
 
     def sentence(self, snapshot: str) -> str:
         """What the certificate says of answers from a state of the index."""
@@ -118,6 +118,7 @@ class AskPlan:
         between: Hooks between the stages of the search, for diagnosis.
         guard: Withholds answers that score too low; None shows all.
         keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
+        stream: The reply is shown while it is being written.
     """
 
     options: AnswerOptions = AnswerOptions()
@@ -132,6 +133,7 @@ class AskPlan:
     between: StageHooks | None = None
     guard: AnswerGuard | None = None
     keywords: str = ""
+    stream: bool = False
 
     def window(self, model: str) -> Window:
         """The window of a chat model."""
@@ -198,7 +200,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan) -
     sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
     if plan.on_context is not None:
         plan.on_context(shown_hits)
-    reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
+    reply = yield from chat(model, prompt.messages, params, stream=plan.stream, sources=sources)
     text = reply.text.strip()
     if not text:
         raise no_text_error(reply, model)

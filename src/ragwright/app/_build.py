@@ -185,12 +185,10 @@ def ask_command(
             hint="give the question on the command line",
         )
     question = question_text(question, "ask") if question else question
-    console, session = flags.console, flags.session
+    console = flags.console
     names = list(names_of(personas)) or [""]
     streams = not flags.as_json and flags.output is None and len(names) == 1 and not trace
-    if streams:
-        session = replace(session, overrides=("answer.stream=true", *session.overrides))
-    with flags.open(session) as bench:
+    with flags.open() as bench:
         rights = flags.rights(bench)
         if question is None:
             _converse(bench, console, names, flags.as_json, rights)

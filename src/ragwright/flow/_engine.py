@@ -71,11 +71,6 @@ class RunnerLoop:
         self._pool = ThreadPoolExecutor(options.workers, thread_name_prefix="ragwright-batch")
         self._batchers: dict[int, Batcher] = {}
 
-    @property
-    def reason(self) -> RagwrightError | None:
-        """Why the work is being stopped, None while it goes on."""
-        return self.caller.reason
-
     def forget_searches(self) -> None:
         """Forget the remembered results of searches."""
         self._memo = {}
@@ -103,8 +98,8 @@ class RunnerLoop:
         steps = 0
         try:
             while True:
-                if self.reason is not None:
-                    raise Stopping(self.reason)
+                if self.caller.reason is not None:
+                    raise Stopping(self.caller.reason)
                 try:
                     step = advance(value)
                 except StopIteration as stop:
@@ -120,8 +115,8 @@ class RunnerLoop:
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             _close(flow)
-            if self.reason is not None:
-                raise Stopping(self.reason) from None
+            if self.caller.reason is not None:
+                raise Stopping(self.caller.reason) from None
             raise
         except Stopping:
             _close(flow)
@@ -240,7 +235,14 @@ class RunnerLoop:
 
     async def _request(self, request: Request, context: Context) -> Reply:
         """The reply to a request: remembered, stored, forecast in a dry run, or sent for."""
-        handler, key = self._find_handler(request, context)
+        try:
+            handler = self.handler(request)
+            key = self._key(handler, request, context.scope)
+        except RagwrightError as error:
+            # A flow may treat it, an unknown model say, as the failure of one row: a dry run fails.
+            if context.scenario is not None:
+                context.scenario.refused = context.scenario.refused or error
+            raise
         if isinstance(request, Search):
             memo_key = (context.scope, request)
             remembered = self._memo.get(memo_key)
@@ -269,20 +271,6 @@ class RunnerLoop:
         if key is not None:
             self.caller.note_sources(key, request, context.sources)
         return reply
-
-    def _find_handler(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
-        """The handler of a request, and its key.
-
-        A flow may treat an error here, such as an unknown model, as the failure of one row: it is
-        noted, so that a dry run fails with it.
-        """
-        try:
-            handler = self.handler(request)
-            return handler, self._key(handler, request, context.scope)
-        except RagwrightError as error:
-            if context.scenario is not None:
-                context.scenario.refused = context.scenario.refused or error
-            raise
 
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
         """Key of its stored reply; None if it is not stored."""
@@ -331,7 +319,7 @@ class RunnerLoop:
             call.waiters -= 1
             if listener is not None:
                 call.listeners.remove(listener)
-            wanted = call.waiters or self.reason is not None or context.left
+            wanted = call.waiters or self.caller.reason is not None or context.left
             if not wanted and not call.future.done():
                 self._abandon(merge_key, call)
         if listener is not None:
@@ -380,8 +368,8 @@ class RunnerLoop:
             if reply is not None:
                 self.caller.progress.reused += 1
             elif isinstance(handler, BatchHandler):
-                if self.reason is not None:
-                    raise Stopping(self.reason)
+                if self.caller.reason is not None:
+                    raise Stopping(self.caller.reason)
                 batcher = self._batchers.setdefault(id(handler), Batcher(handler, self._pool))
                 reply = cast("Reply", await batcher.put(request))
                 if key is not None and self._replies is not None:
@@ -389,8 +377,8 @@ class RunnerLoop:
             else:
                 reply = await self.caller.call(handler, request, key, call)
         except asyncio.CancelledError:
-            if self.reason is not None:
-                _fail(call.future, Stopping(self.reason))
+            if self.caller.reason is not None:
+                _fail(call.future, Stopping(self.caller.reason))
             call.future.cancel()
         except Stopping as stopping:
             self.stop(stopping.reason)
@@ -418,7 +406,7 @@ class RunnerLoop:
 
         Calls that wait (for a place, for money, before another attempt) end at once.
         """
-        if self.reason is None:
+        if self.caller.reason is None:
             self.caller.reason = reason
             current = asyncio.current_task()
             for drive in list(self._drives):

@@ -194,7 +194,7 @@ class Runner:
                 while True:
                     news.clear()
                     outcome = rows[0].outcome if rows else None
-                    stopped = stopped or self._engine.reason is not None
+                    stopped = stopped or self._engine.caller.reason is not None
                     stopped = stopped or (outcome is not None and outcome.state == "skipped")
                     # rows that wait for an earlier slow one count too: memory is bounded
                     open_rows = sum(row.outcome is None for row in rows)

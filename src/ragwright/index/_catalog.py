@@ -127,11 +127,8 @@ class Catalog:
                     _unlink_file(view)
             return [path for path in gone if path.exists()]
 
-    def _spec_folder(self, index_spec: IndexSpec) -> Path:
-        return self._folder / index_spec.key
-
     def _view_path(self, index_spec: IndexSpec, snapshot: str) -> Path:
-        return self._spec_folder(index_spec) / f"{snapshot.partition('@')[2]}.view"
+        return self._folder / index_spec.key / f"{snapshot.partition('@')[2]}.view"
 
     def _open_segments(self, index_spec: IndexSpec, view: Arrays) -> list[Segment]:
         """The segments of a saved view.
@@ -142,7 +139,7 @@ class Catalog:
         """
         if view.meta["format"] != FORMAT:
             raise StoreError("a saved view of another format")
-        folder = self._spec_folder(index_spec)
+        folder = self._folder / index_spec.key
         return [Segment(open_arrays(folder / name), name) for name in view.meta["segments"]]
 
     def _reusable_segments(self, index_spec: IndexSpec, live: Stamps) -> list[Segment]:
@@ -163,11 +160,11 @@ class Catalog:
 
     def _saved_views(self, index_spec: IndexSpec) -> list[Path]:
         """Newest first."""
-        return sorted(self._spec_folder(index_spec).glob("*.view"), key=_age_key, reverse=True)
+        return sorted((self._folder / index_spec.key).glob("*.view"), key=_age_key, reverse=True)
 
     def _save_segment(self, index_spec: IndexSpec, arrays: Arrays) -> Segment:
         name = f"{uuid.uuid4().hex}.seg"
-        path = self._spec_folder(index_spec) / name
+        path = self._folder / index_spec.key / name
         try:
             write_arrays(path, arrays)
             return Segment(open_arrays(path), name)
@@ -193,7 +190,7 @@ class Catalog:
             _unlink_file(view)
         used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
         now = time.time()
-        for path in self._spec_folder(index_spec).glob("*.seg"):
+        for path in (self._folder / index_spec.key).glob("*.seg"):
             # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink_file(path)
@@ -500,16 +497,14 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
         self, requests: Sequence[Search | Lookup]
     ) -> Sequence[SearchReply | LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
-        return [self._reply_or_error(request) for request in requests]
-
-    def _reply_or_error(
-        self, request: Search | Lookup
-    ) -> SearchReply | LookupReply | RagwrightError:
-        try:
-            reply, notes = self._views.answer(request.snapshot, partial(_answer, request))
-        except RagwrightError as error:
-            return error
-        return replace(reply, notes=(*notes, *reply.notes))
+        replies: list[SearchReply | LookupReply | RagwrightError] = []
+        for request in requests:
+            try:
+                reply, notes = self._views.answer(request.snapshot, partial(_answer, request))
+                replies.append(replace(reply, notes=(*notes, *reply.notes)))
+            except RagwrightError as error:
+                replies.append(error)
+        return replies
 
 
 def _request_vector(request: Search) -> NDArray[np.float32]:

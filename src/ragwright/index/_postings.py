@@ -272,7 +272,9 @@ def bm25(
             scores.append(np.zeros(size))
             continue
         rows = np.concatenate([postings.rows[s:e] for s, e, _, _ in lists])
-        added = np.concatenate([_token_scores(impacts[s:e], f, more) for s, e, f, more in lists])
+        added = np.concatenate(
+            [(impacts[s:e] + np.float64(more) * (impacts[s:e] > 0)) * f for s, e, f, more in lists]
+        )
         scores.append(np.asarray(np.bincount(rows, added, size), np.float64))
     return Ranked(scores, terms)
 
@@ -290,22 +292,12 @@ def weigh_tokens(
             reported like an unknown one, its idf included.
     """
     times = np.fromiter(query.values(), np.float64, len(query))
-    weights = _idf_of(frequency, live) * times
-    shown_idf = _idf_of(np.where(shown > 0, frequency, 0.0), live)
+    holders = np.stack([frequency, np.where(shown > 0, frequency, 0.0)])
+    weights, shown_idf = np.log1p((live - holders + 0.5) / (holders + 0.5))
+    weights *= times
     most = shown_idf * times * (1.0 + np.array([bonus(token) for token in query]))
     columns = (shown.astype(np.int64).tolist(), shown_idf.round(6).tolist(), most.round(6).tolist())
     return weights.tolist(), tuple(map(Term, query, *columns))
-
-
-def _idf_of(frequency: Scores, live: int) -> Scores:
-    return np.asarray(np.log1p((live - frequency + 0.5) / (frequency + 0.5)), np.float64)
-
-
-def _token_scores(impacts: Impacts, factor: float, more: float) -> Scores:
-    """The score that a token adds to each row of its list; 0 for dead rows."""
-    if not more:
-        return impacts * np.float64(factor)
-    return (impacts + np.float64(more) * (impacts > 0)) * np.float64(factor)
 
 
 if TYPE_CHECKING:

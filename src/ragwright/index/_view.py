@@ -110,22 +110,6 @@ class ViewState:
             return masks
         return self._masks[key]
 
-    def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
-        """Notes on documents that a range leaves out because their values cannot be compared."""
-        notes = []
-        for condition in filters:
-            bounded = condition.low is not None or condition.high is not None
-            if condition.values or condition.exclude or not bounded:
-                continue
-            rest = [other for other in filters if other is not condition]
-            count, kind = count_left_out(self.segments, self.masks(rest), condition)
-            if count and kind:
-                notes.append(
-                    f"{count_noun(count, 'document')} without a {kind} in {condition.field!r} "
-                    f"left out by {condition}"
-                )
-        return tuple(notes)
-
     def positions(
         self, ladder: Ladder, masks: Sequence[Mask], filters: Sequence[Filter]
     ) -> list[list[Rows]]:
@@ -193,7 +177,19 @@ class SegmentView(View):
 
     def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
         """Notes on documents that a range leaves out because their values cannot be compared."""
-        return self._live_state().range_notes(filters)
+        state, notes = self._live_state(), []
+        for condition in filters:
+            bounded = condition.low is not None or condition.high is not None
+            if condition.values or condition.exclude or not bounded:
+                continue
+            rest = [other for other in filters if other is not condition]
+            count, kind = count_left_out(state.segments, state.masks(rest), condition)
+            if count and kind:
+                notes.append(
+                    f"{count_noun(count, 'document')} without a {kind} in {condition.field!r} "
+                    f"left out by {condition}"
+                )
+        return tuple(notes)
 
     def _keyword_scores(
         self, state: ViewState, text: str, masks: Sequence[Mask] | None

@@ -242,6 +242,15 @@ _HEADING = re.compile(
 )
 
 
+_INLINE = (
+    (r"!?\[([^\]]*)\]\([^)]*\)", r"\1"),
+    (r"(\*\*|__|`)(.+?)\1", r"\2"),
+    (r"(?<!\w)([*_])(\S.*?)\1(?!\w)", r"\2"),
+    (r"\\([\\`*_{}\[\]()#+.!-])", r"\1"),
+)
+"""Links, strong text and code, emphasis and escapes of Markdown, and what is kept of them."""
+
+
 def markdown_headings(text: str) -> list[tuple[str, int, int]]:
     """Find (title, level, position) of the ``#`` and underlined headings outside code fences."""
     headings: list[tuple[str, int, int]] = []
@@ -250,16 +259,10 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
         title = re.sub(r"(?:^|[ \t]+)#+$", "", (match["title"] or match["line"]).strip())
         level = len(match["marks"] or "#" * (1 + match["rule"].startswith("-")))
         if title:
-            headings.append((strip_inline(title), level, match.start()))
+            for mark, kept in _INLINE:
+                title = re.sub(mark, kept, title)
+            headings.append((" ".join(title.split()), level, match.start()))
     return headings
-
-
-def strip_inline(text: str) -> str:
-    """Remove Markdown's inline marks from a heading: emphasis, code, links."""
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", text)
-    text = re.sub(r"(?<!\w)([*_])(\S.*?)\1(?!\w)", r"\2", text)
-    return " ".join(re.sub(r"\\([\\`*_{}\[\]()#+.!-])", r"\1", text).split())
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:

@@ -19,7 +19,7 @@ from ._ingesting import (
     refuse_fetch,
     refuse_forget,
 )
-from ._project import Project
+from ._project import Project, ProjectHandlers
 from ._served import (
     Change,
     Configuration,
@@ -87,6 +87,7 @@ __all__ = [
     "Overrides",
     "Project",
     "ProjectFolder",
+    "ProjectHandlers",
     "Served",
     "Session",
     "Settings",

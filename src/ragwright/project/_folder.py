@@ -81,85 +81,48 @@ _IGNORED = b".ragwright/\n"
 _TEMPLATES = Path(__file__).parent / "data" / "templates"
 
 
-@dataclass(frozen=True, slots=True)
 class ProjectFolder:
     """Paths of a project; nothing is created before it is needed.
 
     ``cache`` may be deleted, which only costs time and money; ``data`` must be kept.
 
-    Attributes:
+    Args:
         root: The project.
         frozen: Folder with prompts, personas and record declarations as they were when this
             configuration was promoted; None for the project's present ones.
+
+    Attributes:
+        parts: Folder of prompts, personas and declarations of records.
+        file: The project file.
+        personas: Folder of persona files.
+        prompts: Folder of prompt files.
+        testsets: Folder of testsets.
+        openings: Log of openings of confirm splits: who, and why.
+        promise: The certified risk of wrong answers that is in force.
+        data: Store, runs and outputs.
+        cache: Replies, views and file stamps.
+        ledger: All that is kept in tables: runs, outputs, money, jobs, keys, promotions.
+        sheets: The tables of ingested spreadsheets; there only where there are such.
+        ingest_marker: A file that exists during an ingest, and after one that was interrupted.
+        without_file: Stands in for the project file of a folder whose runs are of other systems.
     """
 
-    root: Path
-    frozen: Path | None = None
-
-    @property
-    def parts(self) -> Path:
-        """Folder of prompts, personas and declarations of records."""
-        return self.frozen or self.root
-
-    @property
-    def file(self) -> Path:
-        """The project file."""
-        return self.root / PROJECT_FILE
-
-    @property
-    def personas(self) -> Path:
-        """Folder of persona files."""
-        return self.parts / "personas"
-
-    @property
-    def prompts(self) -> Path:
-        """Folder of prompt files."""
-        return self.parts / "prompts"
-
-    @property
-    def testsets(self) -> Path:
-        """Folder of testsets."""
-        return self.root / "testsets"
-
-    @property
-    def openings(self) -> Path:
-        """Log of openings of confirm splits: who, and why."""
-        return self.testsets / "openings.jsonl"
-
-    @property
-    def promise(self) -> Path:
-        """The certified risk of wrong answers that is in force."""
-        return self.root / "promise.json"
-
-    @property
-    def data(self) -> Path:
-        """Store, runs and outputs."""
-        return self.root / ".ragwright" / "data"
-
-    @property
-    def ledger(self) -> Path:
-        """All that is kept in tables: runs, outputs, money, jobs, keys, promotions."""
-        return self.data / "ledger.sqlite"
-
-    @property
-    def sheets(self) -> Path:
-        """The tables of ingested spreadsheets; there only where there are such."""
-        return self.data / "sheets.sqlite"
-
-    @property
-    def cache(self) -> Path:
-        """Replies, views and file stamps."""
-        return self.root / ".ragwright" / "cache"
-
-    @property
-    def ingest_marker(self) -> Path:
-        """A file that exists during an ingest, and after one that was interrupted."""
-        return self.data / "ingesting"
-
-    @property
-    def without_file(self) -> Path:
-        """Stands in for the project file of a folder whose runs are of other systems."""
-        return self.data / "without-project-file.yaml"
+    def __init__(self, root: Path, frozen: Path | None = None) -> None:
+        self.root = root
+        self.frozen = frozen
+        self.parts = frozen or root
+        self.file = root / PROJECT_FILE
+        self.personas = self.parts / "personas"
+        self.prompts = self.parts / "prompts"
+        self.testsets = root / "testsets"
+        self.openings = self.testsets / "openings.jsonl"
+        self.promise = root / "promise.json"
+        self.data = root / ".ragwright" / "data"
+        self.cache = root / ".ragwright" / "cache"
+        self.ledger = self.data / "ledger.sqlite"
+        self.sheets = self.data / "sheets.sqlite"
+        self.ingest_marker = self.data / "ingesting"
+        self.without_file = self.data / "without-project-file.yaml"
 
     @property
     def settings(self) -> Path:
@@ -370,11 +333,6 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
         if kind is not None and section:
             kinds[section] = kind
     return kinds
-
-
-def is_of_a_part(name: str) -> bool:
-    """True if a part declares the section; imports nothing of the part but its declaration."""
-    return addition("sections", name) is not None
 
 
 class PartSections(Mapping[str, Any]):

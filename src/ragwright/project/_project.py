@@ -66,6 +66,8 @@ class Project:
         self._base: Project = self
         self._variants: list[Project] = []
         self._attached: dict[type, Closing] = {}
+        # read again by work that may store or show text that was read before
+        self.erasures = Erasures(folder.data / "work" / "erasures")
         self._erased = self.erasures.position
 
     @classmethod
@@ -89,14 +91,15 @@ class Project:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            for member in self._project_and_variants():
-                if "runner" in member.__dict__:
-                    member.runner.interrupt()
+            for runner in self.runners:
+                runner.interrupt()
         self.close()
 
     def close(self) -> None:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
-        family = self._project_and_variants()
+        if self._base is not self:  # a variant closes nothing
+            return
+        family = [self, *self._variants]
         closed: set[int] = set()
         for name in ("runner", "views", "store", "replies", "budget", "runs"):
             for member in family:
@@ -104,13 +107,9 @@ class Project:
                 if opened is not None and id(opened) not in closed:
                     closed.add(id(opened))
                     opened.close()
-        while family and self._attached:
+        while self._attached:
             self._attached.popitem()[1].close()
         self._variants = []
-
-    def _project_and_variants(self) -> list[Project]:
-        """The project and its variants; empty for a variant, which closes nothing."""
-        return [self, *self._variants] if self._base is self else []
 
     def variant(self, settings: Settings, session: Session | None = None) -> Self:
         """The same project under other settings, sharing with this one all that those leave as is.
@@ -177,11 +176,6 @@ class Project:
         if self._base is not self:
             return self._base.work
         return WorkLock(self.folder.data / "work", self.settings.shared.place(self.folder.data))
-
-    @cached_property
-    def erasures(self) -> Erasures:
-        """The record of erasures: re-read by work that may store or show text read before."""
-        return Erasures(self.folder.data / "work" / "erasures")
 
     @cached_property
     def models(self) -> Models:
@@ -252,7 +246,7 @@ class Project:
             seed=session.seed,
         )
         return flow.Runner(
-            self.routes(self.views),
+            ProjectHandlers(self, self.views),
             options,
             replies=self.replies,
             budget=self.budget,
@@ -277,10 +271,6 @@ class Project:
             self.views.drop()
             for runner in self.runners:
                 runner.forget_searches()
-
-    def routes(self, views: Views) -> Mapping[type[Any], Route]:
-        """The handlers of requests, with searches on these views; rare ones open when used."""
-        return Routes(self, views)
 
     @cached_property
     def databases(self) -> Databases:
@@ -453,12 +443,11 @@ class Project:
         # an invalid file fails only commands that need it
         return answer.pick_persona(wanted, self.personas) if wanted else Persona("")
 
-    def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
+    def plan(self, history: Sequence[Message] = ()) -> AskPlan:
         """Settings of answering, without question, persona and index.
 
         Args:
             history: Turns before the question.
-            stream: False where no reply may be streamed, whatever the settings say.
 
         Raises:
             ConfigError: The name of the model is unknown; raised once, not for every row.
@@ -475,13 +464,12 @@ class Project:
                 self.models.settings_of(name)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
-        options = settings.answer if stream else replace(settings.answer, stream=False)
         # Schemas are read only if a question may be routed to a database.
         routed = search.route.method != "index"
         known = search.databases or self.folder.sheets.is_file()
         # a template is read once for all answers
         plan = answer.AskPlan(
-            options,
+            settings.answer,
             answer.read_prompt(settings.prompt) if settings.prompt.template else settings.prompt,
             self.tokenizer,
             window_of,
@@ -498,7 +486,7 @@ class Project:
         return replace(plan, guard=guard_of(self))
 
 
-class Routes(dict[type[Any], Route]):
+class ProjectHandlers(dict[type[Any], Route]):
     """The handler of each kind of request; those that parts add are found by name.
 
     Args:

@@ -390,7 +390,7 @@ def open_served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[s
             hint="measure the project with `ragwright eval`, then run `ragwright promote RUN`",
         )
     configuration, files = served.snapshot(change.number)
-    return replace(folder, frozen=files), configuration.sections
+    return ProjectFolder(folder.root, files), configuration.sections
 
 
 def _utc_time() -> str:

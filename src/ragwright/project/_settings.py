@@ -17,6 +17,7 @@ from ..core import (
     ConfigError,
     NamedOptions,
     Placed,
+    addition,
     build_options,
     describe_options,
     list_changed_options,
@@ -43,7 +44,6 @@ from ._folder import (
     PartSections,
     SharedOptions,
     default_section,
-    is_of_a_part,
     list_sections,
     read_section,
     section_kind,
@@ -310,7 +310,7 @@ def settings_from(placed: Placed) -> Settings:
             arguments[name] = _read_model_settings(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
-        elif is_of_a_part(name) and not any(path[0] == name for path in placed.overrides):
+        elif addition("sections", name) and not any(path[0] == name for path in placed.overrides):
             unread[name] = value
         else:
             kind = section_kind(name, placed.value.get("retrieve"))

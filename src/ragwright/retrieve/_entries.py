@@ -153,7 +153,13 @@ def _entry_starts(text: str) -> Iterator[ListEntry]:
             form, rest = "alone", ""
         elif separator and rest[separator.end() :].strip():
             form, rest = "line", rest[separator.end() :]
-        elif _is_title(rest) and not weak:
+        elif (
+            not weak
+            and rest[:1] in " \t"
+            and rest.strip()[:1].isupper()
+            and len(rest.split()) <= _TITLE_WORDS
+            and not _STOPPED.search(rest.strip())
+        ):
             form = "run"
         else:
             continue
@@ -173,17 +179,6 @@ def _may_be_weak(code: str) -> bool:
         return 4 <= len(code) <= 6 and not _YEAR.match(code)
     letters, _, number = code.partition(" ")
     return letters.isupper() and number.isdigit()
-
-
-def _is_title(rest: str) -> bool:
-    """True for the words of a title after a code on its line."""
-    title = rest.strip()
-    return (
-        rest[:1] in " \t"
-        and title[:1].isupper()
-        and len(title.split()) <= _TITLE_WORDS
-        and not _STOPPED.search(title)
-    )
 
 
 def _ends_sentence_above(text: str, start: int) -> bool:

@@ -391,7 +391,7 @@ def select_hits(
     if options.balance:
         chosen = _take_turns(chosen, options.balance)
     selected = chosen[:k]
-    if options.active:
+    if options.max_per or options.balance:
         selected = [
             replace(
                 hit,

@@ -126,11 +126,6 @@ class SelectOptions:
                     hint="to exclude a value, use a filter",
                 )
 
-    @property
-    def active(self) -> bool:
-        """True if any setting may change which hits are kept."""
-        return bool(self.max_per or self.balance)
-
 
 SHEETS = "sheets"
 """Name of the database that holds the tables of spreadsheets."""
@@ -323,7 +318,7 @@ class RetrieveOptions:
 
 def select_depth(top_k: int, options: SelectOptions) -> int:
     """Number of hits to search for, as a pool for the selection."""
-    return max(_SELECT_POOL, top_k) if options.active or options.watch else top_k
+    return max(_SELECT_POOL, top_k) if options != SelectOptions() else top_k
 
 
 _BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)

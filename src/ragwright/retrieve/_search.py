@@ -33,6 +33,7 @@ from ._options import (
     LEAST_POOL,
     RetrieveOptions,
     RouteOptions,
+    SelectOptions,
     select_depth,
 )
 from ._query import (
@@ -174,7 +175,7 @@ def _finished(
     if target.stages:
         hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
-    if options.select.active or options.select.watch:
+    if options.select != SelectOptions():
         hits, more = select_hits(hits, options.top_k, options.select)
         notes += more
     hits = yield from add_opening(result.query, hits[: options.top_k], target, options.filters)

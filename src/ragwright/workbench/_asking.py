@@ -68,11 +68,9 @@ class AskOptions:
         return replace(options, filters=filters, soft=soft)
 
     def narrowed(self, plan: AskPlan) -> AskPlan:
-        """A plan with these filters beside its own; it streams where somebody listens."""
+        """A plan with these filters beside its own."""
         if self.on_context is not None:
             plan = replace(plan, on_context=self.on_context)
-        if self.sink is not None:
-            plan = replace(plan, options=replace(plan.options, stream=True))
         # Only spreadsheets can be filtered; other databases go if a filter is not a right to read.
         databases = tuple(d for d in plan.databases if d.sheets or not narrows(self.filters))
         return replace(plan, retrieve=self.searching(plan.retrieve), databases=databases)

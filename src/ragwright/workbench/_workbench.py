@@ -293,7 +293,8 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         names = [check_text(name or "", "persona") for name in personas or ("",)]
         chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
-        plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
+        plan = asking.narrowed(self.project.plan(asking.history))
+        plan = replace(plan, stream=asking.sink is not None and len(chosen) <= 1)
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:

@@ -129,7 +129,7 @@ def _diagnosis_work(
             hint="set a chat model: answer.model",
         )
     rows, wanted_measures, base = plan_evaluation(project, testset, measures, EvaluationOptions())
-    plan = project.plan(stream=False)
+    plan = project.plan()
     setup = judging(project)
     case = DiagnosisCase(
         project.target(),

@@ -439,7 +439,7 @@ def _grid_work(
             hint="give two or more personas or generators",
         )
     persona_by_name = {name: project.persona(name) for name in personas}
-    plan = project.plan(stream=False)
+    plan = project.plan()
     pipeline, setup = (project.target(), plan), judging(project)
     manifest = {
         **base.manifest,

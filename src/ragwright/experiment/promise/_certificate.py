@@ -294,7 +294,7 @@ def answering_settings_of(settings: Settings) -> Settings:
 
     What has no influence on answers is as if it were not set.
     """
-    answer = replace(settings.answer, threshold=0.0, stream=False, draft=DraftOptions())
+    answer = replace(settings.answer, threshold=0.0, draft=DraftOptions())
     return replace(settings, answer=answer)
 
 

@@ -15,7 +15,15 @@ from ...core import ConfigError, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
-from ...project import TRIAL, Feed, Project, StoredDocuments, make_ingest, refuse_fetch
+from ...project import (
+    TRIAL,
+    Feed,
+    Project,
+    ProjectHandlers,
+    StoredDocuments,
+    make_ingest,
+    refuse_fetch,
+)
 from ...testsets import Testset
 from ..evaluations import plan_evaluation
 from ._sampling import Trial, grid_points, random_points, variant_of
@@ -259,7 +267,7 @@ class _DryRun:
             attempt=session.attempt,
         )
         twin.__dict__["runner"] = Runner(
-            twin.routes(twin.views), options, replies=self._project.replies
+            ProjectHandlers(twin, twin.views), options, replies=self._project.replies
         )
         self._stack.callback(twin.runner.close)
         self._families.append((variant.models, twin))

@@ -292,7 +292,7 @@ def answer_from_given(row: Row, persona: Persona, plan: AskPlan) -> Flow[Answer]
         TestsetError: A passage does not fit the prompt: the dose would differ from the row's.
     """
     closed_book = row.metadata.get("suite") == CLOSED_BOOK
-    configured = replace(plan, options=replace(plan.options, closed_book=closed_book, stream=False))
+    configured = replace(plan, options=replace(plan.options, closed_book=closed_book))
     if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in plan.prompt.replace:
         configured = replace(
             configured,
