@@ -76,7 +76,7 @@ class KnownVectors(BatchHandler[Embed, EmbedReply]):
         """Nothing to keep."""
         return False
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
         """The vectors of the texts."""
         return [EmbedReply(np.stack([self._queries[t] for t in r.texts])) for r in requests]
 

@@ -139,7 +139,7 @@ class Index(BatchHandler[Search, SearchReply]):
         best = np.argpartition(-scores, 10)[:10]
         return SearchReply(tuple(rank_best(((self.ids[i], float(scores[i])) for i in best), 10)))
 
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         """Each request in turn."""
         return [self.search(request) for request in requests]
 

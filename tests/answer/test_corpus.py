@@ -83,7 +83,7 @@ class Shelf(BatchHandler[object, object]):
     def durable(self, request: object) -> bool:
         return False
 
-    def carry(self, requests: object) -> list[object]:
+    def reply_to(self, requests: object) -> list[object]:
         return [self.one(request) for request in requests]  # type: ignore[attr-defined]
 
     def one(self, request: object) -> SearchReply | LookupReply:

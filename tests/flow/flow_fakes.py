@@ -140,7 +140,7 @@ class FakeSearch(BatchHandler[Search, SearchReply]):
     def durable(self, request: Search) -> bool:
         return True
 
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         self.batches.append([r.text for r in requests])
         if self.work is not None:
             self.work()
@@ -158,7 +158,7 @@ class FakeEmbed(BatchHandler[Embed, EmbedReply]):
     def identity(self, request: Embed) -> str:
         return "weights"
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
         import numpy as np
 
         self.carried.extend(requests)

@@ -90,14 +90,14 @@ def test_one_bad_request_of_a_batch_does_not_fail_the_others() -> None:
 
 
 class Rude(FakeSearch):
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         raise self.kind
 
     kind: type[BaseException] = SystemExit
 
 
 class Short(FakeSearch):
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         return []
 
 

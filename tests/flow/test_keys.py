@@ -186,7 +186,7 @@ class FixedBatch(BatchHandler[Any, Any]):
     def __init__(self, reply: Reply) -> None:
         self.replies = [reply]
 
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
+    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
         return [self.replies.pop() for _ in requests]
 
 

@@ -100,7 +100,7 @@ def _halves(cut: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _looked_up(store: Store, request: Lookup) -> LookupReply:
-    reply = ViewHandler(Views(store)).carry([request])[0]
+    reply = ViewHandler(Views(store)).reply_to([request])[0]
     assert isinstance(reply, LookupReply)
     return reply
 
@@ -400,7 +400,7 @@ class RelaxedTests:
         with pytest.raises(FilterError):
             view.every(3, [Filter("cleint", ("x",))])
         search = Search(view.snapshot, "all", 3, filters=(_ENGLISH,))
-        reply = ViewHandler(Views(store)).carry([search])[0]
+        reply = ViewHandler(Views(store)).reply_to([search])[0]
         assert reply == SearchReply(tuple((key, 0.0) for key in english[:3]))
 
     def test_vectors_of_chunks(self, store: Store) -> None:
@@ -453,7 +453,7 @@ class RelaxedTests:
             replace(dense, filters=(_ENGLISH,), relax=relax),
             Search(filled.snapshot, "all", 5, relax=relax),
         ]
-        replies = ViewHandler(Views(store)).carry(requests)
+        replies = ViewHandler(Views(store)).reply_to(requests)
         assert replies[0] == SearchReply(filled.dense(vector[None, :], 5)[0])
         assert replies[1] == filled.relaxed(vector, 5, relax)
         assert replies[2] == filled.relaxed("engine", 5, relax)

@@ -62,7 +62,7 @@ def test_a_condition_and_its_opposite_are_two_requests(store: SqliteStore) -> No
     handler = ViewHandler(Views(store))
     for asked in ([one, other], [other, one]):
         found = {}
-        for request, reply in zip(asked, handler.carry(asked), strict=True):
+        for request, reply in zip(asked, handler.reply_to(asked), strict=True):
             assert isinstance(reply, SearchReply)
             found[request] = {name.partition(":")[0] for name, _ in reply.candidates}
         assert found[one] == {"d1", "d2", "d3"}
@@ -83,7 +83,7 @@ def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
         Search(snapshot, "dense", 5, vector=b"123"),
         Search("none@0", "keyword", 3, text="word7"),
     ]
-    replies = handler.carry(requests)
+    replies = handler.reply_to(requests)
     for at in (0, 2, 3):
         vector = np.frombuffer(requests[at].vector, np.float32)[None, :]
         assert replies[at] == SearchReply(view.dense(vector, requests[at].k)[0])
@@ -97,10 +97,10 @@ def test_mixed_requests_get_their_own_replies(store: SqliteStore) -> None:
 def test_lookups_find_what_searches_found(store: SqliteStore) -> None:
     views = Views(store)
     snapshot = store.snapshot(PAIR)
-    reply = ViewHandler(views).carry([dense(snapshot, 4)])[0]
+    reply = ViewHandler(views).reply_to([dense(snapshot, 4)])[0]
     assert isinstance(reply, SearchReply)
     ids = tuple(key for key, _ in reply.candidates)
-    found = ViewHandler(views).carry([Lookup(snapshot, ids), Lookup(snapshot, ("absent",))])
+    found = ViewHandler(views).reply_to([Lookup(snapshot, ids), Lookup(snapshot, ("absent",))])
     assert isinstance(found[0], LookupReply)
     assert tuple(hit.chunk_id for hit in found[0].hits) == ids
     assert isinstance(found[1], RetrieveError)
@@ -113,7 +113,7 @@ def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) 
     assert views.current(PAIR).snapshot != pinned
     handler = ViewHandler(views)
     asked = [Search(name, "keyword", 3, text="newcomer") for name in (pinned, store.snapshot(PAIR))]
-    old, new = handler.carry(asked)
+    old, new = handler.reply_to(asked)
     assert isinstance(old, SearchReply)
     assert old.candidates == ()
     assert [(term.token, term.chunks) for term in old.terms] == [("newcom", 0)]

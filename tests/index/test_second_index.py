@@ -250,11 +250,11 @@ def looked(snapshot: str, ids: tuple[str, ...]) -> list[Lookup]:
 
 
 def answers(views: Views, snapshot: str) -> tuple[list[SearchReply], list[LookupReply]]:
-    found = ViewHandler(views).carry(requests(snapshot))
+    found = ViewHandler(views).reply_to(requests(snapshot))
     searches = [one for one in found if isinstance(one, SearchReply)]
     assert len(searches) == len(found), found
     ids = tuple(name for name, _ in searches[0].candidates)
-    fetched = ViewHandler(views).carry(looked(snapshot, ids))
+    fetched = ViewHandler(views).reply_to(looked(snapshot, ids))
     lookups = [one for one in fetched if isinstance(one, LookupReply)]
     assert len(lookups) == len(fetched), fetched
     return searches, lookups
@@ -297,7 +297,7 @@ def test_questions_that_are_wrong_stay_errors(
     monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("broken")))
     snapshot = store.snapshot(PAIR)
     nan = np.full(24, np.nan, np.float32).tobytes()
-    replies = ViewHandler(Views(store)).carry(
+    replies = ViewHandler(Views(store)).reply_to(
         [
             Search(snapshot, "keyword", 5, "engine", filters=(Filter("nofield", ("x",)),)),
             Search(snapshot, "dense", 5, vector=nan),
@@ -417,7 +417,7 @@ def test_the_note_names_another_state(monkeypatch: pytest.MonkeyPatch, store: Sq
     old = Views(store).snapshot(PAIR)
     store.upsert(PAIR, [make_indexed(make_document(99))])
     monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
-    reply = ViewHandler(Views(store)).carry([Search(old, "keyword", 3, "engine")])[0]
+    reply = ViewHandler(Views(store)).reply_to([Search(old, "keyword", 3, "engine")])[0]
     assert isinstance(reply, SearchReply)
     assert reply.candidates
     assert old in reply.notes[1]
@@ -431,7 +431,7 @@ def test_where_nothing_can_be_read_both_failures_are_told(
 
     monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("bad shape")))
     monkeypatch.setattr(SqliteStore, "reading", Broken(OSError("disk on fire")))
-    reply = ViewHandler(Views(store)).carry([Search(snapshot, "keyword", 3, "engine")])[0]
+    reply = ViewHandler(Views(store)).reply_to([Search(snapshot, "keyword", 3, "engine")])[0]
     assert isinstance(reply, StoreError)
     assert "bad shape" in reply.what
     assert "disk on fire" in reply.what

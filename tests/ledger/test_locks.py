@@ -10,16 +10,19 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ragwright.core import JobError, StoreBusyError, StoreError
+from ragwright.index import SqliteStore
 from ragwright.ledger import FileLock, Ledger, LockHolder, _locks
 
 CHILD = """
 import sys, time
 from pathlib import Path
+from ragwright.index import SqliteStore
 from ragwright.ledger import FileLock
 with FileLock(Path(sys.argv[1]), "nightly refresh"):
     print("held", flush=True)
@@ -230,6 +233,7 @@ def test_who_asks_in_that_instant_does_not_make_it_taken(path: Path) -> None:
 SHARING = """
 import subprocess, sys
 from pathlib import Path
+from ragwright.index import SqliteStore
 from ragwright.ledger import FileLock
 lock = FileLock(Path(sys.argv[1]), "first")
 assert lock.acquire()
@@ -288,20 +292,23 @@ def test_a_system_without_locks_is_said(
     lock.release()
 
 
-def test_many_may_open_a_new_ledger_at_the_same_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_file", [Ledger, SqliteStore])
+def test_many_may_open_a_new_file_at_the_same_moment(
+    tmp_path: Path, open_file: Callable[[Path], Ledger | SqliteStore]
+) -> None:
     together = threading.Barrier(8)
     errors: list[StoreError] = []
 
-    def open_ledger(path: Path) -> None:
+    def open_and_close(path: Path) -> None:
         together.wait()
         try:
-            Ledger(path).close()
+            open_file(path).close()
         except StoreError as error:
             errors.append(error)
 
     for number in range(40):
         path = tmp_path / f"{number}.sqlite"
-        threads = [threading.Thread(target=open_ledger, args=(path,)) for _ in range(8)]
+        threads = [threading.Thread(target=open_and_close, args=(path,)) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

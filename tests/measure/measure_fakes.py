@@ -42,7 +42,7 @@ class WordEmbed(BatchHandler[Embed, EmbedReply]):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
         found: list[EmbedReply | RagwrightError] = []
         for request in requests:
             self.texts += request.texts
@@ -59,7 +59,7 @@ class Equal(BatchHandler[Rerank, RerankReply]):
     def __init__(self) -> None:
         self.models: list[str] = []
 
-    def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
         self.models += [request.model for request in requests]
         return [
             RerankReply(tuple(1.0 if text == r.query else 0.25 for text in r.passages))

@@ -453,5 +453,5 @@ def test_rerank_needs_as_many_scores_as_passages() -> None:
     models.register("short", Short())
     request = Rerank("short", "q", ("a", "b"))
     handler: Any = model_handlers(models)[Rerank](request)  # type: ignore[operator]
-    (reply,) = handler.carry([request])
+    (reply,) = handler.reply_to([request])
     assert isinstance(reply, PluginError)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, FilterError, RetrieveError, Span
-from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
+from ragwright.flow import BatchHandler, Embed, EmbedReply, HandlerSource, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -58,7 +58,7 @@ class Counts(BatchHandler[Embed, EmbedReply]):
     def durable(self, request: Embed) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
         self.roles += [request.role for request in requests]
         return [EmbedReply(np.stack([vector(t) for t in r.texts])) for r in requests]
 
@@ -84,7 +84,7 @@ def opened(tmp_path: Path, counts: Counts) -> Iterator[tuple[Runner, Target]]:
     store.upsert(spec, items)
     views = Views(store)
     target = Target(store.snapshot(spec), "counts", 5, analyzer=ANALYZER, tokenizer=WordTokenizer())
-    routes: dict[type, Route] = {
+    routes: dict[type, HandlerSource] = {
         Search: ViewHandler(views),
         Lookup: ViewHandler(views),
         Embed: counts,

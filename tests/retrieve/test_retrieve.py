@@ -47,7 +47,7 @@ class Tiny(BatchHandler[object, object]):
     def durable(self, request: object) -> bool:
         return False
 
-    def carry(self, requests: Sequence[object]) -> Sequence[object]:
+    def reply_to(self, requests: Sequence[object]) -> Sequence[object]:
         self.seen += requests
         return [self._one(request) for request in requests]
 

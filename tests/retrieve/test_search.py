@@ -18,11 +18,11 @@ from ragwright.flow import (
     ChatReply,
     Embed,
     EmbedReply,
+    HandlerSource,
     Lookup,
     Rerank,
     RerankReply,
     RetryPolicy,
-    Route,
     Runner,
     Search,
 )
@@ -76,7 +76,7 @@ class Own(BatchHandler[Any, Any]):
     def durable(self, request: Any) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
+    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
         self.asked += requests
         return [self.say(request) for request in requests]
 
@@ -111,9 +111,11 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, V
 def ask(target: tuple[Target, Views]) -> Ask:
     found, views = target
 
-    def run(question: str, more: dict[type, Route] | None = None, **settings: Any) -> Retrieved:
+    def run(
+        question: str, more: dict[type, HandlerSource] | None = None, **settings: Any
+    ) -> Retrieved:
         given = settings.pop("glossary_of", None)
-        routes: dict[type, Route] = {
+        routes: dict[type, HandlerSource] = {
             Search: ViewHandler(views),
             Lookup: ViewHandler(views),
             Embed: Own(lambda request: EmbedReply(vectors(request.texts))),
@@ -127,7 +129,7 @@ def ask(target: tuple[Target, Views]) -> Ask:
 
 
 READING = IterateOptions("m:x")
-READER: dict[type, Route] = {
+READER: dict[type, HandlerSource] = {
     Chat: Own(lambda _: ChatReply('{"satisfied": false, "answer": "Hank Snow", "next_query": ""}'))
 }
 """A chat model that asks for one more round."""
@@ -183,8 +185,8 @@ class Noting(BatchHandler[Any, Any]):
     def durable(self, request: Any) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
-        found = self.handler.carry(requests)
+    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
+        found = self.handler.reply_to(requests)
         return [
             replace(reply, notes=(*reply.notes, self.note)) if self.when(request) else reply
             for request, reply in zip(requests, found, strict=True)

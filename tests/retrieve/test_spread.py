@@ -10,7 +10,7 @@ import pytest
 from benchmarks.data_sets import DATA
 
 from ragwright.core import Filter, FilterError, Hit
-from ragwright.flow import Lookup, Route, Runner, Search
+from ragwright.flow import HandlerSource, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -57,7 +57,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     spec = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
     store.upsert(spec, [IndexedDocument(document, chunks)])
     views = Views(store)
-    routes: dict[type, Route] = {Search: ViewHandler(views), Lookup: ViewHandler(views)}
+    routes: dict[type, HandlerSource] = {Search: ViewHandler(views), Lookup: ViewHandler(views)}
     target = Target(store.snapshot(spec))
     with Runner(routes) as runner:
         yield (

@@ -35,7 +35,7 @@ class Index(BatchHandler[Any, Any]):
     def durable(self, request: Any) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
+    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
         return [self.reply(request) for request in requests]
 
     def reply(self, request: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import Chunk, Document, Filter, FilterError, RetrieveError, Span
-from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
+from ragwright.flow import BatchHandler, Embed, EmbedReply, HandlerSource, Lookup, Runner, Search
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -47,7 +47,7 @@ class Directions(BatchHandler[Embed, EmbedReply]):
     def durable(self, request: Embed) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
         return [EmbedReply(unit([direction(t) for t in r.texts])) for r in requests]
 
 
@@ -74,7 +74,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     store.upsert(spec, [indexed(name, text) for name, text in TEXTS.items()])
     views = Views(store)
     target = Target(store.snapshot(spec), "directions", 3)
-    routes: dict[type, Route] = {
+    routes: dict[type, HandlerSource] = {
         Search: ViewHandler(views),
         Lookup: ViewHandler(views),
         Embed: Directions(),
@@ -196,7 +196,7 @@ def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
     target = Target(
         store.snapshot(spec), "directions", 3, glossary=mine_glossary(store.documents(spec))
     )
-    routes: dict[type, Route] = {
+    routes: dict[type, HandlerSource] = {
         Search: ViewHandler(views),
         Lookup: ViewHandler(views),
         Embed: Directions(),

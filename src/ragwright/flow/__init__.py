@@ -1,7 +1,7 @@
 """Requests, typed verbs, the runner and its two stores."""
 
 from ._forecast import Forecast, Range
-from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
+from ._handlers import AnyHandler, BatchHandler, Handler, HandlerSource, OnDelta, SendHandler
 from ._lanes import Lane, Progress, RetryPolicy
 from ._replies import Claim, Replies, ReplyEntry
 from ._requests import (
@@ -81,6 +81,7 @@ __all__ = [
     "Forecast",
     "Gather",
     "Handler",
+    "HandlerSource",
     "Job",
     "Lane",
     "Lookup",
@@ -101,7 +102,6 @@ __all__ = [
     "Rerank",
     "RerankReply",
     "RetryPolicy",
-    "Route",
     "Run",
     "RunRow",
     "RunSummary",

@@ -24,7 +24,15 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._calls import Call, CallRunner, Key, Listener
-from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
+from ._handlers import (
+    AnyHandler,
+    Batcher,
+    BatchHandler,
+    Handler,
+    HandlerSource,
+    durable,
+    may_stream,
+)
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Reply, Request, Search, decode, reply_key
@@ -53,7 +61,7 @@ class RunnerLoop:
 
     def __init__(
         self,
-        routes: Mapping[type[Any], Route],
+        handlers: Mapping[type[Any], HandlerSource],
         options: RunnerOptions,
         retry: RetryPolicy,
         replies: Replies | None,
@@ -61,7 +69,7 @@ class RunnerLoop:
     ) -> None:
         self.options = options
         self.caller = CallRunner(options, retry, replies, budget)
-        self._routes = routes
+        self._sources = handlers
         self._replies = replies
         self._handlers: dict[int, Handler[Any, Any]] = {}
         self._memo: dict[Any, Reply] = {}
@@ -222,14 +230,14 @@ class RunnerLoop:
             UnhandledRequestError: There is none.
         """
         try:
-            route = self._routes[type(request)]
+            source = self._sources[type(request)]
         except KeyError:
             raise UnhandledRequestError(
                 f"this runner has no handler for {type(request).__name__} requests",
                 hint="open the flow's project with a Workbench, pass a handler to the Runner, or "
                 "install the package that adds them",
             ) from None
-        handler = route if isinstance(route, Handler) else route(request)
+        handler = source if isinstance(source, Handler) else source(request)
         self._handlers[id(handler)] = handler
         return handler
 
@@ -345,7 +353,7 @@ class RunnerLoop:
         loop = asyncio.get_running_loop()
         # what a batch holds is dropped by its batcher at a stop, not by cancelling
         call = Call(loop.create_future(), sent=isinstance(handler, BatchHandler))
-        call.task = loop.create_task(self._carry(handler, request, key, call))
+        call.task = loop.create_task(self._make_call(handler, request, key, call))
         self._tasks[call.task] = call
         call.task.add_done_callback(lambda task: self._tasks.pop(task, None))
         if merge_key is not None:
@@ -360,7 +368,7 @@ class RunnerLoop:
         if self._calls.get(merge_key) is call:
             del self._calls[merge_key]
 
-    async def _carry(
+    async def _make_call(
         self, handler: AnyHandler, request: Request, key: Key | None, call: Call
     ) -> None:
         try:
@@ -427,9 +435,9 @@ class RunnerLoop:
         end = None if grace is None else loop.time() + grace
         late = False
         while True:
-            carried = [b.carried for b in self._batchers.values() if b.carried is not None]
+            working = [b.task for b in self._batchers.values() if b.task is not None]
             waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._drives]
-            waiting += [] if late else carried
+            waiting += [] if late else working
             if not waiting:
                 break
             left = None if end is None or late else max(0.0, end - loop.time())
@@ -444,7 +452,7 @@ class RunnerLoop:
         self.caller.reason = None
 
     async def close(self) -> None:
-        """Stop, drain and release every handler, those that a route picked included.
+        """Stop, drain and release every handler, those that a source picked included.
 
         Raises:
             Exception: The first failure of a handler to close; the others are closed first.
@@ -452,9 +460,9 @@ class RunnerLoop:
         if self._tasks or self._drives:
             self.stop(StoppedError("the runner was closed"))
         await self.drain()
-        for route in self._routes.values():
-            if isinstance(route, Handler):
-                self._handlers[id(route)] = route
+        for source in self._sources.values():
+            if isinstance(source, Handler):
+                self._handlers[id(source)] = source
         failure = None
         for handler in self._handlers.values():
             try:

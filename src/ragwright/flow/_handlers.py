@@ -23,13 +23,7 @@ OnDelta = Callable[[str], None]
 
 
 class Handler(ABC, Generic[RequestT, ReplyT]):
-    """The base of handlers: carries out requests of one kind, and gives the runner their limits.
-
-    Attributes:
-        carries: Class of the requests, for a handler that a package adds.
-    """
-
-    carries: type[Any] | None = None
+    """The base of handlers: carries out requests of one kind, and gives the runner their limits."""
 
     def identity(self, request: RequestT) -> str:
         """Everything besides the request that determines the reply; part of the durable key.
@@ -101,7 +95,7 @@ class BatchHandler(Handler[RequestT, ReplyT]):
     max_batch: int = 64
 
     @abstractmethod
-    def carry(self, requests: Sequence[RequestT]) -> Sequence[ReplyT | RagwrightError]:
+    def reply_to(self, requests: Sequence[RequestT]) -> Sequence[ReplyT | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
 
     def together(self, requests: Sequence[RequestT]) -> int:
@@ -111,7 +105,7 @@ class BatchHandler(Handler[RequestT, ReplyT]):
 
 AnyHandler = SendHandler[Any, Any] | BatchHandler[Any, Any]
 
-Route = AnyHandler | Callable[[Any], AnyHandler]
+HandlerSource = AnyHandler | Callable[[Any], AnyHandler]
 """A handler for a kind of request, or a function that picks one by the request."""
 
 
@@ -126,15 +120,15 @@ class Batcher:
         self._handler = handler
         self._pool = pool
         self._queue: list[tuple[Any, asyncio.Future[Any]]] = []
-        self.carried: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     def put(self, request: Any) -> asyncio.Future[Any]:
         """Queue a request; the future ends with its reply, or raises its error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._queue.append((request, future))
-        if self.carried is None:
-            self.carried = loop.create_task(self._work())
+        if self.task is None:
+            self.task = loop.create_task(self._work())
         return future
 
     def drop(self) -> None:
@@ -152,7 +146,9 @@ class Batcher:
                 most = max(1, self._handler.together([request for request, _ in waiting]))
                 batch, self._queue = waiting[:most], waiting[most:]
                 requests = [request for request, _ in batch]
-                replies = await loop.run_in_executor(self._pool, _carry, self._handler, requests)
+                replies = await loop.run_in_executor(
+                    self._pool, _reply_to_batch, self._handler, requests
+                )
             except asyncio.CancelledError:
                 replies = [FlowError("the runner was closed")] * len(batch)
             except Exception as error:
@@ -164,16 +160,16 @@ class Batcher:
                     future.set_exception(_raisable(reply))
                 else:
                     future.set_result(reply)
-        self.carried = None
+        self.task = None
 
 
-def _carry(handler: BatchHandler[Any, Any], requests: list[Any]) -> list[Any]:
+def _reply_to_batch(handler: BatchHandler[Any, Any], requests: list[Any]) -> list[Any]:
     """Replies, each error as a value; the requests of a batch that fails are carried out singly.
 
     Nothing is raised here: on a worker's thread nothing would catch it.
     """
     try:
-        replies = list(handler.carry(requests))
+        replies = list(handler.reply_to(requests))
         if len(replies) == len(requests):
             return replies
         raise FlowError(
@@ -183,7 +179,7 @@ def _carry(handler: BatchHandler[Any, Any], requests: list[Any]) -> list[Any]:
     except BaseException as error:
         if len(requests) == 1:
             return [error]
-    return [reply for request in requests for reply in _carry(handler, [request])]
+    return [reply for request in requests for reply in _reply_to_batch(handler, [request])]
 
 
 def _raisable(error: BaseException) -> Exception:

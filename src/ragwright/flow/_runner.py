@@ -18,7 +18,7 @@ from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
 from ._engine import RunnerLoop
 from ._forecast import Forecast, forecast_of
-from ._handlers import Route
+from ._handlers import HandlerSource
 from ._lanes import Progress, RetryPolicy
 from ._replies import Replies
 from ._requests import Reply, Request
@@ -35,7 +35,7 @@ class Runner:
     alike. Use it as a context manager, or call :meth:`close`.
 
     Args:
-        routes: Handler (or a function that picks one) per kind of request.
+        handlers: Handler (or a function that picks one) per kind of request.
         options: Concurrency, time limits, budget, reuse.
         retry: When and how often to try again.
         replies: Store of paid replies; None stores nothing.
@@ -45,7 +45,7 @@ class Runner:
 
     def __init__(
         self,
-        routes: Mapping[type[Any], Route],
+        handlers: Mapping[type[Any], HandlerSource],
         options: RunnerOptions | None = None,
         *,
         retry: RetryPolicy | None = None,
@@ -58,7 +58,7 @@ class Runner:
         self.replies = replies
         self.budget = budget or Budget()
         self._engine = RunnerLoop(
-            routes, self.options, retry or RetryPolicy(), replies, self.budget
+            handlers, self.options, retry or RetryPolicy(), replies, self.budget
         )
         # a garbage-collected generator may re-enter while it is held
         self._lock = threading.RLock()

@@ -493,7 +493,7 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
         """False: searching is free, so replies are not stored."""
         return False
 
-    def carry(
+    def reply_to(
         self, requests: Sequence[Search | Lookup]
     ) -> Sequence[SearchReply | LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""

@@ -119,7 +119,7 @@ class LocalEmbedHandler(ByModel, BatchHandler[Embed, EmbedReply]):
                 return count
         return self.max_batch
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
         """Replies in order; requests of one model and role are embedded in one go."""
         name, role = requests[0].model, requests[0].role
         try:
@@ -149,7 +149,7 @@ class LocalRerankHandler(ByModel, BatchHandler[Rerank, RerankReply]):
         """False for the built-in one: it is faster than reading stored replies."""
         return not isinstance(self.models.backend(request.model), LexicalReranker)
 
-    def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
+    def reply_to(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
         """Replies in order, one score per passage."""
         return [self._reply_or_error(request) for request in requests]
 
@@ -342,8 +342,6 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
     Args:
         systems: Those that are open, by name.
     """
-
-    carries = AskSystem
 
     def __init__(self, systems: Systems) -> None:
         self.systems = systems

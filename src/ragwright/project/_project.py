@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 from .. import answer, flow, index, ingest, models, retrieve
 from ..answer import AskPlan
 from ..core import Document, Persona, StoreDamagedError, list_own_additions, load_addition
-from ..flow import Budget, Message, Replies, Route, Runner, Runs
+from ..flow import Budget, HandlerSource, Message, Replies, Runner, Runs
 from ..index import IndexSpec, Store, Views
 from ..ingest import Chunker
 from ..ledger import Erasures, WorkLock, discard
@@ -486,7 +486,7 @@ class Project:
         return replace(plan, guard=guard_of(self))
 
 
-class ProjectHandlers(dict[type[Any], Route]):
+class ProjectHandlers(dict[type[Any], HandlerSource]):
     """The handler of each kind of request; those that parts add are found by name.
 
     Args:
@@ -499,7 +499,7 @@ class ProjectHandlers(dict[type[Any], Route]):
         self._project = project
         self[flow.Search] = self[flow.Lookup] = index.ViewHandler(views)
 
-    def __missing__(self, kind: type[Any]) -> Route:
+    def __missing__(self, kind: type[Any]) -> HandlerSource:
         """The handler of a further kind.
 
         Raises:

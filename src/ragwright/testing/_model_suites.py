@@ -16,7 +16,17 @@ import numpy as np
 import pytest
 
 from ..core import Chunk, Document, Page, Section, Span
-from ..flow import BatchHandler, Chat, ChatReply, Embed, EmbedReply, Lookup, Message, Route, Search
+from ..flow import (
+    BatchHandler,
+    Chat,
+    ChatReply,
+    Embed,
+    EmbedReply,
+    HandlerSource,
+    Lookup,
+    Message,
+    Search,
+)
 from ..index import (
     IndexedDocument,
     IndexSpec,
@@ -489,26 +499,26 @@ class _Vectors(BatchHandler[Embed, EmbedReply]):
         """Nothing is stored."""
         return False
 
-    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
+    def reply_to(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
         """One random vector of length 1 a text."""
         return [EmbedReply(np.stack([make_vector(t) for t in r.texts])) for r in requests]
 
 
 @contextmanager
-def index_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
+def index_corpus(folder: Path) -> Iterator[tuple[dict[type, HandlerSource], Target]]:
     """Routes of a runner, and the target: the suite's forty documents in a store in ``folder``."""
     store = open_store(StoreOptions(), folder)
     views = Views(store)
     try:
         store.upsert(PAIR, [make_indexed(make_document(number)) for number in range(40)])
-        routes: dict[type, Route] = {
+        handlers: dict[type, HandlerSource] = {
             Search: ViewHandler(views),
             Lookup: ViewHandler(views),
             Embed: _Vectors(),
         }
         name, width = PAIR.embedder, PAIR.dimensions
         yield (
-            routes,
+            handlers,
             Target(store.snapshot(PAIR), name, width, analyzer=Analyzer()),
         )
     finally:

@@ -7,17 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from .. import (
-    answer,
-    drafting,
-    experiment,
-    jobs,
-    project as opened,
-    report,
-    retrieve,
-    testsets,
-    workbench,
-)
+from .. import answer, drafting, experiment, jobs, report, retrieve, testsets
 from ..core import Answer, Document, Filter
 from ..drafting import (
     DraftBatch,
@@ -60,12 +50,17 @@ from ..project import (
     ListedModel,
     Project,
     Session,
+    configuration_of,
+    forecast_ingest,
+    ingest_sources,
+    keep_configuration,
+    list_models,
 )
 from ..report import Report, ReportOptions
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
 from ._asking import AskOptions, AsyncVerbs, check_count, check_filters, check_text
-from ._tuning import TuningVerbs
+from ._tuning import TuningVerbs, doctor
 
 
 class ErasingVerbs:
@@ -121,7 +116,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             ConfigError: There is none, or its file is wrong (with file and line); or the served
                 configuration is requested and there is none.
         """
-        return cls(opened.Project.open(folder, session))
+        return cls(Project.open(folder, session))
 
     def __enter__(self) -> Self:
         return self
@@ -146,11 +141,11 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         ``ask_models`` also asks each server for its list of models and opens each local model; no
         reply is paid for. ``check_line`` validates the command lines of jobs.
         """
-        return workbench.doctor(self.project, ask_models=ask_models, check_line=check_line)
+        return doctor(self.project, ask_models=ask_models, check_line=check_line)
 
     def list_models(self) -> list[ListedModel]:
         """The models that the project names, and those in the hub's cache."""
-        return opened.list_models(self.project)
+        return list_models(self.project)
 
     # -- building --------------------------------------------------------------------------
 
@@ -177,7 +172,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             EngineError: The cluster fails; what was written before stays.
             ModelError: The embedding model fails; what was written before stays.
         """
-        return opened.ingest_sources(
+        return ingest_sources(
             self.project,
             sources,
             prune=prune,
@@ -188,7 +183,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
-        return opened.forecast_ingest(self.project, sources)
+        return forecast_ingest(self.project, sources)
 
     def documents(self) -> Iterator[Document]:
         """Iterate over the documents of the index by id, one in memory at a time."""
@@ -399,10 +394,10 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         if system is not None:
             return experiment.evaluate_system(project, testset, measures, chosen, system)
         # as at the first row: files may change during the run
-        taken = opened.configuration_of(project.folder, project.settings)
+        taken = configuration_of(project.folder, project.settings)
         testset = testset if isinstance(testset, str) else experiment.questions_in(testset)
         evaluation, summary = experiment.evaluate_testset(project, testset, measures, chosen)
-        opened.keep_configuration(project.runs, summary.run, taken)
+        keep_configuration(project.runs, summary.run, taken)
         return evaluation, summary
 
     def forecast_evaluate(

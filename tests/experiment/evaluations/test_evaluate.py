@@ -54,7 +54,7 @@ class Canned(BatchHandler[Search, SearchReply]):
     def durable(self, request: Search) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RetrieveError]:
+    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RetrieveError]:
         return [self._one(request.text) for request in requests]
 
     def _one(self, text: str) -> SearchReply | RetrieveError:
@@ -166,7 +166,7 @@ class Chunks(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
     def durable(self, request: Search | Lookup) -> bool:
         return False
 
-    def carry(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
+    def reply_to(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
         return [self._one(request) for request in requests]
 
     def _one(self, request: Search | Lookup) -> SearchReply | LookupReply:
@@ -198,9 +198,11 @@ def test_candidates_follow_the_hits_wanted_unless_the_pool_is_set() -> None:
     asked: list[int] = []
 
     class Counting(Chunks):
-        def carry(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
+        def reply_to(
+            self, requests: Sequence[Search | Lookup]
+        ) -> Sequence[SearchReply | LookupReply]:
             asked.extend(request.k for request in requests if isinstance(request, Search))
-            return super().carry(requests)
+            return super().reply_to(requests)
 
     handler = Counting()
     for options in (RetrieveOptions(top_k=100), RetrieveOptions(context_tokens=50)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...core import Row
-from ...flow import AskSystem, Flow, Forecast, Route, Runner, RunnerOptions, RunSummary
+from ...flow import AskSystem, Flow, Forecast, HandlerSource, Runner, RunnerOptions, RunSummary
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
 from ...models import (
     EmbedOptions,
@@ -120,7 +120,10 @@ def _evaluate_answered(
     setup, known = setup_and_models
     questions, opened, systems = questions_in(rows), open_system(system), Systems()
     systems[opened.name] = opened
-    handlers: dict[type[Any], Route] = {**model_handlers(known), AskSystem: SystemHandler(systems)}
+    handlers: dict[type[Any], HandlerSource] = {
+        **model_handlers(known),
+        AskSystem: SystemHandler(systems),
+    }
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
         questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)
         given_set = rows_of_testset(questions)
