@@ -29,7 +29,7 @@ FREE = JudgePassport(
     "KPrecision", "free", "KPrecision", cost=0.0,
     dimensions={
         "faithfulness": JudgeFigures(
-            90, 45, Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.5, 0.4, 0.6)
+            90, 45, spearman=Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.5, 0.4, 0.6)
         )
     },
 )  # fmt: skip
@@ -40,7 +40,7 @@ def judged(difference: Estimate, agreement: Estimate, one: float = 0.5) -> Passp
     figures = JudgeFigures(
         90,
         45,
-        agreement,
+        spearman=agreement,
         one_person=Estimate(one, one - 0.1, one + 0.1),
         bias=Estimate(0.2, 0.1, 0.3),
         groups={"system": (

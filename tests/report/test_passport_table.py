@@ -10,7 +10,7 @@ JUDGE = JudgePassport(
     "stored", "recorded",
     dimensions={
         "win-rate": JudgeFigures(
-            90, 45, Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.45, 0.3, 0.6),
+            90, 45, spearman=Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.45, 0.3, 0.6),
             bias=Estimate(17.97, 10.5, 20.201), advice="Use stored.",
         )
     },

@@ -103,6 +103,7 @@ from ._words import (
 from .agreement import (
     Agreement,
     LabelsNeeded,
+    RankFigures,
     judge_difference,
     labels_needed,
     map_to_label_scale,
@@ -166,6 +167,7 @@ __all__ = [
     "MeasureSetup",
     "MoverScorer",
     "QADistances",
+    "RankFigures",
     "ReplyForm",
     "Rubric",
     "Selection",

@@ -138,7 +138,7 @@ def test_a_pair_is_scored_by_its_difference() -> None:
     )
     people = PeopleSet("pairs", rated, (Dimension("overall", -2, 2),))
     [judge] = free_verdicts(people, parse_measures("ExactMatch"))
-    assert judge.upward() == {"p0": -1, "p1": 1, "p2": 0, "p3": 1}
+    assert [judge.scores[f"p{at}"].value for at in range(4)] == [-1, 1, 0, 1]
     assert judge.scale == MeasureScale(-1, 1)
 
 

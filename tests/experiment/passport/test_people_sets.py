@@ -148,7 +148,7 @@ def test_a_set_that_is_not_there(text: str, message: str) -> None:
 
 def test_a_file_of_another_set_names_the_missing_column(tmp_path: Path) -> None:
     written(tmp_path / "mturk_x.jsonl", [{"text": "an article"}])
-    with pytest.raises(TestsetError, match="there is no 'article'"):
+    with pytest.raises(TestsetError, match="there is no 'summary_sentences'"):
         open_people(f"qags:{tmp_path}")
 
 

@@ -1,12 +1,16 @@
 """Passports of judges: how far a measure, a model or recorded verdicts agree with people."""
 
+from ._columns import check_people, open_people
 from ._compute import passport_from
 from ._making import (
     PassportOptions,
     calls_a_model,
     forecast_passport,
     free_passport,
+    free_verdicts,
     make_judged_passport,
+    read_recorded_verdicts,
+    verdicts_in,
 )
 from ._passport import (
     FreeDifference,
@@ -16,6 +20,7 @@ from ._passport import (
     LabelPlan,
     Passport,
     PeopleFigures,
+    Verdicts,
     judge_checks,
     list_passports,
     passport_json,
@@ -25,14 +30,14 @@ from ._passport import (
     read_passport,
     record_passport,
 )
-from ._people import Dimension, PeopleSet, RatedAnswer, check_people
-from ._verdicts import Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in
-from .sets import (
+from ._people import (
+    Dimension,
+    PeopleSet,
+    RatedAnswer,
     SetFiles,
     climate_fever,
     evouna,
     mtrag,
-    open_people,
     q2,
     qags,
     qrels,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from ...core import value_hash
 from ...measure import (
-    Agreement,
     Estimate,
     MeasureScale,
+    RankFigures,
     clopper_pearson,
     flip_rate,
     judge_difference,
@@ -34,80 +34,9 @@ from ._passport import (
     LabelPlan,
     Passport,
     PeopleFigures,
+    Verdicts,
 )
-from ._people import Dimension, PeopleSet, labels_of, threshold_label
-from ._verdicts import Verdicts
-
-
-def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> JudgeFigures:
-    """Add the advice, and whether the judge may be trusted.
-
-    Args:
-        figures: Figures of the judge, with its differences to free measures.
-        name: The judge.
-        dimension: The dimension.
-        best: The free measure with the highest rank correlation; empty if there is none.
-    """
-    above = figures.spearman.low is not None and figures.spearman.low > 0
-    against = next((free for free in figures.versus if free.name == best), None)
-    below = against is not None and against.spearman.high is not None and against.spearman.high < 0
-    return replace(
-        figures,
-        advice=_advice_text(figures, name, dimension, best, against),
-        trusted=above and not below,
-    )
-
-
-def _advice_text(
-    figures: JudgeFigures, name: str, dimension: str, best: str, against: FreeDifference | None
-) -> str:
-    agreement = figures.spearman
-    if agreement.value is None:
-        return f"{name} gives every answer the same value, so nothing can be said about it."
-    if agreement.low is None:
-        return f"Too few tasks to say whether {name} agrees with people on {dimension}."
-    if agreement.low <= 0:
-        return (
-            f"Do not use {name} for {dimension}: its agreement with people is not shown to be "
-            f"above chance ({_estimate_text(agreement)})."
-        )
-    if name == best:
-        return f"{name} agrees best with people on {dimension} of the free measures here."
-    if against is None:
-        return (
-            f"{name} agrees with people on {dimension} above chance "
-            f"({_estimate_text(agreement)}); no free measure was computed on these rows."
-        )
-    difference = against.spearman
-    if difference.high is not None and difference.high < 0:
-        # The same difference from the other side.
-        value, low, high = (
-            None if number is None else -number
-            for number in (difference.value, difference.high, difference.low)
-        )
-        lead = f"difference of Spearman {_estimate_text(Estimate(value, low, high), sign=True)}"
-        return (
-            f"Use {best} instead of {name} for {dimension}: it is free and agrees better with "
-            f"people ({lead})."
-        )
-    text = f"difference of Spearman {_estimate_text(difference, sign=True)}"
-    if difference.low is not None and difference.low > 0:
-        return f"Use {name} for {dimension}: it agrees better with people than {best} ({text})."
-    return (
-        f"Use {best} for {dimension}: {name} is not shown to agree better with people, and "
-        f"{best} is free ({text})."
-    )
-
-
-def _estimate_text(estimate: Estimate, *, sign: bool = False) -> str:
-    form = "+.3f" if sign else ".3f"
-    if estimate.value is None:
-        return "unknown"
-    text = format(estimate.value, form)
-    if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text}, 95 % interval {format(estimate.low, form)} to {format(estimate.high, form)}"
-
+from ._people import Dimension, PeopleSet
 
 _LENGTHS = ("short", "medium", "long")
 _MARGIN = 0.05
@@ -140,6 +69,67 @@ def measures_about(dimension: str) -> tuple[str, ...]:
     return _ABOUT.get(dimension.casefold(), ())
 
 
+def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> JudgeFigures:
+    """Add the advice, and whether the judge may be trusted.
+
+    Args:
+        figures: Figures of the judge, with its differences to free measures.
+        name: The judge.
+        dimension: The dimension.
+        best: The free measure with the highest rank correlation; empty if there is none.
+    """
+    agreement = figures.spearman
+    above = agreement.low is not None and agreement.low > 0
+    against = next((free.spearman for free in figures.versus if free.name == best), Estimate())
+    below = against.high is not None and against.high < 0
+    lead = f"difference of Spearman {_estimate_text(against, sign=True)}"
+    if agreement.value is None:
+        text = f"{name} gives every answer the same value, so nothing can be said about it."
+    elif agreement.low is None:
+        text = f"Too few tasks to say whether {name} agrees with people on {dimension}."
+    elif not above:
+        text = (
+            f"Do not use {name} for {dimension}: its agreement with people is not shown to be "
+            f"above chance ({_estimate_text(agreement)})."
+        )
+    elif name == best:
+        text = f"{name} agrees best with people on {dimension} of the free measures here."
+    elif not any(free.name == best for free in figures.versus):
+        text = (
+            f"{name} agrees with people on {dimension} above chance "
+            f"({_estimate_text(agreement)}); no free measure was computed on these rows."
+        )
+    elif below:
+        # The same difference from the other side.
+        turned = Estimate(*(_negate(end) for end in (against.value, against.high, against.low)))
+        text = (
+            f"Use {best} instead of {name} for {dimension}: it is free and agrees better with "
+            f"people (difference of Spearman {_estimate_text(turned, sign=True)})."
+        )
+    elif against.low is not None and against.low > 0:
+        text = f"Use {name} for {dimension}: it agrees better with people than {best} ({lead})."
+    else:
+        text = (
+            f"Use {best} for {dimension}: {name} is not shown to agree better with people, and "
+            f"{best} is free ({lead})."
+        )
+    return replace(figures, advice=text, trusted=above and not below)
+
+
+def _negate(number: float | None) -> float | None:
+    return None if number is None else -number
+
+
+def _estimate_text(estimate: Estimate, *, sign: bool = False) -> str:
+    form = "+.3f" if sign else ".3f"
+    if estimate.value is None:
+        return "unknown"
+    text = format(estimate.value, form)
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text}, 95 % interval {format(estimate.low, form)} to {format(estimate.high, form)}"
+
+
 @dataclass(frozen=True)
 class _Frame:
     """People's labels in one dimension, and what the rows share."""
@@ -149,12 +139,14 @@ class _Frame:
     seed: int
 
     @cached_property
-    def by_rater(self) -> dict[str, dict[str, float]]:
-        return labels_of(self.people, self.dimension)
-
-    @cached_property
     def labels(self) -> dict[str, tuple[float, ...]]:
-        return {key: tuple(by_rater.values()) for key, by_rater in self.by_rater.items()}
+        """Row id -> labels; rows without one are left out."""
+        name = self.dimension.of or self.dimension.name
+        return {
+            item.row.id: tuple(map(self.threshold, item.labels[name].values()))
+            for item in self.people.rated
+            if item.labels.get(name)
+        }
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -168,34 +160,32 @@ class _Frame:
     def scale(self) -> MeasureScale:
         return MeasureScale(self.dimension.low, self.dimension.high)
 
-    @property
-    def single(self) -> bool:
-        """True if every row has one label."""
-        return all(len(labels) == 1 for labels in self.labels.values())
+    def threshold(self, label: float) -> float:
+        """A label on this scale: of a divided dimension 1 from the threshold on, else 0."""
+        return float(label >= self.dimension.threshold) if self.dimension.of else label
 
     def values(self, judge: Verdicts) -> tuple[dict[str, float], MeasureScale | None]:
-        """The verdicts on labelled rows, and their scale; divided where labels are."""
-        scale = judge.scale or self._points(judge)
-        values = {
-            key: score.value
-            for key, score in judge.scores.items()
-            if score.value is not None and key in self.labels
-        }
+        """The verdicts on labelled rows, and their scale; divided where labels are.
+
+        The scale is people's if all verdicts are among its whole points.
+        """
+        verdicts = {k: s.value for k, s in judge.scores.items() if s.value is not None}
+        values = {key: value for key, value in verdicts.items() if key in self.labels}
+        low, high = self.dimension.low, self.dimension.high
+        fits = all(low <= value <= high and value == round(value) for value in verdicts.values())
+        scale = judge.scale or (self.scale if verdicts and fits and high - low <= 10 else None)
         if self.dimension.of and scale is None:
             whole = next(d for d in self.people.dimensions if d.name == self.dimension.of)
             if all(whole.low <= value <= whole.high for value in values.values()):
-                values = {
-                    key: threshold_label(value, self.dimension) for key, value in values.items()
-                }
-                scale = self.scale
+                return {key: self.threshold(value) for key, value in values.items()}, self.scale
         return values, scale
 
-    def _points(self, judge: Verdicts) -> MeasureScale | None:
-        """The people's scale, if all verdicts are among its whole points."""
-        values = {score.value for score in judge.scores.values() if score.value is not None}
-        low, high = self.dimension.low, self.dimension.high
-        fits = all(low <= value <= high and value == round(value) for value in values)
-        return self.scale if values and fits and high - low <= 10 else None
+    def mean(self, values: Mapping[str, float]) -> Estimate:
+        """The mean of a value per row; its interval resamples tasks."""
+        numbers = np.array(list(values.values()), dtype=np.float64)
+        _, clusters = np.unique([self.tasks[key] for key in values], return_inverse=True)
+        ends, _ = mean_interval(numbers, self.seed, clusters=clusters.ravel())
+        return Estimate(float(numbers.mean()), *(ends or (None, None)))
 
 
 def passport_from(
@@ -205,17 +195,10 @@ def passport_from(
 
     All intervals are 95 % and resample whole tasks (2,000 resamples by the seed).
     """
-    frames = [_Frame(people, dimension, seed) for dimension in people.dimensions]
-    frames = [frame for frame in frames if frame.labels]
-    names = [frame.dimension.name for frame in frames]
-    judges: dict[str, JudgePassport] = {}
-    for judge in verdicts:
-        judges[judge.name] = _about(judge, names, people)
-    for frame in frames:
-        for name, figures in _dimension_figures(frame, verdicts).items():
-            known = judges[name]
-            dimensions = {**known.dimensions, frame.dimension.name: figures}
-            judges[name] = replace(known, dimensions=dimensions)
+    all_frames = (_Frame(people, dimension, seed) for dimension in people.dimensions)
+    frames = [frame for frame in all_frames if frame.labels]
+    figures = {frame.dimension.name: _dimension_figures(frame, verdicts) for frame in frames}
+    judges = {judge.name: _about(judge, figures) for judge in verdicts}
     return Passport(
         people.name,
         people.source,
@@ -239,8 +222,10 @@ def _judge_order(judge: JudgePassport) -> tuple[Any, ...]:
     return (("model", "recorded", "free").index(judge.kind), -best, judge.name)
 
 
-def _about(judge: Verdicts, names: Sequence[str], people: PeopleSet) -> JudgePassport:
-    """What is about the judge as a whole."""
+def _about(
+    judge: Verdicts, by_dimension: Mapping[str, Mapping[str, JudgeFigures]]
+) -> JudgePassport:
+    """What is about the judge as a whole, and its figures by dimension."""
     states = Counter(score.state for score in judge.scores.values())
     tried = sum(count for state, count in states.items() if state != "not_applicable")
     lost = states["judge_invalid"] + states["errored"]
@@ -258,8 +243,9 @@ def _about(judge: Verdicts, names: Sequence[str], people: PeopleSet) -> JudgePas
         spread if spread.rows else None,
         flips if flips.rows else None,
         judge.cost,
-        dimension_about(judge.measure or judge.name, names),
+        dimension_about(judge.measure or judge.name, list(by_dimension)),
         judge.run,
+        {name: of[judge.name] for name, of in by_dimension.items() if judge.name in of},
     )
 
 
@@ -267,6 +253,7 @@ def _people_figures(frame: _Frame) -> PeopleFigures:
     """People's labels, and their agreement with each other."""
     dimension, labels = frame.dimension, frame.labels
     agreement = people_agreement(labels, clusters=frame.tasks, seed=frame.seed)
+    name = dimension.of or dimension.name
     return PeopleFigures(
         dimension.name,
         dimension.low,
@@ -274,56 +261,48 @@ def _people_figures(frame: _Frame) -> PeopleFigures:
         dimension.mapping,
         len(labels),
         sum(map(len, labels.values())),
-        len({rater for by_rater in frame.by_rater.values() for rater in by_rater}),
+        len({rater for item in frame.people.rated for rater in item.labels.get(name, ())}),
         len({frame.tasks[key] for key in labels}),
-        _mean_by_task(frame.means, frame),
+        frame.mean(frame.means),
         agreement.n,
-        **_shared_json(agreement),
+        **_rank_figures(agreement),
     )
 
 
-def _shared_json(agreement: Agreement) -> dict[str, Any]:
-    names = ("spearman", "kendall", "kappa", "weighted_kappa", "auc")
-    return {name: getattr(agreement, name) for name in names}
-
-
-def _mean_by_task(values: Mapping[str, float], frame: _Frame) -> Estimate:
-    numbers = np.array(list(values.values()), dtype=np.float64)
-    _, clusters = np.unique([frame.tasks[key] for key in values], return_inverse=True)
-    ends, _ = mean_interval(numbers, frame.seed, clusters=clusters.ravel())
-    return Estimate(float(numbers.mean()), *(ends or (None, None)))
+def _rank_figures(agreement: RankFigures) -> dict[str, Any]:
+    return {figure.name: getattr(agreement, figure.name) for figure in fields(RankFigures)}
 
 
 def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str, JudgeFigures]:
     """The figures of every judge with a verdict on a labelled row."""
     figures: dict[str, JudgeFigures] = {}
-    free: dict[str, dict[str, float]] = {}
+    upward: dict[str, dict[str, float]] = {}
     for judge in verdicts:
         values, scale = frame.values(judge)
-        if not values:
-            continue
-        figures[judge.name] = _judge_figures(frame, values, scale)
-        if judge.kind == "free" and figures[judge.name].spearman.value is not None:
-            free[judge.name] = _turn_upward(values, scale)
+        if values:
+            figures[judge.name] = _judge_figures(frame, values, scale)
+            sign = 1.0 if scale is None or scale.higher_is_better else -1.0
+            upward[judge.name] = {key: sign * value for key, value in values.items()}
+    free = [
+        judge.name
+        for judge in verdicts
+        if judge.kind == "free"
+        and judge.name in figures
+        and figures[judge.name].spearman.value is not None
+    ]
     best = max(free, key=lambda name: figures[name].spearman.value or 0.0, default="")
     for judge in verdicts:
-        if judge.name not in figures:
-            continue
-        values, scale = frame.values(judge)
-        others = [name for name in free if name != judge.name]
-        others = [name for name in others if judge.kind != "free" or name == best]
-        versus = _differences(
-            frame, _turn_upward(values, scale), {name: free[name] for name in others}
-        )
-        figures[judge.name] = add_advice(
-            replace(figures[judge.name], versus=versus), judge.name, frame.dimension.name, best
-        )
+        if judge.name in figures:
+            others = free if judge.kind != "free" else [best] if best else []
+            versus = _differences(
+                frame,
+                upward[judge.name],
+                {name: upward[name] for name in others if name != judge.name},
+            )
+            figures[judge.name] = add_advice(
+                replace(figures[judge.name], versus=versus), judge.name, frame.dimension.name, best
+            )
     return figures
-
-
-def _turn_upward(values: Mapping[str, float], scale: MeasureScale | None) -> dict[str, float]:
-    sign = 1.0 if scale is None or scale.higher_is_better else -1.0
-    return {key: sign * value for key, value in values.items()}
 
 
 def _judge_figures(
@@ -336,31 +315,26 @@ def _judge_figures(
         "scale": scale,
         "label_scale": frame.scale,
     }
-    common = {key: frame.means[key] for key in frame.means if key in values}
-    if frame.single:
-        agreement = rank_agreement(values, frame.labels, **options)
-        one_person = agreement.spearman
-    else:
-        each = rank_agreement(
-            values,
-            frame.labels,
-            only=("spearman", "kappa", "weighted_kappa", "auc"),
-            **options,
-        )
+    single = all(len(labels) == 1 for labels in frame.labels.values())
+    only = () if single else ("spearman", "kappa", "weighted_kappa", "auc")
+    each = agreement = rank_agreement(values, frame.labels, only=only, **options)
+    if not single:
+        common = {key: frame.means[key] for key in frame.means if key in values}
         agreement = rank_agreement(values, common, only=("spearman", "kendall"), **options)
-        one_person = each.spearman
-        agreement = replace(
-            agreement, kappa=each.kappa, weighted_kappa=each.weighted_kappa, auc=each.auc
-        )
+    moved = map_to_label_scale(
+        np.array(list(values.values()), dtype=np.float64), scale, frame.scale
+    )
+    mapped = {} if moved is None else dict(zip(values, moved.tolist(), strict=True))
+    ranks = {"spearman": agreement.spearman, "kendall": agreement.kendall}
     return JudgeFigures(
         agreement.n,
         agreement.clusters or agreement.n,
-        **_shared_json(agreement),
-        one_person=one_person,
+        **{**_rank_figures(each), **ranks},
+        one_person=each.spearman,
         bias=agreement.bias,
         mapped=agreement.mapped,
-        groups=_group_biases(frame, values, scale),
-        plan=_label_plan(frame, _map_values(frame, values, scale)),
+        groups=_group_biases(frame, mapped),
+        plan=_label_plan(frame, mapped),
     )
 
 
@@ -370,23 +344,12 @@ def _differences(
     differences = []
     for name, others in free.items():
         common = {key: mean for key, mean in frame.means.items() if key in values and key in others}
-        if not common:
-            continue
-        apart = judge_difference(
-            values, others, common, clusters=frame.tasks, seed=frame.seed, only=("spearman",)
-        )
-        differences.append(FreeDifference(name, apart.n, apart.spearman))
+        if common:
+            apart = judge_difference(
+                values, others, common, clusters=frame.tasks, seed=frame.seed, only=("spearman",)
+            )
+            differences.append(FreeDifference(name, apart.n, apart.spearman))
     return tuple(differences)
-
-
-def _map_values(
-    frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
-) -> dict[str, float]:
-    """Verdicts on the people's scale; none if their own scale is unknown or open."""
-    moved = map_to_label_scale(
-        np.array(list(values.values()), dtype=np.float64), scale, frame.scale
-    )
-    return {} if moved is None else dict(zip(values, moved.tolist(), strict=True))
 
 
 def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:
@@ -405,40 +368,24 @@ def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:
     return LabelPlan(_MARGIN, needed.labels, needed.labels_alone, needed.saving, needed.text)
 
 
-def _group_biases(
-    frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
-) -> dict[str, tuple[GroupBias, ...]]:
+def _group_biases(frame: _Frame, mapped: Mapping[str, float]) -> dict[str, tuple[GroupBias, ...]]:
     """Bias by system, by topic, and by the length of the response."""
-    off = {
-        key: value - frame.means[key] for key, value in _map_values(frame, values, scale).items()
-    }
-    if not off:
-        return {}
-    members: dict[str, dict[str, list[str]]] = {"system": {}, "topic": {}, "length": {}}
+    off = {key: value - frame.means[key] for key, value in mapped.items()}
     lengths = _length_names(frame.people, off)
+    groups: dict[str, dict[str, dict[str, float]]] = {"system": {}, "topic": {}, "length": {}}
     for item in frame.people.rated:
-        if item.row.id in off:
-            key = item.row.id
-            for kind, name in (
-                ("system", item.system),
-                ("topic", item.topic or item.task),
-                ("length", lengths.get(key, "")),
-            ):
-                if name:
-                    members[kind].setdefault(name, []).append(key)
+        key = item.row.id
+        names = item.system, item.topic or item.task, lengths.get(key, "")
+        for by_name, name in zip(groups.values(), names, strict=True):
+            if name and key in off:
+                by_name.setdefault(name, {})[key] = off[key]
     shown = {}
-    for kind, groups in members.items():
-        large = {name: keys for name, keys in groups.items() if len(keys) >= _FEWEST}
+    for kind, by_name in groups.items():
+        order = _LENGTHS if kind == "length" else sorted(by_name)
+        large = [name for name in order if len(by_name.get(name, ())) >= _FEWEST]
         if 1 < len(large) <= _MOST:
-            order = _LENGTHS if kind == "length" else sorted(large)
             shown[kind] = tuple(
-                GroupBias(
-                    name,
-                    len(large[name]),
-                    _mean_by_task({key: off[key] for key in large[name]}, frame),
-                )
-                for name in order
-                if name in large
+                GroupBias(name, len(by_name[name]), frame.mean(by_name[name])) for name in large
             )
     return shown
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ...core import TestsetError, replace_text, value_hash
-from ...measure import Estimate, FlipRate, JudgeCheck, JudgeSpread, parse_measure
+from ...core import Score, TestsetError, replace_text, value_hash
+from ...measure import (
+    Estimate,
+    FlipRate,
+    JudgeCheck,
+    JudgeSpread,
+    MeasureScale,
+    RankFigures,
+    parse_measure,
+)
 from ...project import ProjectFolder
 from ..evaluations import Evaluation, differing, judge_identity
 
@@ -18,11 +26,11 @@ JudgeKind: TypeAlias = Literal["free", "model", "recorded"]
 """``free``: a measure that calls no model; ``model``: one that does; ``recorded``: verdicts that
 the set or a file holds."""
 
-_FIGURES = ("spearman", "kendall", "kappa", "weighted_kappa", "auc")
+_FIGURES = tuple(figure.name for figure in fields(RankFigures))
 
 
 @dataclass(frozen=True, slots=True)
-class PeopleFigures:
+class PeopleFigures(RankFigures):
     """People in one dimension: their labels, and how far they agree with each other.
 
     Attributes:
@@ -55,11 +63,6 @@ class PeopleFigures:
     tasks: int = 0
     mean: Estimate = Estimate()
     twice: int = 0
-    spearman: Estimate = Estimate()
-    kendall: Estimate = Estimate()
-    kappa: Estimate = Estimate()
-    weighted_kappa: Estimate = Estimate()
-    auc: Estimate = Estimate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class LabelPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFigures:
+class JudgeFigures(RankFigures):
     """One judge beside people in one dimension.
 
     Correlations are with the mean of people's labels of a row; kappa and AUC compare the judge with
@@ -140,11 +143,6 @@ class JudgeFigures:
 
     rows: int
     tasks: int
-    spearman: Estimate = Estimate()
-    kendall: Estimate = Estimate()
-    kappa: Estimate = Estimate()
-    weighted_kappa: Estimate = Estimate()
-    auc: Estimate = Estimate()
     one_person: Estimate = Estimate()
     bias: Estimate = Estimate()
     mapped: str = ""
@@ -232,6 +230,33 @@ class Passport:
             and figures.spearman.value is not None
         ]
         return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The verdicts of one judge.
+
+    Attributes:
+        name: Its name in the passport.
+        kind: Free measure, measure of a model, or recorded.
+        scores: Row id -> score in any state; of a pair, the second answer's minus the first's.
+        scale: Range and direction; None if unknown.
+        measure: Text of the measure; empty for recorded verdicts.
+        model: The chat model; empty if none was called.
+        identity: Everything that determines the verdicts.
+        cost: Cost of 100 rows; 0 if free, None if unknown.
+        run: Stored run of the scores.
+    """
+
+    name: str
+    kind: JudgeKind
+    scores: Mapping[str, Score]
+    scale: MeasureScale | None = None
+    measure: str = ""
+    model: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    cost: float | None = None
+    run: str = ""
 
 
 def passport_json(passport: Passport) -> dict[str, Any]:

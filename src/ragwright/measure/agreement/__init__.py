@@ -3,6 +3,7 @@
 from ._people import (
     Agreement,
     LabelsNeeded,
+    RankFigures,
     judge_difference,
     labels_needed,
     map_to_label_scale,
@@ -14,6 +15,7 @@ from ._people import (
 __all__ = [
     "Agreement",
     "LabelsNeeded",
+    "RankFigures",
     "judge_difference",
     "labels_needed",
     "map_to_label_scale",

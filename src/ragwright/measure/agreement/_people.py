@@ -37,8 +37,28 @@ _MOST_POINTS = 11
 """Most different values that count as points of a scale, not as a continuum."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFigures:
+    """Figures of agreement by rank and by point, with 95 % intervals; empty where undefined.
+
+    Attributes:
+        spearman: Correlation of ranks (Spearman 1904); ``kendall`` tau-b (Kendall 1945).
+        kendall: See ``spearman``.
+        kappa: Agreement beyond chance (Cohen 1960); ``weighted_kappa`` with quadratic weights. None
+            unless both sides use the same few points.
+        weighted_kappa: See ``kappa``.
+        auc: For labels 0 and 1: how often a row labelled 1 scores above one labelled 0.
+    """
+
+    spearman: Estimate = Estimate()
+    kendall: Estimate = Estimate()
+    kappa: Estimate = Estimate()
+    weighted_kappa: Estimate = Estimate()
+    auc: Estimate = Estimate()
+
+
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(RankFigures):
     """Figures of agreement with people, or differences of such figures, with 95 % intervals.
 
     Every label of a row is compared separately; the labels of a row share the weight 1.
@@ -60,11 +80,6 @@ class Agreement:
     n: int = 0
     labels: int = 0
     clusters: int | None = None
-    spearman: Estimate = Estimate()
-    kendall: Estimate = Estimate()
-    auc: Estimate = Estimate()
-    kappa: Estimate = Estimate()
-    weighted_kappa: Estimate = Estimate()
     bias: Estimate = Estimate()
     mapped: str = ""
     seed: int = 0
