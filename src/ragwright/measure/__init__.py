@@ -1,5 +1,15 @@
 """Measures as values, and the statistics beside them."""
 
+from ._agreement import (
+    Agreement,
+    LabelsNeeded,
+    RankFigures,
+    judge_difference,
+    labels_needed,
+    map_to_label_scale,
+    people_agreement,
+    rank_agreement,
+)
 from ._catalogue import custom_measure, definitions
 from ._compare import Comparison, Comparisons, compare_rows
 from ._definition import Definition, MeasureScale
@@ -99,16 +109,6 @@ from ._words import (
     content_words,
     edit_distance,
     split_plain_words,
-)
-from .agreement import (
-    Agreement,
-    LabelsNeeded,
-    RankFigures,
-    judge_difference,
-    labels_needed,
-    map_to_label_scale,
-    people_agreement,
-    rank_agreement,
 )
 from .statistics import (
     LEAST_P,

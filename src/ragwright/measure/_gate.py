@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, count_noun, option
+from ._agreement import subtract_bias
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
 from ._measure import Measure, parse_measure, set_scale
 from ._selection import least_rows
 from ._statistics import Summary
-from .agreement import subtract_bias
 from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]

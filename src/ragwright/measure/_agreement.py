@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import MeasureError, count_noun
-from .._compare import check_clusters
-from .._definition import MeasureScale
-from ..statistics import (
+from ..core import MeasureError, count_noun
+from ._compare import check_clusters
+from ._definition import MeasureScale
+from .statistics import (
     Estimate,
     Ratings,
     Statistic,
@@ -433,23 +434,7 @@ def _units_until(margin: float, variance: float) -> int:
         quantile = student_quantile(units - 1) * math.sqrt(units / (units - 1))
         return quantile * math.sqrt(variance / units) <= margin
 
-    low, high = 1, _MOST_UNITS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
-
-
-def clip_estimate(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
-    """An estimate of a mean, cut to its scale."""
-    if scale is None:
-        return estimate
-    high = math.inf if scale.high is None else scale.high
-    cut = [
-        None if end is None else min(max(end, scale.low), high)
-        for end in (estimate.value, estimate.low, estimate.high)
-    ]
-    return Estimate(*cut)
+    return bisect_left(range(_MOST_UNITS), True, lo=2, key=is_enough)
 
 
 def subtract_bias(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
@@ -458,21 +443,15 @@ def subtract_bias(mean: Estimate, bias: Estimate, scale: MeasureScale | None = N
 
     For unlabelled rows, scored by a judge whose bias is known from similar rows.
     """
-    turned = Estimate(
-        None if bias.value is None else -bias.value,
-        None if bias.high is None else -bias.high,
-        None if bias.low is None else -bias.low,
-    )
-    return clip_estimate(_estimate_sum(mean, turned), scale)
-
-
-def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:
-    """Sum of two independent estimates."""
-    if first.value is None or second.value is None:
+    if mean.value is None or bias.value is None:
         return Estimate()
-    value = first.value + second.value
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return Estimate(value)
-    below = math.hypot(first.value - first.low, second.value - second.low)
-    above = math.hypot(first.high - first.value, second.high - second.value)
-    return Estimate(value, value - below, value + above)
+    value = mean.value - bias.value
+    ends: tuple[float | None, ...] = (value,)
+    if None not in (mean.low, mean.high, bias.low, bias.high):
+        below = math.hypot(mean.value - (mean.low or 0.0), bias.value - (bias.high or 0.0))
+        above = math.hypot((mean.high or 0.0) - mean.value, (bias.low or 0.0) - bias.value)
+        ends = (value, value - below, value + above)
+    if scale is None:
+        return Estimate(*ends)
+    high = math.inf if scale.high is None else scale.high
+    return Estimate(*(None if end is None else min(max(end, scale.low), high) for end in ends))
