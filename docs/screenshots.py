@@ -68,7 +68,7 @@ def _take(address: str, sweep: str) -> None:
         page.mouse.move(0, 0)
         _keep(page, "pages.png")
         page.set_viewport_size({"width": 1280, "height": 820})
-        page.goto(f"{address}/experiments/{sweep}/report")
+        page.goto(f"{address}/experiments/{sweep}")
         page.wait_for_selector("#list[data-ready]", state="attached")
         _keep(page, "report.png")
         chromium.close()

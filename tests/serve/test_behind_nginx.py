@@ -130,16 +130,16 @@ def test_people_get_the_documents_of_their_groups(site: Site, group: str) -> Non
             assert (SECRETS[group] in stream.text) is sees
             assert document.status_code == (200 if sees else 404)
             assert f">{PEOPLE[name][0]}<" in page.text
-            assert http.get("/settings").status_code == (200 if groups == "board" else 403)
+            assert http.get("/outputs").status_code == (200 if groups == "board" else 403)
 
 
 def test_headers_that_a_client_sends_are_replaced(site: Site) -> None:
     sent = {"remote-user": "cleo", "remote-groups": "board", "remote-name": "Cleo"}
     with site.browser("ann", **sent) as http:
-        assert http.get("/settings").status_code == 403
+        assert http.get("/outputs").status_code == 403
         assert ">Ann É<" in http.get("/").text
     with site.browser("", **sent) as http:
-        assert http.get("/settings").status_code == 302, "to the page that signs people in"
+        assert http.get("/outputs").status_code == 302, "to the page that signs people in"
         for path in ("/v1/models", "/mcp/", "/retrieval"):
             reply = http.post(path, json={"knowledge_id": "desk", "query": "x"})
             assert reply.status_code in ({401, 403, 405} if site.keys else {302}), path
@@ -161,7 +161,7 @@ def test_programs_with_keys_go_past(site: Site) -> None:
             json.loads(frame)["choices"][0]["delta"].get("content", "") for frame in frames
         )
         assert SECRETS["sales"] in text
-        assert http.get("/settings").status_code == 302
+        assert http.get("/outputs").status_code == 302
 
 
 def test_the_guide_says_the_settings_that_are_tried() -> None:

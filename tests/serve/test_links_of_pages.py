@@ -28,7 +28,7 @@ ROW = {"id": "q1", "user_input": QUESTION, "reference": "two years", "reference_
 PAGES = {"reader": {"/", "/sources"}}
 PAGES["hindered reviewer"] = PAGES["narrow reviewer"] = PAGES["reader"]
 PAGES["reviewer"] = {*PAGES["reader"], "/testsets"}
-PAGES["owner"] = {*PAGES["reviewer"], "/experiments", "/drafts", "/outputs", "/settings"}
+PAGES["owner"] = {*PAGES["reviewer"], "/experiments", "/outputs"}
 _LINK = re.compile(r'<[^>]* (?:href|hx-get)="([^"]+)"')
 _HIDDEN = re.compile(r"<template.*?</template>", re.DOTALL)
 """What a page shows once it holds an answer."""

@@ -67,7 +67,6 @@ def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: P
     with served(project) as running:
         asked = running.http.post("/", data={"q": "<script>alert(3)</script> Which fuse is red?"})
         pages = [asked, running.http.get("/sources"), running.http.get(f"/source?id={name}")]
-        pages.append(running.http.get(f"/source?id={name}&chunks=true"))
         pages.append(running.http.get("/outputs"))
         pages.append(running.http.get("/source?id=%3Cscript%3Ealert(4)%3C/script%3E"))
     for page in pages:
@@ -81,15 +80,13 @@ def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: P
     assert "{{ 7*7 }}" in pages[2].text, "text of documents is no template"
 
 
-def test_sources_are_listed_and_show_their_chunks(project: Path) -> None:
+def test_sources_are_listed_and_show_their_text(project: Path) -> None:
     with served(project) as running:
         listed = running.http.get("/sources").text
         whole = running.http.get("/source", params={"id": "docs/service.md"}).text
-        pieces = running.http.get("/source", params={"id": "docs/service.md", "chunks": "true"})
         gone = running.http.get("/source", params={"id": "docs/none.md"})
     assert "3 documents" in listed
     assert "The coolant must be changed every five years." in whole
-    assert "chunk 1, characters 0-" in pieces.text
     assert gone.status_code == 404
 
 
@@ -105,30 +102,23 @@ def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
     with served(project) as running:
         listed = running.http.get("/experiments").text
         run_page = running.http.get(f"/experiments/{runs[0]}")
-        whole = running.http.get(f"/experiments/{runs[1]}/report", params={"baseline": runs[0]})
         both = {"baseline": runs[0], "run": runs[1]}
-        two = running.http.get("/compare", params={**both, "show": "all"})
-        [row] = re.findall(r'href="(/compare/row[^"]+)"', two.text)
-        opened = running.http.get(html.unescape(row))
+        two = running.http.get("/compare", params=both)
         lost = [
             running.http.get("/experiments/nothing"),
-            running.http.get("/experiments/nothing/report"),
             running.http.get("/compare", params={**both, "run": "nothing"}),
-            running.http.get("/compare/row", params={**both, "id": "nothing"}),
         ]
     assert all(run in listed for run in runs)
     assert f'name="baseline" value="{runs[0]}"' in listed, "a baseline is chosen beforehand"
-    assert run_page.status_code == whole.status_code == two.status_code == opened.status_code == 200
+    assert run_page.status_code == two.status_code == 200
     assert "TokenF1" in run_page.text
-    assert "TokenF1" in whole.text
-    assert "No difference is proven." in two.text
-    assert "1 to 1 of 1 rows" in two.text
-    assert opened.text.count("The brake fluid must be changed every two years.") >= 2
+    assert " is proven." in two.text
+    assert all(run in two.text for run in runs)
     assert {page.status_code for page in lost} == {404}
 
 
 @pytest.mark.slow
-def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
+def test_a_sweep_shows_its_report(project: Path) -> None:
     (project / "rows.jsonl").write_text(ROW.replace("{", '{"split": "tune", ', 1), "utf-8")
     (project / "s.yaml").write_text(
         "study: {testset: rows.jsonl, measures: TokenF1, objective: [TokenF1, context_tokens]}\n"
@@ -143,8 +133,7 @@ def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
         trial = running.http.get(f"/experiments/{run}:T001")
     assert f'href="/experiments/{run}"' in listed
     assert "chunk.size" in shown
-    assert 'class="plot"' in shown
-    assert f"/compare?baseline={run}:T000&amp;run={run}:T001" in shown
+    assert "Leaderboard" in shown
     assert trial.status_code == 200
 
 
@@ -158,37 +147,6 @@ def test_outputs_take_feedback(project: Path) -> None:
         assert "dull" in running.http.get("/outputs/1.1").text
         assert QUESTION in running.http.get("/outputs?verdict=rejected").text
         assert running.http.get("/outputs/9.9").status_code >= 400
-
-
-@pytest.mark.slow
-def test_settings_show_value_default_source_effect_and_lines_to_copy(project: Path) -> None:
-    file = project / "ragwright.yaml"
-    file.write_text(
-        file.read_text("utf-8") + "chunk:\n  size: 123\n"
-        "fetch: {proxy: 'http://user:hunter2@proxy.example:3128'}\n",
-        "utf-8",
-    )
-    with served(project, "retrieve.top_k=7") as running:
-        shown = html.unescape(running.http.get("/settings").text)
-        changed = html.unescape(running.http.get("/settings?show=changed").text)
-
-    def key(page: str, name: str) -> str:
-        match = re.search(rf">{re.escape(name)}</code>.*?</li>", page, re.DOTALL)
-        assert match is not None, name
-        return match[0]
-
-    searched = key(shown, "retrieve.top_k")
-    assert "--set retrieve.top_k=7" in searched
-    assert "retrieve:\n  top_k: 7" in searched
-    assert "--set;" in searched, "where it comes from"
-    assert "query-time" in searched
-    cut = key(shown, "chunk.size")
-    assert "ragwright.yaml:4; default <code>400</code>" in cut
-    assert "index-time" in cut
-    assert ">default<" in key(shown, "chunk.overlap")
-    assert "hunter2" not in shown
-    assert "chunk.overlap" not in changed
-    assert key(changed, "chunk.size")
 
 
 @pytest.mark.slow
@@ -230,14 +188,14 @@ def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> Non
         listed = http.get("/sources").text
         assert "docs/codes.md" in listed
         assert "docs/service.md" not in listed
-        assert "/settings" not in listed, "an owner's section"
-        assert http.get("/settings").status_code == 403
+        assert "/outputs" not in listed, "an owner's section"
+        assert http.get("/outputs").status_code == 403
         crossed = http.post("/outputs/1.1", data={}, headers={"origin": "https://other.example"})
         assert crossed.status_code == 403
         http.post("/logout")
         assert http.get("/sources").status_code == 401
         http.post("/login", data={"key": owner})
-        assert http.get("/settings").status_code == 200
+        assert http.get("/outputs").status_code == 200
 
 
 def test_without_a_script_a_question_follows_an_answer_and_is_rated(project: Path) -> None:
@@ -286,7 +244,7 @@ def test_readers_see_no_address_of_a_model(tmp_path: Path) -> None:
                     assert "writer" in text
 
 
-def test_sources_and_settings_are_searched(project: Path) -> None:
+def test_sources_are_searched(project: Path) -> None:
     narrow = ServeKeys(ProjectFolder(project)).add(
         ServeKey("me", role="reader", filters=("source=docs/codes.md",))
     )
@@ -301,12 +259,6 @@ def test_sources_and_settings_are_searched(project: Path) -> None:
         hidden = running.client(narrow).get("/sources", params={"find": "docs"}).text
         assert "docs/codes.md" in hidden
         assert "docs/service.md" not in hidden
-        whole = http.get("/settings").text
-        keys = http.get("/settings", params={"find": "rerank model"}).text
-        assert "retrieve.rerank.model" in keys
-        assert "ingest." not in keys
-        assert len(keys) < len(whole) / 5
-        assert "No key contains" in http.get("/settings", params={"find": "zebra"}).text
 
 
 def test_the_list_of_experiments_shows_scores(project: Path) -> None:

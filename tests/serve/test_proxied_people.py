@@ -70,7 +70,7 @@ def test_a_header_that_is_not_named_counts_for_nothing(tmp_path: Path) -> None:
         sent[name] = "admins"
     with served(folder) as server:
         assert server.http.get("/v1/models", headers=sent).status_code == 200
-        assert server.http.get("/settings", headers=sent).status_code == 403
+        assert server.http.get("/outputs", headers=sent).status_code == 403
 
 
 def test_keys_work_beside_people(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_keys_work_beside_people(tmp_path: Path) -> None:
         http = server.client(secret)
         assert http.get("/v1/models").status_code == 200
         named = {"remote-user": "olga", "remote-groups": "admins"}
-        assert http.get("/settings").status_code == 403
-        assert http.get("/settings", headers=named).status_code == 200, "the person counts"
+        assert http.get("/outputs").status_code == 403
+        assert http.get("/outputs", headers=named).status_code == 200, "the person counts"
 
 
 def test_groups_decide_what_people_may(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_groups_decide_what_people_may(tmp_path: Path) -> None:
     with served(folder) as server:
         for group in ("staff", "editors", "admins", "visitors", "staff,admins"):
             headers = {"remote-user": "ann", "remote-groups": group}
-            pages = ("/v1/models", "/testsets", "/settings")
+            pages = ("/v1/models", "/testsets", "/outputs")
             seen[group] = [server.http.get(page, headers=headers).status_code for page in pages]
     assert seen == {
         "staff": [200, 403, 403],

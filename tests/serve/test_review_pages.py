@@ -101,9 +101,9 @@ def test_decisions_are_those_of_the_command_and_lead_to_the_next_row(
 
 
 def test_two_people_review_at_once_and_nothing_is_lost(project: Path, running: Running) -> None:
-    ann, bob = running.client(), running.client()
-    for person, name in ((ann, "ann"), (bob, "bob é")):
-        person.post("/testsets/reviewer", data={"by": name})
+    keys = ServeKeys(ProjectFolder(project))
+    names = ("ann", "bob é")
+    ann, bob = (running.client(keys.add(ServeKey(name, "reviewer"))) for name in names)
     shown = [form(http.get("/testsets/main.jsonl").text) for http in (ann, bob)]
     ann.post("/testsets/main.jsonl/decide", data={**shown[0], "decision": "accepted"})
     assert "ann: accepted" not in bob.get("/testsets/main.jsonl?row=q1").text, "it would sway him"
@@ -136,7 +136,6 @@ def test_only_owners_review_and_no_other_site_decides(project: Path) -> None:
         assert running.client(reader).get("/testsets/main.jsonl").status_code == 403
         http = running.client()
         http.post("/login", data={"key": owner})
-        http.post("/testsets/reviewer", data={"by": "somebody else"})
         body = {**form(http.get("/testsets/main.jsonl").text), "decision": "rejected"}
         other = {"origin": "https://other.example"}
         for path in ("decide", "undo"):

@@ -56,8 +56,8 @@ BY_SCHEMA = {
 """Every operation of the description of the API; a new one has to be tried here too."""
 
 PAGES = (
-    *("/", "/sources", "/source", "/ask/why", "/drafts", "/drafts/1", "/outputs", "/outputs/1.1"),
-    *("/testsets", "/experiments", "/compare", "/settings", "/baselines"),
+    *("/", "/sources", "/source", "/ask/why", "/outputs", "/outputs/1.1"),
+    *("/testsets", "/experiments", "/compare", "/outputs", "/baselines"),
 )
 
 

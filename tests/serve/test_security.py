@@ -169,7 +169,7 @@ def test_keys_are_in_no_log_no_trace_no_page_and_no_metric(
             running.client().post("/login", data={"key": wrong}).text,
         ]
         http.cookies.set("ragwright_key", owner)
-        for path in ("/", "/sources", "/experiments", "/outputs", "/settings", "/metrics"):
+        for path in ("/", "/sources", "/experiments", "/outputs", "/metrics"):
             reply = http.get(path)
             assert reply.status_code == 200, path
             texts.append(reply.text)
@@ -234,7 +234,7 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 def test_pages_take_few_threads_and_the_script_runs_no_code_of_a_page(tmp_path: Path) -> None:
     folder = project(tmp_path)
     with served(folder) as running, ThreadPoolExecutor(12) as readers:
-        paths = ["/sources", "/experiments", "/outputs", "/settings"] * 6
+        paths = ["/sources", "/experiments", "/outputs"] * 6
         states = list(readers.map(lambda path: running.http.get(path).status_code, paths))
         named = [thread.name for thread in threading.enumerate()]
         script = running.http.get("/static/pages.js").text

@@ -21,7 +21,6 @@ from ._audit_log import (
 from ._backup import back_up_project, check_backup
 from ._drift import (
     DayShift,
-    DriftDay,
     DriftReport,
     DriftState,
     MeasureDrift,
@@ -64,7 +63,6 @@ __all__ = [
     "CheckLine",
     "Clock",
     "DayShift",
-    "DriftDay",
     "DriftReport",
     "DriftState",
     "Event",

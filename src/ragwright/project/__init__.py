@@ -49,7 +49,6 @@ from ._settings import (
     load_settings,
     project_keys,
     project_sections,
-    setting_places,
     settings_without_file,
 )
 from .building import (
@@ -124,7 +123,6 @@ __all__ = [
     "refuse_fetch",
     "refuse_forget",
     "run_configuration",
-    "setting_places",
     "settings_without_file",
     "unproven_models",
 ]

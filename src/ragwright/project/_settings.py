@@ -324,21 +324,6 @@ def _all_names() -> tuple[str, ...]:
     return (*_LISTS, *SECTIONS, *section_names())
 
 
-def setting_places(file: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:
-    """Return where keys are set: dotted key -> ``file:line``, or ``--set`` for an override.
-
-    Raises:
-        ConfigError: The file cannot be read, or an override is wrong.
-    """
-    placed = read_yaml(file, file.name)
-    places = {".".join(path): f"{file.name}:{line}" for path, line in placed.lines.items() if path}
-    for text in overrides:
-        path, _ = parse_override(text)
-        places = {key: where for key, where in places.items() if not key.startswith(".".join(path))}
-        places[".".join(path)] = "--set"
-    return places
-
-
 def project_sections(settings: Settings | None = None) -> Mapping[str, type[Any]]:
     """Section of a project file -> the record of its options, if it is one.
 

@@ -30,7 +30,7 @@ from ._answer_changes import (
     rows_junit,
 )
 from ._audit import audit_json, audit_page, audit_table, audit_verdict
-from ._baseline import baseline_json, baseline_table, baselines_table, null_bands
+from ._baseline import baseline_json, baseline_table, baselines_table
 from ._charts import DARK, LIGHT, Chart, Theme, apply_theme, heat, heat_span
 from ._diagnosis import (
     curves_json,
@@ -132,7 +132,6 @@ __all__ = [
     "leaderboard_table",
     "make_tuned_json",
     "make_tuned_table",
-    "null_bands",
     "pack_rows",
     "parameter_relations",
     "passport_html",

@@ -25,7 +25,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
         (
             ("POST", "/"),
             ("POST", "/ask/stream"),
-            ("POST", "/drafts"),
             ("POST", "/retrieval"),
             ("POST", "/v1/chat/completions"),
             ("POST", "/v1/drafts"),
@@ -39,11 +38,7 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     **dict.fromkeys(
         (
             ("GET", "/compare"),
-            ("GET", "/compare/row"),
-            ("GET", "/drafts"),
-            ("GET", "/drafts/{number}"),
             ("GET", "/experiments/{run}"),
-            ("GET", "/experiments/{run}/report"),
             ("GET", "/outputs"),
             ("GET", "/outputs/{name}"),
             ("GET", "/source"),
@@ -64,7 +59,6 @@ _NO_EVENT: Mapping[str, str] = {
     "/metrics": "counters",
     "/openapi.json": "describes the interface",
     "/readyz": "whether it can answer",
-    "/settings": "settings, without documents and questions",
     "/static/{name}": "files of the program",
     "/testsets": "names of test sets, and counts",
     "/v1/models": "names of configurations and personas",

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -403,34 +403,28 @@ def bears_secret(request: Request) -> bool:
     return request.headers.get("authorization", "").lower().startswith("bearer ")
 
 
-def install_errors(app: FastAPI) -> None:
-    """Answer every error of an app in the shape of its interface."""
+def install_errors(app: FastAPI, error_page: Callable[[Request, ApiError], Response]) -> None:
+    """Answer every error of an app in the shape of its interface, that of a page as a page."""
 
-    async def ours(request: Request, error: Exception) -> JSONResponse:
-        return error_reply(error, request, request.state.caller)
+    async def reply(request: Request, error: Exception) -> Response:
+        caller = request.state.caller
+        headers = getattr(error, "headers", None) or {}
+        if isinstance(error, ClientGoneError):
+            return Response(status_code=_CLIENT_GONE)
+        if isinstance(error, RequestValidationError):
+            error = _validation_reply(error.errors())
+        elif isinstance(error, HTTPException) and not isinstance(error, ApiError):
+            fault = _PLAIN.get(str(error.detail), str(error.detail))
+            error = ApiError(error.status_code, fault, "http_error")
+        if getattr(request.scope.get("route"), "response_class", None) is HTMLResponse:
+            return error_page(request, api_error(error, caller))
+        response = error_reply(error, request, caller)
+        response.headers.update(headers)
+        return response
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return error_reply(_validation_reply(error.errors()), request)
-
-    async def http(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        if isinstance(error, ApiError):
-            return error_reply(error, request)
-        fault = _PLAIN.get(str(error.detail), str(error.detail))
-        reply = error_reply(ApiError(error.status_code, fault, "http_error"), request)
-        reply.headers.update(error.headers or {})
-        return reply
-
-    async def nobody(_: Request, error: Exception) -> Response:
-        return Response(status_code=_CLIENT_GONE)
-
-    app.add_exception_handler(ClientGoneError, nobody)
-    app.add_exception_handler(RagwrightError, ours)
-    app.add_exception_handler(TimeoutError, ours)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, ours)
+    kinds = (ClientGoneError, RagwrightError, TimeoutError, RequestValidationError, HTTPException)
+    for kind in (*kinds, Exception):
+        app.add_exception_handler(kind, reply)
 
 
 _PLAIN = {

@@ -40,10 +40,10 @@ from ._answers import (
     snippets_json,
     source_url,
 )
-from ._door import VisibleSource, visible_source
 from ._errors import ApiError, api_error, error_reply
 from ._identity import Note
 from ._service import Lane, ServedProject, Service
+from ._sources import VisibleSource, visible_source
 
 TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
 Filters: TypeAlias = Annotated[
@@ -257,11 +257,11 @@ class _AgentTools:
     ) -> Sources:
         """List the documents by id, a page at a time."""
         async with self._admitted_call(ctx, "searches") as work:
-            catalogue = await work.result(self._service.catalogues.of(work.bench, work.asking()))
-        page, total = catalogue.behind(after, limit), len(catalogue.sources)
+            known = await work.result(self._service.catalogues.of(work.bench, work.asking()))
+        page = [source for source in known if source.id > after][:limit]
         sources = [Source(id=entry.id, title=entry.title, source=entry.source) for entry in page]
         behind = sources[-1].id if len(sources) == limit else None
-        return Sources(sources=sources, total=total, next=behind)
+        return Sources(sources=sources, total=len(known), next=behind)
 
     @asynccontextmanager
     async def _admitted_call(

@@ -103,7 +103,7 @@ def make_app(serving: ServedProject) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    install_errors(app)
+    install_errors(app, pages.error_page)
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)

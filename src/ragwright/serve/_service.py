@@ -32,7 +32,6 @@ from ..workbench import Workbench
 from ._charges import Charges, Turns
 from ._configurations import (
     BackgroundMeasurer,
-    Catalogues,
     OpenConfiguration,
     Readiness,
     is_everyones,
@@ -42,6 +41,7 @@ from ._identity import Identity, Note
 from ._keys import ServeKeys
 from ._metrics import Metrics, Tracing
 from ._options import ServeOptions, serve_options
+from ._sources import Catalogues
 
 _DRAFTS = 4
 """Drafts and scores made at once by one worker; further requests wait."""

@@ -6,16 +6,15 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Form, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from ...answer import NO_MODEL_LINE, CitedSpan, Marks, PlacedMark, citation
-from ...core import Answer, RagwrightError, Span
+from ...core import Answer
 from ...flow import Message
 from ...models import Analyzer, words
 from ...project import read_last_ingest
@@ -38,12 +37,10 @@ from .._answers import (
     standalone,
 )
 from .._api import caller_of, respond_to, service_of
-from .._configurations import Catalogue, OpenConfiguration
-from .._door import VisibleSource, visible_source
+from .._configurations import OpenConfiguration
 from .._errors import ApiError
-from .._identity import Identity
-from .._service import Service
-from ._base import VERDICTS, error_page, fragment, page, page_headers, router
+from .._sources import ListedSource, visible_source
+from ._base import PAGE_HEADERS, fragment, page, router
 
 _WAYS: Mapping[str, str] = {
     "keyword": "by its words",
@@ -113,9 +110,6 @@ def _ordinal(rank: int) -> str:
     ending = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank}{ending}"
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""
@@ -224,7 +218,7 @@ class AskForm(BaseModel):
         )
 
 
-@router.get("/", response_class=HTMLResponse)
+@router.get("/")
 async def ask(
     request: Request,
     q: str = Query("", max_length=_LONGEST),
@@ -233,30 +227,24 @@ async def ask(
 ) -> HTMLResponse:
     """Show the form, with a question that a link may hold; only the form asks it."""
     service, caller = service_of(request), caller_of(request)
-    try:
-        opened, _ = service.find(configuration, caller.identity)
-        return _ask_page(request, opened, AskForm(q=q, persona=persona))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    opened, _ = service.find(configuration, caller.identity)
+    return _ask_page(request, opened, AskForm(q=q, persona=persona))
 
 
-@router.post("/", response_class=HTMLResponse)
+@router.post("/")
 async def answers(request: Request, form: Annotated[AskForm, Form()]) -> HTMLResponse:
     """Answer a question of the form, for browsers without our script."""
     service, caller = service_of(request), caller_of(request)
-    try:
-        opened, _ = service.find(form.configuration, caller.identity)
-        if not form.q.strip():
-            return _ask_page(request, opened, form)
-        async with admit(service, caller, RequestNeeds(opened.name, request=request)) as work:
-            asking = work.asking(history=form.history())
-            done = await answer_personas(work, form.q, form.personas(opened), asking)
-            return _ask_page(request, opened, form, work, done)
-    except (RagwrightError, ApiError, TimeoutError) as error:
-        return error_page(request, error)
+    opened, _ = service.find(form.configuration, caller.identity)
+    if not form.q.strip():
+        return _ask_page(request, opened, form)
+    async with admit(service, caller, RequestNeeds(opened.name, request=request)) as work:
+        asking = work.asking(history=form.history())
+        done = await answer_personas(work, form.q, form.personas(opened), asking)
+        return _ask_page(request, opened, form, work, done)
 
 
-@router.post("/ask/stream")
+@router.post("/ask/stream", response_class=JSONResponse)
 async def stream(request: Request, form: Annotated[AskForm, Form()]) -> Response:
     """Answer a question of the form for one persona, as it is written."""
     service, caller = service_of(request), caller_of(request)
@@ -344,31 +332,12 @@ def _ask_page(
     return page(request, "ask.html", values)
 
 
-@router.post("/ask/feedback", response_class=HTMLResponse)
-async def say(
-    request: Request,
-    id: str = Form("", max_length=200),  # noqa: A002
-    verdict: str = Form(""),
-    note: str = Form("", max_length=_LONGEST),
-    correction: str = Form("", max_length=_LONGEST),
-    passages: list[int] = Form(default_factory=list),  # noqa: B008
-) -> HTMLResponse:
+@router.post("/ask/feedback")
+async def say(request: Request, form: Annotated[FeedbackRequest, Form()]) -> HTMLResponse:
     """Store what a reader says of an answer."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        feedback = FeedbackRequest(
-            id=id,
-            verdict=VERDICTS.get(verdict, ""),
-            note=note,
-            correction=correction,
-            passages=passages,
-        )
-        async with admit(service, caller, RequestNeeds(lane="searches")) as work:
-            await asyncio.to_thread(respond_to, work, feedback)
-    except ValidationError:
-        return error_page(request, ApiError(400, "this form names no answer", "invalid_value"))
-    except (RagwrightError, ApiError, TimeoutError) as error:
-        return error_page(request, error)
+    wanted = RequestNeeds(lane="searches")
+    async with admit(service_of(request), caller_of(request), wanted) as work:
+        await asyncio.to_thread(respond_to, work, form)
     return page(request, "thanks.html", {"title": "Feedback"})
 
 
@@ -387,43 +356,21 @@ _PART = "This is a part of the document, around the passage."
 _NARROWED = "Only the parts of the document that you may see are shown."
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceListing:
-    """The documents to list, as the address of the page says."""
-
-    find: str = ""
-    kind: str = ""
-    group: str = ""
-    page: int = 1
-
-    def href(self, page: int) -> str:
-        """The address of another page of the listing."""
-        values = {key: value for key, value in asdict(replace(self, page=page)).items() if value}
-        return f"/sources?{urlencode(values)}"
-
-
-@router.get("/sources", response_class=HTMLResponse)
+@router.get("/sources")
 async def sources(
     request: Request,
     find: str = Query("", max_length=2_000),
-    kind: str = Query("", max_length=100),
-    group: str = Query("", max_length=200),
     at: int = Query(1, alias="page", ge=1, le=1_000_000),
 ) -> HTMLResponse:
-    """List the documents, or those with a text in their name or title, of a kind, for a group."""
+    """List the documents, or those with a text in their name or title."""
     service, caller = service_of(request), caller_of(request)
-    listing = _SourceListing(find.strip(), kind, group, at)
-    try:
-        opened, _ = service.find("", caller.identity)
-        catalogue = Catalogue()
-        if opened.target is not None:
-            async with service.using(opened) as bench:
-                catalogue = await service.catalogues.of(bench, opened.asking(caller.identity))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
-    if caller.identity is not None and not caller.owner:
-        catalogue = catalogue.seen_by(caller.identity.groups)
-    matching = catalogue.find(listing.find, kind, group)
+    opened, _ = service.find("", caller.identity)
+    known: tuple[ListedSource, ...] = ()
+    if opened.target is not None:
+        async with service.using(opened) as bench:
+            known = await service.catalogues.of(bench, opened.asking(caller.identity))
+    find = find.strip()
+    matching = [s for s in known if find.casefold() in f"{s.id}\n{s.title}".casefold()]
     skipped = (at - 1) * _LISTED
     # Names of sources that failed are for those who may see all sources.
     ingest = None
@@ -434,43 +381,33 @@ async def sources(
         "title": "Sources",
         "sources": matching[skipped : skipped + _LISTED],
         "matching": len(matching),
-        "total": len(catalogue.sources),
-        "kinds": catalogue.kinds,
-        "groups": catalogue.groups,
+        "total": len(known),
+        "grouped": any(source.groups for source in known),
         "ungrouped": "everyone" if opened.ungrouped else "owners",
         "whole": caller.owner,
-        "listing": listing,
+        "find": find,
         "first": skipped + 1,
-        "previous": listing.href(at - 1) if at > 1 else "",
-        "next": listing.href(at + 1) if skipped + _LISTED < len(matching) else "",
+        "previous": f"/sources?{urlencode({'find': find, 'page': at - 1})}" if at > 1 else "",
+        "next": f"/sources?{urlencode({'find': find, 'page': at + 1})}"
+        if skipped + _LISTED < len(matching)
+        else "",
     }
     return page(request, "sources.html", values)
 
 
-@router.get("/source", response_class=HTMLResponse)
+@router.get("/source")
 async def source(
     request: Request,
     id: str = "",  # noqa: A002
     start: int = 0,
     end: int = 0,
     v: str = "",
-    chunks: bool = False,
 ) -> HTMLResponse:
-    """Show a document of the index, the passage of a citation marked, or its chunks."""
-    service, caller = service_of(request), caller_of(request)
-    caller.note.used([id])
-    try:
-        visible, spans = await _first_visible(service, caller.identity, id)
-    except RagwrightError as error:
-        return error_page(request, error)
-    if visible is None:
-        return error_page(request, ApiError(404, "source not found", "not_found"))
-    values = _source_values(visible, start, end, v)
-    borders = _chunk_pieces(visible, spans) if chunks else []
-    return page(request, "source.html", {**values, "id": id, "pieces": borders})
+    """Show a document of the index, the passage of a citation marked."""
+    return page(request, "source.html", await _source_values(request, id, start, end, v))
 
 
-@router.get("/source/beside", response_class=HTMLResponse)
+@router.get("/source/beside", response_class=JSONResponse)
 async def show_passage(
     request: Request,
     id: str = "",  # noqa: A002
@@ -479,78 +416,56 @@ async def show_passage(
     v: str = "",
 ) -> HTMLResponse:
     """Show the passage of a citation with the text around it, for a place beside the answer."""
-    service, caller = service_of(request), caller_of(request)
-    caller.note.used([id])
-    visible, _ = await _first_visible(service, caller.identity, id)
-    if visible is None:
-        raise ApiError(404, "source not found", "not_found")
-    values = _source_values(visible, start, end, v)
+    values = await _source_values(request, id, start, end, v)
     before, after = values["before"], values["after"]
     cut = {
         "before": before[-_AROUND:],
         "after": after[:_AROUND],
         "cut_before": len(before) > _AROUND,
         "cut_after": len(after) > _AROUND,
+        "whole": source_url("", id, start, end, values["marked"]),
     }
-    link = source_url("", id, start, end, values["marked"])
-    html = fragment(service, "beside.html", {**values, **cut, "whole": link})
-    return HTMLResponse(html, headers=page_headers())
+    html = fragment(service_of(request), "beside.html", {**values, **cut})
+    return HTMLResponse(html, headers=PAGE_HEADERS)
 
 
-async def _first_visible(
-    service: Service, identity: Identity | None, document_id: str
-) -> tuple[VisibleSource | None, tuple[Span, ...]]:
-    """The document in the first configuration that holds it, and its chunks' spans."""
-    for opened in service.configurations(identity):
-        if opened.target is None:
-            continue
-        async with service.using(opened) as bench:
-            visible = await visible_source(bench, opened.asking(identity), document_id)
-            if visible is not None:
-                return visible, visible.chunks
-    return None, ()
+async def _source_values(
+    request: Request, name: str, start: int, end: int, stamp: str
+) -> dict[str, Any]:
+    """A document in the first configuration that shows it, cut before and behind a passage.
 
-
-def _chunk_pieces(visible: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
-    """The chunks in text order; what a chunk shares with the one before it is set apart."""
-    pieces, last = [], 0
-    for number, span in enumerate(sorted(spans, key=lambda chunk: (chunk.start, chunk.end)), 1):
-        shared = max(0, min(last, span.end) - span.start)
-        text = visible.text(span.start, span.end)
-        pieces.append(
-            {"number": number, "span": span, "shared": text[:shared], "text": text[shared:]}
-        )
-        last = max(last, span.end)
-        if last > _SHOWN:
-            break
-    return pieces
-
-
-def _source_values(visible: VisibleSource, start: int, end: int, stamp: str) -> dict[str, Any]:
+    Raises:
+        ApiError: 404; the caller may see nothing of it.
+    """
+    service, caller = service_of(request), caller_of(request)
+    caller.note.used([name])
+    visible = None
+    for opened in service.configurations(caller.identity):
+        if visible is None and opened.target is not None:
+            async with service.using(opened) as bench:
+                visible = await visible_source(bench, opened.asking(caller.identity), name)
+    if visible is None:
+        raise ApiError(404, "source not found", "not_found")
     document = visible.document
     is_span = 0 <= start < end <= len(document.text)
     passage = document.text[start:end] if is_span and visible.shows(start, end) else ""
     marked = passage if passage and is_same_text(stamp, passage) else ""
-    notes = []
-    if stamp and not marked:
-        notes.append(_CHANGED)
+    low, high = 0, len(document.text)
+    notes = [_CHANGED] if stamp and not marked else []
     if not visible.whole:
         notes.append(_NARROWED)
-    low, high = 0, len(document.text)
     if high > _SHOWN:
         low = max(0, (start if marked else 0) - _SHOWN // 2)
         high = min(high, low + _SHOWN)
         notes.append(_PART)
     middle = (start, end) if marked else (high, high)
     address = document.source
-    page = next(
-        (page.number for page in document.pages if page.span.start <= start < page.span.end), None
-    )
+    pages = (page.number for page in document.pages if page.span.start <= start < page.span.end)
     return {
         "title": document.title or document.id,
         "source": address,
         "link": address if address.startswith(("http://", "https://")) else "",
-        "page": page if marked else None,
+        "page": next(pages, None) if marked else None,
         "note": " ".join(notes),
         "before": visible.text(low, middle[0]),
         "marked": marked,

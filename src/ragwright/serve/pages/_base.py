@@ -5,29 +5,34 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ...core import RagwrightError, StoreError
+from ...core import StoreError
 from ...drafting import FeedbackVerdict
+from ...jobs import format_day
 from ...report import formatting, stylesheet
 from ...workbench import Workbench
 from .._api import caller_of, service_of
-from .._errors import ApiError, api_error
+from .._errors import ApiError
 from .._identity import PROXIED
 from .._keys import COOKIE, LIFE, cookie_of_key, hash_key, key_of_cookie
 from .._service import Service
 
 T = TypeVar("T")
 
-router = APIRouter(include_in_schema=False)
-"""Every page; none of them is part of the API's description."""
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+"""Every page; none of them is part of the API's description.
+
+What fails behind an address whose response is HTML is a page too.
+"""
 
 _BLANK = 32
 """Code of the first character that is not a control character."""
@@ -57,13 +62,11 @@ _SECTIONS = (
     ("Sources", "/sources", "reader"),
     ("Testsets", "/testsets", "reviewer"),
     ("Experiments", "/experiments", "owner"),
-    ("Drafts", "/drafts", "owner"),
     ("Outputs", "/outputs", "owner"),
-    ("Settings", "/settings", "owner"),
 )
 """Name, address, the least role that sees it."""
 
-_INSIDE = {"compare": "/experiments", "source": "/sources"}
+_INSIDE = {"/source": "/sources"}
 """Other addresses -> the section they belong to."""
 
 
@@ -72,7 +75,13 @@ def _template_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"passage": _passage, "plain": _plain}
+    environment.filters |= {
+        "passage": _passage,
+        "plain": _plain,
+        "date": date.fromisoformat,
+        "nth_day": date.fromordinal,
+        "day_text": format_day,
+    }
     return environment
 
 
@@ -110,48 +119,34 @@ def _plain(text: str) -> str:
 @cache
 def static_file(name: str) -> bytes:
     """A file that pages load."""
-    page_text = (_DATA / name).read_text("utf-8")
     first = {"pages.css": stylesheet, "pages.js": formatting}.get(name)
-    return ((first() if first else "") + page_text).encode()
+    return ((first() if first else "") + (_DATA / name).read_text("utf-8")).encode()
 
 
 def page(
     request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
 ) -> HTMLResponse:
     """A page: everything escaped, only our own scripts, no framing by other sites."""
-    return _html_response(
-        request,
-        _template_environment().get_template(template),
-        _framed_values(request, values),
-        status,
-    )
-
-
-def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
-    """A part of a page, everything escaped."""
-    loaded = _template_environment().get_template(template)
-    return _below_root(service, loaded.render({**values, "root": service.options.prefix}))
-
-
-def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
     identity = caller.identity
-    reviews = caller.reviewer and not caller.hindered
-    roles = {"reader": True, "reviewer": reviews, "owner": caller.owner}
-    inside = _INSIDE.get(request.url.path.split("/")[1], request.url.path)
-    sections = [
-        {
-            "name": name,
-            "href": href,
-            "here": inside == href or (href != "/" and inside.startswith(href)),
-        }
-        for name, href, role in _SECTIONS
-        if roles[role]
-    ]
-    return {
+    roles = {
+        "reader": True,
+        "reviewer": caller.reviewer and not caller.hindered,
+        "owner": caller.owner,
+    }
+    path = request.url.path
+    inside = _INSIDE.get(path, path)
+    frame = {
         "project": service.name,
-        "sections": sections,
+        "sections": [
+            {
+                "name": name,
+                "href": href,
+                "here": inside == href or (href != "/" and inside.startswith(href)),
+            }
+            for name, href, role in _SECTIONS
+            if roles[role]
+        ],
         "keyed": identity is not None and not caller.name.startswith(PROXIED),
         "key_name": "" if identity is None else identity.shown,
         # who somebody is and what they may see: another mark when either changes
@@ -160,78 +155,52 @@ def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, 
         else hash_key(
             "\n".join((identity.name, identity.role, identity.scope, getattr(identity, "hash", "")))
         )[:16],
-        **values,
     }
+    html = fragment(service, template, {**frame, **values})
+    return HTMLResponse(html, status, headers=PAGE_HEADERS)
 
 
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
 
 
-def _html_response(
-    request: Request, template: Template, values: Mapping[str, Any], status: int
-) -> HTMLResponse:
-    """A page whose links begin with the path below which the server is reached."""
-    service = service_of(request)
-    html = template.render({**values, "root": service.options.prefix})
-    return HTMLResponse(_below_root(service, html), status, headers=page_headers())
+def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
+    """A part of a page, everything escaped.
 
-
-def _below_root(service: Service, html: str) -> str:
-    """HTML whose links of ours begin with the path below which the server is reached."""
+    Its links of ours begin with the path below which the server is reached.
+    """
     root = service.options.prefix
-    if not root:
-        return html
-    return _OWN_LINK.sub(lambda link: link[0] + root, html)  # texts hold no such quotes
+    html = _template_environment().get_template(template).render({**values, "root": root})
+    # texts hold no such quotes
+    return _OWN_LINK.sub(lambda link: link[0] + root, html) if root else html
 
 
-def error_page(request: Request, error: Exception) -> HTMLResponse:
+def error_page(request: Request, reply: ApiError) -> HTMLResponse:
     """An error for a reader."""
-    reply = api_error(error, caller_of(request))
     message = f"{reply.message[:1].upper()}{reply.message[1:]}"
     title = _FAULTS.get(reply.status, "That did not work")
     values = {"title": title, "message": message, "status": reply.status}
     return page(request, "error.html", values, status=reply.status)
 
 
-async def run_as_owner(request: Request, work: Callable[[Workbench], T]) -> T | HTMLResponse:
-    """Return what ``work`` returns, called outside the event loop; the page of the error if it
-    fails.
+async def run_as_owner(request: Request, work: Callable[[Workbench], T]) -> T:
+    """Return what ``work`` returns, called outside the event loop; refused to all but owners.
 
-    Refused to all but owners.
+    Raises:
+        ApiError: 403; or 404, what ``work`` asks for is not stored.
     """
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
+    caller_of(request).require_owner()
+    service = service_of(request)
+    async with service.main() as bench:
+        try:
             return await service.for_page(work, bench)
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+        except StoreError as error:
+            raise ApiError(404, error.what, "not_found") from None
 
 
 def login_page(request: Request, wanted: str, fault: str = "") -> HTMLResponse:
     """Asks for a key, and leads to a page of ours afterwards."""
-    values = {
-        "title": "Enter your key",
-        "fault": fault,
-        "project": service_of(request).name,
-        "next": local_path(wanted),
-    }
-    template = _template_environment().get_template("login.html")
-    return _html_response(request, template, values, 401 if fault else 200)
-
-
-def page_headers() -> dict[str, str]:
-    """Headers that say what a browser may do with a page."""
-    return {
-        "content-security-policy": (
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-            "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-        ),
-        **PRIVATE,
-    }
+    values = {"title": "Enter your key", "fault": fault, "next": local_path(wanted)}
+    return page(request, "login.html", values, status=401 if fault else 200)
 
 
 PRIVATE: Mapping[str, str] = {
@@ -242,6 +211,15 @@ PRIVATE: Mapping[str, str] = {
 }
 """Headers of everything that shows the project."""
 
+PAGE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    **PRIVATE,
+}
+"""Headers that also say what a browser may do with a page."""
+
 
 def local_path(wanted: str) -> str:
     """A path of this server that is not part of signing in, else the first page."""
@@ -251,7 +229,7 @@ def local_path(wanted: str) -> str:
     return "/" if foreign or hidden else wanted
 
 
-@router.get("/login", response_class=HTMLResponse)
+@router.get("/login")
 async def login(request: Request, next: str = "/") -> HTMLResponse:  # noqa: A002
     """Ask for a key."""
     return login_page(request, next)
@@ -289,7 +267,7 @@ async def log_out(request: Request) -> Response:
     return reply
 
 
-@router.get("/static/{name}")
+@router.get("/static/{name}", response_class=Response)
 async def static(name: str) -> Response:
     """A script or a style sheet."""
     if name not in STATIC:

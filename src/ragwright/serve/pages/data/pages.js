@@ -340,13 +340,3 @@ const store = (() => {
     (find("edit")?.open ? find("question") : find("row") || review).focus({ preventScroll: false });
   });
 })();
-
-// Lines to copy.
-for (const button of document.querySelectorAll(".copy")) {
-  if (!navigator.clipboard) break;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
-    button.textContent = "Copied";
-  });
-}
