@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, TypeAdapter
 
 from ...answer import AnswerGuard, DraftOptions
 from ...core import ConfigError, StoreError, replace_text, value_hash
@@ -21,10 +23,16 @@ from ...project import Project, ProjectFolder, Settings, configuration_of
 from ..evaluations import judging
 from ._certify import ScoreCandidate, answer_score, name_score
 
+T = TypeVar("T")
+
 _HINT = (
     "restore it from version control, or run `ragwright promise --withdraw` to answer without a "
     "promise"
 )
+
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+"""A share that is neither 0 nor 1; checked when a certificate is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +69,8 @@ class Certificate:
 
     number: str
     date: str
-    risk: float
-    confidence: float
+    risk: Share
+    confidence: Share
     score: str
     threshold: float
     rule: str
@@ -145,14 +153,11 @@ def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
     """
     if not folder.promise.exists():
         return None
-    body = _read_object(folder.promise)
-    try:
-        number, threshold = str(body["certificate"]), body["threshold"]
-        certificate = _certificate_of(folder.root / "promises" / f"{number}.json")
-        if certificate.threshold != threshold:
-            raise ValueError(f"threshold {threshold!r}")
-    except (KeyError, ValueError) as error:
-        raise _damage_error(folder.promise, error) from error
+    body = _read_json(folder.promise, dict[str, Any])
+    path = folder.root / "promises" / f"{body.get('certificate')}.json"
+    certificate = _certificate_of(path)
+    if certificate.threshold != body.get("threshold"):
+        raise _damage_error(folder.promise, f"threshold {body.get('threshold')!r}")
     return certificate
 
 
@@ -219,46 +224,29 @@ def withdraw_promise(folder: ProjectFolder) -> bool:
 
 
 def certificate_from(body: Mapping[str, Any]) -> Certificate:
-    """The certificate of its JSON; KeyError, TypeError, ValueError if it is none."""
-    values = {name.name: body[name.name] for name in fields(Certificate)}
-    values["candidates"] = tuple(ScoreCandidate(**candidate) for candidate in values["candidates"])
-    for name in ("personas", "notes"):
-        values[name] = tuple(values[name])
-    certificate = Certificate(**values)
-    if not isinstance(certificate.threshold, float):
-        raise ValueError(f"threshold {certificate.threshold!r}")
-    if not 0 < certificate.risk < 1 or not 0 < certificate.confidence < 1:
-        raise ValueError("risk or confidence out of range")
-    return certificate
+    """The certificate of its JSON; ValueError if it is none."""
+    return TypeAdapter(Certificate).validate_python(body)
 
 
 def _certificate_of(path: Path) -> Certificate:
     if not path.exists():
         raise StoreError("the certificate in force is missing", where=str(path), hint=_HINT)
-    try:
-        certificate = certificate_from(_read_object(path))
-        if certificate.number != path.stem:
-            raise ValueError(f"number {certificate.number}")
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damage_error(path, error) from error
+    certificate = _read_json(path, Certificate)
+    if certificate.number != path.stem:
+        raise _damage_error(path, f"number {certificate.number}")
     return certificate
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, kind: type[T]) -> T:
     try:
-        value = json.loads(path.read_text("utf-8"))
+        return TypeAdapter(kind).validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise _damage_error(path, error) from error
-    if not isinstance(value, dict):
-        raise _damage_error(path, TypeError(type(value).__name__))
-    return value
+        raise _damage_error(path, f"{type(error).__name__}: {error}") from error
 
 
-def _damage_error(path: Path, error: Exception) -> StoreError:
-    detail = f"{type(error).__name__}: {error}"
-    return StoreError(
-        f"this file of the promise is damaged ({detail})", where=str(path), hint=_HINT
-    )
+def _damage_error(path: Path, detail: str) -> StoreError:
+    what = f"this file of the promise is damaged ({detail.splitlines()[0]})"
+    return StoreError(what, where=str(path), hint=_HINT)
 
 
 def _json_text(body: Mapping[str, Any]) -> str:
@@ -274,7 +262,6 @@ def guard_of(project: Project) -> AnswerGuard | None:
     certificate = certificate_in_force(project.folder)
     if certificate is None:
         return None
-    changed = changes_since(certificate.parts, hash_promised_parts(project))
     return AnswerGuard(
         certificate=certificate.number,
         score=name_score(certificate.score),
@@ -285,7 +272,7 @@ def guard_of(project: Project) -> AnswerGuard | None:
         snapshot=certificate.snapshot,
         retrieve=project.settings.retrieve,
         personas=certificate.personas,
-        suspended=changed,
+        suspended=changes_since(certificate.parts, hash_promised_parts(project)),
     )
 
 
@@ -306,12 +293,9 @@ def hash_promised_parts(project: Project) -> Mapping[str, str]:
     """
     settings = answering_settings_of(project.settings)
     configuration = configuration_of(project.folder, settings)
-    sections = dict(configuration.settings)
-    answer = dict(sections.pop("answer", {}))
-    answer.pop("model", None)
+    sections = {name: dict(values) for name, values in configuration.settings.items()}
+    sections.get("answer", {}).pop("model", None)
     hashes = {name: value_hash(value) for name, value in sections.items() if value}
-    if answer:
-        hashes["answer"] = value_hash(answer)
     return {**hashes, "model": settings.answer.model, **configuration.files}
 
 
@@ -319,17 +303,16 @@ def changes_since(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """What changed, as the beginning of a sentence; empty if nothing did."""
     changed = [name for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
     files = [name for name in changed if "/" in name or "." in name]
-    shown = [f"the {name} changed" for name in ("model", "prompt") if name in changed]
     sections = [name for name in changed if name not in (*files, "model", "prompt")]
-    shown += [f"settings changed ({', '.join(sections)})"] if sections else []
-    shown += [f"files changed ({', '.join(files)})"] if files else []
+    shown = [f"the {name} changed" for name in ("model", "prompt") if name in changed]
+    named = {"settings": sections, "files": files}
+    shown += [f"{kind} changed ({', '.join(names)})" for kind, names in named.items() if names]
     return ", ".join(shown)
 
 
 def suspending_changes(project: Project, certificate: Certificate) -> str:
     """What changed since a certificate was made, documents included; empty if nothing did."""
-    changes = [changes_since(certificate.parts, hash_promised_parts(project))]
+    changes = changes_since(certificate.parts, hash_promised_parts(project))
     spec = project.index_spec
     held = project.store.holds(spec) and project.store.snapshot(spec) == certificate.snapshot
-    changes += [] if held else ["the documents changed"]
-    return ", ".join(filter(None, changes))
+    return ", ".join(filter(None, (changes, "" if held else "the documents changed")))

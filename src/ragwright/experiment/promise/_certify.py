@@ -10,6 +10,7 @@ fixed beforehand needs no correction (Maurer, Hothorn and Lehmacher 1995).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -142,9 +143,7 @@ def risk_p(errors: float, answered: float, risk: float) -> float:
 def risk_bound(errors: int, answered: int, alpha: float) -> float:
     """The one-sided upper bound of Clopper and Pearson (1934), valid with chance 1 - alpha."""
     low, high = errors / answered if answered else 0.0, 1.0
-    if risk_p(errors, answered, 1.0 - 1e-12) > alpha:
-        return 1.0
-    for _ in range(60):
+    for _ in range(60 if risk_p(errors, answered, 1.0 - 1e-12) <= alpha else 0):
         middle = (low + high) / 2
         low, high = (middle, high) if risk_p(errors, answered, middle) > alpha else (low, middle)
     return high
@@ -157,31 +156,25 @@ def rows_needed(risk: float, alpha: float, rate: float = 0.0) -> int | None:
     """
     if rate >= risk:
         return None
-    if not rate:
-        return _rows_for(0, risk, alpha)
-    low, high = -1, 0  # errors among them
-    while risk_p(high, _rows_for(high, risk, alpha), rate) < POWER:
-        low, high = high, 2 * high + 1
-        if high > risk * 10**7:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = risk_p(middle, _rows_for(middle, risk, alpha), rate) >= POWER
-        low, high = (low, middle) if enough else (middle, high)
-    return _rows_for(high, risk, alpha)
+
+    def is_enough(errors: int) -> bool:
+        return risk_p(errors, _rows_for(errors, risk, alpha), rate) >= POWER
+
+    powers = (2**bits - 1 for bits in range(64))
+    most = next(errors for errors in powers if errors > risk * 10**7 or is_enough(errors))
+    if most > risk * 10**7:
+        return None
+    return _rows_for(bisect_left(range(most), True, lo=(most + 1) // 2, key=is_enough), risk, alpha)
 
 
 def _rows_for(errors: int, risk: float, alpha: float) -> int:
     """The fewest answered rows that certify a risk although so many of them are wrong."""
     if not errors:
         return math.ceil(round(math.log(alpha) / math.log1p(-risk), 9))
-    low, high = errors, math.ceil(errors / risk) + 1
-    while risk_p(errors, high, risk) > alpha:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if risk_p(errors, middle, risk) > alpha else (low, middle)
-    return high
+    most = math.ceil((2 * errors - 3 * math.log(alpha)) / risk)  # Chernoff
+    return bisect_left(
+        range(most), True, lo=errors, key=lambda rows: risk_p(errors, rows, risk) <= alpha
+    )
 
 
 def passing_chance(
@@ -254,10 +247,9 @@ def plan_of(
     expected = [risk_p(k * scale, n * scale, risk) for n, k in zip(answered, errors, strict=True)]
     sure = [number for number, p in enumerate(expected) if p <= _SURE * alpha]
     first = sure[0] if sure else int(np.argmin(expected))
-    passing = first - 1
-    while passing + 1 < len(expected) and expected[passing + 1] <= alpha:
-        passing += 1
-    coverage = float(answered[passing] / len(scores)) if passing >= first else 0.0
+    failing = (number for number, p in enumerate(expected) if number >= first and p > alpha)
+    passed = next(failing, len(expected))
+    coverage = float(answered[passed - 1] / len(scores)) if passed > first else 0.0
     return Plan(
         score,
         tuple(float(value) for value in thresholds[first:]),
@@ -344,27 +336,24 @@ def certify_steps(
     With chance 1 - ``alpha`` or more, the risk of every certified threshold is at most ``risk``,
     for rows drawn independently from the questions to come.
     """
-    certified: list[ThresholdStep] = []
-    for threshold in plan.thresholds:
-        above = scores >= threshold
-        answered, errors = int(above.sum()), int((above & wrong).sum())
-        step = ThresholdStep(threshold, answered, errors)
-        if risk_p(errors, answered, risk) > alpha:
-            return tuple(certified), step
-        certified.append(step)
-    return tuple(certified), None
+    steps = [
+        ThresholdStep(threshold, int(above.sum()), int((above & wrong).sum()))
+        for threshold in plan.thresholds
+        for above in (scores >= threshold,)
+    ]
+    failed = [step for step in steps if risk_p(step.errors, step.answered, risk) > alpha]
+    certified = steps[: steps.index(failed[0])] if failed else steps
+    return tuple(certified), failed[0] if failed else None
 
-
-HIT, MARGIN, SNIPPET = "hit", "margin", "snippet"
-
-SCORES = (HIT, MARGIN, SNIPPET, "KPrecision(content+bigrams)")
-"""The scores that are tried by default; none costs a call."""
 
 _SHOWN = {
-    HIT: "best hit score",
-    MARGIN: "margin of the best hit",
-    SNIPPET: "score of the first snippet",
+    "hit": "best hit score",
+    "margin": "margin of the best hit",
+    "snippet": "score of the first snippet",
 }
+
+SCORES = (*_SHOWN, "KPrecision(content+bigrams)")
+"""The scores that are tried by default; none costs a call."""
 
 _DIGITS = 6
 
@@ -391,11 +380,11 @@ class RightRule:
         """True if a given answer is wrong; None if its row has no gold to say so.
 
         An answer to a question that is marked unanswerable is wrong, and so is one that the measure
-        could not score.
+        could not score. A row without an answer is not wrong.
         """
         row = result.row
-        if row is None:
-            return None
+        if row is None or _is_silent(result):
+            return False
         if read_mark(row, "answerable") is False:
             return True
         if self.rule is None:
@@ -403,15 +392,8 @@ class RightRule:
             return None if right is None else not right
         name = str(self.rule.measure)
         score = next(score for score in result.scores if score.measure == name)
-        return self.wrong_score(score)
-
-    def wrong_score(self, score: Score) -> bool | None:
-        """As :meth:`wrong`, for a score of the rule's measure."""
-        assert self.rule is not None
-        if score.state == "not_applicable":
-            return None
         if score.value is None:
-            return True
+            return None if score.state == "not_applicable" else True
         value = round(score.value, _DIGITS)
         return value < self.rule.bound if self.rule.upward else value > self.rule.bound
 
@@ -447,66 +429,73 @@ def score_measures(names: Iterable[str]) -> tuple[Measure, ...]:
         ConfigError: A name is neither a score nor a measure, or a measure needs a gold answer,
             which questions to come do not have.
     """
-    measures = tuple(_score_measure(name) for name in names if name not in _SHOWN)
-    for measure in measures:
-        gold = {name for name in measure.definition.needs if name.startswith("reference")}
+    measures = []
+    for name in names:
+        if name in _SHOWN:
+            continue
+        try:
+            measure = parse_measure(name)
+        except MeasureError as error:
+            if not error.what.startswith("unknown measure"):
+                raise
+            raise ConfigError(
+                f"{name!r} is neither a score nor a measure",
+                where="--scores",
+                hint=f"{suggest_name(name, _SHOWN)}; or a measure of answer and passages, "
+                f"such as {SCORES[-1]}",
+            ) from error
+        gold = sorted(need for need in measure.definition.needs if need.startswith("reference"))
         if gold:
             raise ConfigError(
-                f"{measure} needs {' and '.join(sorted(gold))}, which new questions do not have",
+                f"{measure} needs {' and '.join(gold)}, which new questions do not have",
                 where="--scores",
                 hint=f"use {', '.join(_SHOWN)}, or measures of answer and passages",
             )
-    return measures
+        measures.append(measure)
+    return tuple(measures)
 
 
-def _score_measure(name: str) -> Measure:
-    """A measure that is named among the scores."""
-    try:
-        return parse_measure(name)
-    except MeasureError as error:
-        if not error.what.startswith("unknown measure"):
-            raise
-        raise ConfigError(
-            f"{name!r} is neither a score nor a measure",
-            where="--scores",
-            hint=f"{suggest_name(name, _SHOWN)}; or a measure of answer and passages, "
-            f"such as {SCORES[-1]}",
-        ) from error
-
-
-def hit_score(name: str, scores: Sequence[float]) -> float | None:
-    """The best of the hits' scores, or how far it is above the second."""
+def _search_score(name: str, scores: Iterable[float], snippet: float | None) -> float | None:
+    """The best of the hits' scores, how far it is above the second, or the first snippet's."""
+    if name == "snippet":
+        return snippet
     ordered = sorted((round(score, _DIGITS) for score in scores), reverse=True)
-    if not ordered:
-        return None
-    if name == HIT or len(ordered) == 1:
-        return ordered[0]
-    return round(ordered[0] - ordered[1], _DIGITS)
+    if name == "margin" and len(ordered) > 1:
+        return round(ordered[0] - ordered[1], _DIGITS)
+    return ordered[0] if ordered else None
 
 
 def answer_score(name: str, answer: Answer, setup: MeasureSetup) -> Flow[float | None]:
     """The score of an answer as it is given; None if it has none."""
-    if name in (HIT, MARGIN):
-        yield from ()
-        return hit_score(name, [hit.score for hit in answer.hits])
-    if name == SNIPPET:
-        return answer.snippets[0].score if answer.snippets else None
+    if name in _SHOWN:
+        snippet = answer.snippets[0].score if answer.snippets else None
+        return _search_score(name, (hit.score for hit in answer.hits), snippet)
     [measure] = score_measures([name])
     row = add_answer(Row("answer", answer.question), answer)
     [score] = yield from score_row(row, [measure], setup)
     return _sign_score(measure, score)
 
 
-def row_score(name: str, result: RowResult) -> float | None:
-    """The score of a stored row, equal to that of the same answer when it is given."""
-    if name in (HIT, MARGIN):
-        hits = () if result.made is None else result.made.hits
-        return hit_score(name, [score for _, _, score in hits])
-    if name == SNIPPET:
-        score = None if result.row is None else result.row.metadata.get("snippet_score")
-        return float(score) if isinstance(score, float | int) else None
-    [measure] = score_measures([name])
-    return _sign_score(measure, next(s for s in result.scores if s.measure == str(measure)))
+def _row_score(name: str, result: RowResult) -> float:
+    """The score of a stored row as :func:`answer_score` gives it; minus infinity without one."""
+    score: float | None = None
+    if result.row is not None and not _is_silent(result):
+        if name in _SHOWN:
+            hits = () if result.made is None else result.made.hits
+            snippet = result.row.metadata.get("snippet_score")
+            number = float(snippet) if isinstance(snippet, float | int) else None
+            score = _search_score(name, (hit_score for _, _, hit_score in hits), number)
+        else:
+            [measure] = score_measures([name])
+            stored = next(s for s in result.scores if s.measure == str(measure))
+            score = _sign_score(measure, stored)
+    return -math.inf if score is None else score
+
+
+def _is_silent(result: RowResult) -> bool:
+    """True if nobody was shown an answer: an error is shown to a user, not an answer."""
+    row = result.row
+    return row is None or row.response is None or read_mark(row, "abstained") is True
 
 
 def _sign_score(measure: Measure, score: Score) -> float | None:
@@ -535,24 +524,12 @@ class GradedRows:
 
 
 def grade_rows(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) -> GradedRows:
-    """Grade the rows of a run.
-
-    Rows that failed count as not answered: an error is shown to a user, not an answer.
-    """
-    columns: dict[str, list[float]] = {name: [] for name in names}
-    wrong: list[bool] = []
-    ungraded = unanswerable = 0
-    for result in results:
-        row = result.row
-        unanswerable += row is not None and read_mark(row, "answerable") is False
-        silent = row is None or row.response is None or read_mark(row, "abstained") is True
-        bad = False if silent else rule.wrong(result)
-        if bad is None:
-            ungraded += 1
-            continue
-        wrong.append(bad)
-        for name in names:
-            score = None if silent else row_score(name, result)
-            columns[name].append(-np.inf if score is None else score)
-    scores = {name: np.asarray(values, np.float64) for name, values in columns.items()}
-    return GradedRows(scores, np.asarray(wrong, np.bool_), ungraded, unanswerable)
+    """Grade the rows of a run; rows that failed count as not answered."""
+    judged = [(result, rule.wrong(result)) for result in results]
+    graded = [(result, wrong) for result, wrong in judged if wrong is not None]
+    return GradedRows(
+        {name: np.array([_row_score(name, result) for result, _ in graded]) for name in names},
+        np.array([wrong for _, wrong in graded], np.bool_),
+        len(judged) - len(graded),
+        sum(r.row is not None and read_mark(r.row, "answerable") is False for r in results),
+    )

@@ -292,64 +292,45 @@ class _PromiseMaker:
         outcome = replace(
             outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
         )
-        if steps:
-            certificate = self._certificate(plan.score, steps[-1], outcome, len(rows.wrong))
-            certificate = replace(
-                certificate,
+        if not steps:
+            outcome = self._refusal(plan, outcome)
+            body: dict[str, Any] = {"failed": make_plain(failed), "notes": list(outcome.notes)}
+        else:
+            last, options = steps[-1], self._options
+            certificate = Certificate(
+                number="",
+                date=now_text()[:10],
+                risk=options.risk,
+                confidence=options.confidence,
+                score=plan.score,
+                threshold=last.threshold,
+                rule=str(self._rule),
+                measure=options.measure,
+                testset=options.testset,
+                asked=len(rows.wrong),
+                answered=last.answered,
+                errors=last.errors,
+                bound=risk_bound(last.errors, last.answered, alpha),
                 opening=opening,
                 alpha=alpha,
+                candidates=outcome.candidates,
+                personas=tuple(
+                    sorted({project.persona(r.persona_name).name for r in confirm.rows})
+                ),
+                snapshot=manifest["snapshot"],
+                parts=self._parts,
+                splits={"tune": manifest["tune"], "confirm": confirm.opened},
+                run=run,
                 chance=plan.chance,
                 luck=plan.luck,
                 unanswerable=rows.unanswerable,
-                bound=risk_bound(certificate.errors, certificate.answered, alpha),
-                personas=tuple(
-                    sorted({project.persona(row.persona_name).name for row in confirm.rows})
-                ),
-                snapshot=manifest["snapshot"],
-                splits={"tune": manifest["tune"], "confirm": confirm.opened},
-                run=run,
+                notes=outcome.notes,
             )
             outcome = replace(outcome, certificate=write_certificate(project.folder, certificate))
-            body: dict[str, Any] = {"certificate": asdict(certificate)}
-        else:
-            outcome = self._refusal(plan, outcome)
-            body = {"failed": make_plain(failed), "notes": list(outcome.notes)}
+            body = {"certificate": asdict(certificate)}
         project.runs.append(run, RunRow(0, KIND, "done", body))
         project.runs.finish(run, "complete")
         return outcome
-
-    def _certificate(
-        self, score: str, last: ThresholdStep, outcome: PromiseResult, asked: int
-    ) -> Certificate:
-        """A certificate without what is known of the opening and the project's state."""
-        options = self._options
-        return Certificate(
-            number="",
-            date=now_text()[:10],
-            risk=options.risk,
-            confidence=options.confidence,
-            score=score,
-            threshold=last.threshold,
-            rule=str(self._rule),
-            measure=options.measure,
-            testset=options.testset,
-            asked=asked,
-            answered=last.answered,
-            errors=last.errors,
-            bound=1.0,
-            opening=1,
-            alpha=1 - options.confidence,
-            candidates=outcome.candidates,
-            personas=(),
-            snapshot="",
-            parts=self._parts,
-            splits={},
-            run="",
-            chance=0.0,
-            luck=1.0,
-            unanswerable=0,
-            notes=outcome.notes,
-        )
 
     def _stored(self, run: str, plan: Plan, outcome: PromiseResult) -> PromiseResult:
         """The result of an equal call; its certificate is put in force again if it is not."""
@@ -360,27 +341,24 @@ class _PromiseMaker:
             failed = ThresholdStep(**body["failed"]) if body["failed"] else None
             return self._refusal(plan, replace(outcome, failed=failed, notes=tuple(body["notes"])))
         try:
-            stored = certificate_from(row.body["certificate"])
-        except (KeyError, TypeError, ValueError) as error:
+            certificate = certificate_from(row.body["certificate"])
+        except ValueError as error:
             raise StoreError(
                 "the stored result of this promise cannot be read",
                 where=f"run {run}",
                 hint="it is of another version of ragwright: change the promise, or add questions",
             ) from error
-        certificate = self._in_force(run, stored)
-        return replace(outcome, certificate=certificate, notes=certificate.notes)
-
-    def _in_force(self, run: str, stored: Certificate) -> Certificate:
-        """The certificate of a stored run, in force."""
         folder = self._project.folder
         present = certificate_in_force(folder)
-        if present is not None and present.run == run:
-            return present
         written = [known for known in certificates(folder) if known.run == run]
-        if not written:
-            return write_certificate(folder, stored)
-        put_in_force(folder, written[-1])
-        return written[-1]
+        if present is not None and present.run == run:
+            certificate = present
+        elif written:
+            certificate = written[-1]
+            put_in_force(folder, certificate)
+        else:
+            certificate = write_certificate(folder, certificate)
+        return replace(outcome, certificate=certificate, notes=certificate.notes)
 
     def _refusal(self, plan: Plan, outcome: PromiseResult, rows: int = 0) -> PromiseResult:
         """Why nothing is certified, and how many questions are needed; ``rows`` are there."""
