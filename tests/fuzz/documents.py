@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragwright.core import workers
-from ragwright.ingest import SourceOptions, extract_bytes
+from ragwright.ingest import SourceOptions, extract_bytes, workers
 
 from . import Run, Target
 from .damage import damaged_bytes

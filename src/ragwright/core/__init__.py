@@ -158,15 +158,6 @@ from ._text import (
     well_formed,
 )
 from ._whole_files import appending, replace_text, replacing
-from ._workers import (
-    WorkerEndedError,
-    address_space,
-    ask_worker,
-    limit_work,
-    serve_requests,
-    tell,
-    workers,
-)
 from ._yaml import (
     Mapped,
     Placed,
@@ -269,13 +260,10 @@ __all__ = [
     "UnhandledRequestError",
     "UnsupportedSourceError",
     "Usage",
-    "WorkerEndedError",
     "addition",
     "addition_faults",
     "additions_of_others",
-    "address_space",
     "appending",
-    "ask_worker",
     "break_control",
     "build_options",
     "canonical_json",
@@ -302,7 +290,6 @@ __all__ = [
     "import_plugins_from",
     "is_group_name",
     "is_readable",
-    "limit_work",
     "list_changed_options",
     "list_names",
     "list_own_additions",
@@ -335,15 +322,12 @@ __all__ = [
     "retry_after",
     "rights_first",
     "scalar",
-    "serve_requests",
     "shorten_text",
     "spawning",
     "suggest_name",
-    "tell",
     "text_hash",
     "unknown_key",
     "value_hash",
     "values_hash",
     "well_formed",
-    "workers",
 ]

@@ -1,46 +1,43 @@
 """Readers that turn sources into documents, and chunkers that cut them."""
 
-from ._apart import ScanProgress, extract_bytes
-from ._chunkers import HeadedChunker, make_chunker
-from ._encoding import decode
+from ._apart import ScanProgress, extract_bytes, workers
+from ._chunkers import Chunker, HeadedChunker, check_spans, make_chunker
+from ._encoding import clean_metadata, decode, guess_language, iso_date, normalise
 from ._extract import Attachment, Extract, markdown_headings
-from ._fetch import FetchHandler, Resolve, refusal, resolve
 from ._files import FileReader, RemoteReader
 from ._html import parse_html
-from ._normalise import clean_metadata, guess_language, iso_date, normalise
 from ._ocr import engine_name
 from ._options import (
     OURS,
     ChunkOptions,
-    FetchOptions,
-    HeadOptions,
-    IngestOptions,
-    SourceOptions,
-    check_parser_name,
-)
-from ._seams import (
-    Chunker,
     Failure,
     FetchBytes,
     Fetched,
+    FetchOptions,
+    HeadOptions,
+    IngestOptions,
     Reader,
     RemoteFile,
     SourceFile,
+    SourceOptions,
     SuffixReader,
     catch_failures,
-    check_spans,
+    check_parser_name,
     failure_lines,
 )
 from ._sources import (
+    FetchHandler,
     GroupOptions,
     GroupRule,
+    Resolve,
     default_readers,
     files_of,
     load_reader,
     pick_reader,
+    refusal,
+    resolve,
 )
-from ._tabular import BeirReader
-from ._web import ArxivReader, WebReader, WikipediaReader
+from ._web import ArxivReader, BeirReader, WebReader, WikipediaReader
 from .parsers import Parser, parser_version
 
 __all__ = [
@@ -94,4 +91,5 @@ __all__ = [
     "pick_reader",
     "refusal",
     "resolve",
+    "workers",
 ]

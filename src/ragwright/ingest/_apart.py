@@ -7,32 +7,35 @@ serves many files. Text, Markdown and CSV are read here: their cost is linear in
 
 from __future__ import annotations
 
+import atexit
 import os
+import resource
+import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..core import (
     RagwrightError,
     UnsupportedSourceError,
-    WorkerEndedError,
-    address_space,
-    ask_worker,
     import_plugins_from,
-    limit_work,
     plugin_folder,
-    serve_requests,
 )
 from ._extract import Extract
-from ._formats import PLAIN, choose, parse_file
 from ._ocr import ScannedPage, engine_name, faults_of, may_recognise, read_page
 from ._options import OURS, SourceOptions
-from ._pdf import read_image
-from .parsers import parser_of
+from ._pdf import LISTENERS, read_image
+from .parsers import PLAIN, choose, parse_file, parser_of
 
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""
@@ -142,9 +145,9 @@ def extract_bytes(
     if kind in PLAIN:
         return parse_file(name, kind, data, options)
     recognising = kind in ("image", "pdf") and may_recognise(options)
-    if kind == "image" and recognising:
-        return read_image(name, _recognise(name, "image", data, options, progress))
     if kind == "image":
+        if recognising:
+            return read_image(name, _recognise(name, "image", data, options, progress))
         never = options.ocr == "never"
         raise UnsupportedSourceError(
             "images are read by text recognition (OCR), which is "
@@ -153,10 +156,8 @@ def extract_bytes(
             hint="leave it out with `exclude`"
             + ("" if never else ", or read it: pip install 'ragwright[ocr]'"),
         )
-    if kind != "pdf" or parser_of(options, kind):
-        return _parse(name, kind, data, options, progress)
     extract = _parse(name, kind, data, options, progress, {} if recognising else None)
-    if not extract.unread or not recognising:
+    if not recognising or not extract.unread:
         progress.unread += bool(extract.unread) and not engine_name() and options.ocr != "never"
         return extract
     scans = _recognise(name, kind, data, options, progress, extract.unread)
@@ -250,45 +251,169 @@ def _recognise(
     return scans
 
 
+_PATIENCE = 120.0
+"""Seconds without any processor time, beyond those that it may wait, after which a worker counts
+as hung."""
+
+
+class _Worker:
+    """One process, which does jobs."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, *command],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self.connection = Connection(ours.detach())
+
+    def ask(self, job: _Job, heard: Callable[[str], object]) -> _Answer:
+        """Let it do a job; ``heard`` gets what it tells meanwhile.
+
+        Raises:
+            TimeoutError: It hangs.
+            OSError: It ended.
+            EOFError: It ended.
+        """
+        self.connection.send(job)
+        spent = -1.0
+        while True:
+            while self.connection.poll(_PATIENCE + job.waiting):
+                answer = self.connection.recv()
+                if not isinstance(answer, str):
+                    return answer  # type: ignore[no-any-return]
+                heard(answer)
+            before, spent = spent, _processor_time(self.process.pid)
+            if spent == before:
+                raise TimeoutError
+
+    def close(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+
+
+_IDLE: defaultdict[tuple[str, ...], list[_Worker]] = defaultdict(list)
+"""Command -> its workers without a job: at most as many as ever ran at once."""
+
+
+def _processor_time(process: int) -> float:
+    try:
+        return time.clock_gettime(~process << 3 | 2)  # Linux's number of that process's clock
+    except OSError:
+        return time.monotonic()
+
+
+@contextmanager
+def workers() -> Iterator[None]:
+    """Keep worker processes while a step runs, and end them after it."""
+    try:
+        yield
+    finally:
+        _end_workers()
+
+
+@atexit.register
+def _end_workers() -> None:
+    for idle in list(_IDLE.values()):
+        with suppress(IndexError):  # no thread may look and then pop
+            while True:
+                idle.pop().close()
+
+
+def _idle_worker(command: tuple[str, ...]) -> _Worker:
+    with suppress(IndexError):
+        while True:
+            worker = _IDLE[command].pop()
+            if worker.process.poll() is None:
+                return worker
+            worker.close()
+    return _Worker(command)
+
+
 def _run(job: _Job, heard: Callable[[str], object] = lambda _: None) -> tuple[Any, float]:
     """Return the result of a job, or its error, and the seconds of processor time that it took."""
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
         f"serve({plugin_folder()!r})  # {job.work.func.__name__}"
     )
+    command = ("-P", "-c", code)
+    worker = _idle_worker(command)
+    keeps = True
     try:
-        answer: _Answer = ask_worker(
-            ("-P", "-c", code), job, job.seconds, lambda a: bool(a[2]), heard
-        )
-    except WorkerEndedError as error:
-        if not error.reason:
+        result, taken, keeps = worker.ask(job, heard)
+    except (EOFError, OSError) as error:
+        worker.close()
+        status = worker.process.returncode
+        if isinstance(error, TimeoutError) or status in (-signal.SIGPROF, -signal.SIGALRM):
             return job.failed(_SLOW, "max_seconds"), job.seconds
-        return job.failed(f"crashed ({error.reason}), or needed more than", "max_memory"), 0.0
-    return answer[:2]
+        why = f"crashed (its process ended with status {status}), or needed more than"
+        return job.failed(why, "max_memory"), 0.0
+    finally:
+        if keeps:
+            worker.close()
+        else:
+            _IDLE[command].append(worker)
+    return result, taken
 
 
 def serve(plugins: str = "") -> None:
-    """Run as a worker: do jobs until there are no more.
+    """Run as a worker: do jobs from standard input, a socket, until there are no more.
 
     ``plugins`` is the folder that modules of parsers may be imported from.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     import_plugins_from(plugins)
     parse_file("warm.txt", "text", b"warm", SourceOptions())
-    before = address_space()
+    before = _address_space()
+    parent = Connection(os.dup(0))
+    LISTENERS.append(parent.send)
+    with suppress(EOFError):
+        while True:
+            parent.send(_do(parent.recv(), before))
 
-    def answer(job: _Job) -> _Answer:
-        if job.waiting:
-            parser_of(job.options)  # its import takes no time of the document
-        begun = time.process_time()
-        room = job.options.max_memory + 3 * job.size + job.extra
+
+def _do(job: _Job, before: int) -> _Answer:
+    if job.waiting:
+        parser_of(job.options)  # its import takes no time of the document
+    begun = time.process_time()
+    room = job.options.max_memory + 3 * job.size + job.extra
+    try:
+        _limit(before + room if before else resource.RLIM_INFINITY, job.seconds, job.waiting)
         try:
-            with limit_work(before and before + room, job.seconds, job.waiting):
-                result = job.work()
-        except RagwrightError as error:
-            result = error
-        except MemoryError:
-            result = job.failed("takes more than", "max_memory")
-        keeps = address_space() > before + _SPENT + job.extra
-        return result, time.process_time() - begun, keeps
+            result = job.work()
+        finally:
+            _limit()
+    except RagwrightError as error:
+        result = error
+    except MemoryError:
+        result = job.failed("takes more than", "max_memory")
+    keeps = _address_space() > before + _SPENT + job.extra
+    return result, time.process_time() - begun, keeps
 
-    serve_requests(answer)
+
+def _address_space() -> int:
+    """Return the address space of this process in bytes; 0 where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text("ascii").split()[0]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
+
+
+def _limit(most: int = resource.RLIM_INFINITY, seconds: float = 0.0, waiting: float = 0.0) -> None:
+    """Limit what this process may take; without arguments nothing is limited.
+
+    More than ``most`` bytes of address space are a MemoryError; more processor time ends the
+    process by ``SIGPROF``, more time by the clock by ``SIGALRM``; 0 is no limit.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, waiting)
+    with suppress(OSError, ValueError):  # systems that bound no address space
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        bounds = [bound for bound in (most, hard) if bound != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_AS, (min(bounds, default=hard), hard))

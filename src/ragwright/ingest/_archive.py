@@ -16,9 +16,17 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
-from ._extract import IMAGES_LEFT_OUT, Block, Cell, Extract, TextBuilder, merge_cells, read_span
+from ._extract import (
+    IMAGES_LEFT_OUT,
+    Block,
+    Cell,
+    Extract,
+    TextBuilder,
+    merge_cells,
+    read_span,
+    write_number,
+)
 from ._html import decode_html, parse_html
-from ._numbers import write_number
 from ._options import SourceOptions
 
 _RATIO = 200

@@ -1,9 +1,10 @@
-"""Chunkers: seven ways to cut a document into spans, all at token borders; and heads of chunks."""
+"""Chunkers: seven ways to cut a document into spans, all at token borders; heads of chunks."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +26,133 @@ from ..core import (
 )
 from ..models import Tokenizer, WordTokenizer, sentence_spans
 from ._options import KINDS, ChunkOptions, HeadOptions
-from ._seams import Chunker, find_first_character, make_chunks
+
+
+def check_spans(document: Document, spans: Sequence[Span]) -> None:
+    """Check a chunker's spans.
+
+    Spans are sorted by start, none is empty, no two are equal, and together they cover the
+    text without a gap. It follows that joining them (overlaps once) gives the text back
+    exactly. Linear in the number of spans.
+
+    Raises:
+        ChunkError: Names the first span that breaks the contract.
+    """
+    covered = 0
+    last = Span(0, 0)
+    for number, span in enumerate(spans):
+        faults = {
+            "is empty": span.end <= span.start or span.start < 0,
+            "does not follow the span before it": (span.start, span.end) <= (last.start, last.end),
+            f"leaves the characters {covered}-{span.start} out": span.start > covered,
+        }
+        if fault := next((text for text, true in faults.items() if true), ""):
+            raise ChunkError(
+                f"span {number} ({span.start}-{span.end}) {fault}",
+                where=document.id,
+                hint="a chunker returns sorted spans that cover the text, none empty",
+            )
+        covered, last = max(covered, span.end), span
+    if covered != len(document.text):
+        raise ChunkError(
+            f"the spans end at {covered}, the text at {len(document.text)}", where=document.id
+        )
+
+
+def find_first_character(text: str, start: int) -> int:
+    """Find a piece's first character that is not white space; a position in the document."""
+    return start + len(text) - len(text.lstrip()) if text.strip() else start
+
+
+def make_chunks(
+    document: Document, spans: Sequence[Span], tokens: Iterable[int]
+) -> tuple[Chunk, ...]:
+    """Make chunks with their pages and the headings of their first character.
+
+    A chunk that opens with headings alone takes those of the last of them: of
+    ``# Pump`` and then ``## Seal``, both.
+
+    Args:
+        document: Document that was cut.
+        spans: Its pieces; checked here.
+        tokens: Length of each piece in tokens, 0 if not counted.
+
+    Raises:
+        ChunkError: The spans break the contract.
+    """
+    check_spans(document, spans)
+    pages = [page for page in document.pages if page.span.length]
+    starts = [page.span.start for page in pages]
+    sections = sorted(document.sections, key=lambda s: s.span.start)
+    begins = [section.span.start for section in sections]
+    firsts, ends = np.array(begins, int), np.array([s.span.end for s in sections], int)
+    chunks: list[Chunk] = []
+    for span, count in zip(spans, tokens, strict=True):
+        text = document.text[span.start : span.end]
+        anchor = find_first_character(text, span.start)
+        place = _below_headings(document.text, begins, anchor, span.end)
+        at = bisect_right(starts, anchor)
+        further = pages[at : bisect_left(starts, span.end)]
+        chunks.append(
+            Chunk(
+                id=f"{document.id}:{span.start}-{span.end}",
+                document_id=document.id,
+                ordinal=len(chunks),
+                span=span,
+                text=text,
+                page=pages[at - 1].number if at and anchor < pages[at - 1].span.end else None,
+                headings=tuple(
+                    sections[n].title for n in np.flatnonzero((firsts <= place) & (place < ends))
+                ),
+                tokens=count,
+                pages=tuple((page.span.start, page.number) for page in further),
+            )
+        )
+    return tuple(chunks)
+
+
+def _below_headings(text: str, starts: Sequence[int], position: int, end: int) -> int:
+    """Find the last of the headings that directly follow each other from a position on."""
+    at = bisect_right(starts, position) - 1
+    if at < 0 or starts[at] != position:
+        return position
+    while at + 1 < len(starts) and starts[at + 1] < end:
+        if "\n" in text[starts[at] : starts[at + 1]].strip():
+            break
+        at += 1
+    return starts[at]
+
+
+class Chunker(ABC):
+    """Cuts a document into chunks; the base class checks the spans.
+
+    ``spec`` is the canonical text of the settings; equal specs cut equally.
+    """
+
+    spec: str
+
+    @abstractmethod
+    def cut(self, document: Document) -> list[Span]:
+        """Cut a document into spans, in order of their start, that cover the text; none empty.
+
+        Spans may overlap; leading and trailing white space belongs to a span, so that joining
+        them (overlaps once) gives the text back exactly.
+        """
+
+    def count(self, text: str) -> int:
+        """Count the tokens of a piece by the chunker's own counter; 0 if it has none."""
+        return 0
+
+    def chunks(self, document: Document) -> tuple[Chunk, ...]:
+        """Cut a document into chunks with page, headings and token count.
+
+        Raises:
+            ChunkError: The spans break the contract of :meth:`cut`.
+        """
+        spans = self.cut(document)
+        counts = [self.count(document.text[s.start : s.end]) for s in spans]
+        return make_chunks(document, spans, counts)
+
 
 _LETTERS_PER_TOKEN = 20
 """A chunk of ``size`` tokens has at most so many characters for each; prose has four to seven."""

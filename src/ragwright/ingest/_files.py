@@ -27,8 +27,15 @@ from ..core import (
 )
 from ._apart import ScanProgress, extract_bytes
 from ._ocr import nothing_recognised
-from ._options import SourceOptions
-from ._seams import Failure, Reader, RemoteFile, SourceFile, SuffixReader, catch_failures
+from ._options import (
+    Failure,
+    Reader,
+    RemoteFile,
+    SourceFile,
+    SourceOptions,
+    SuffixReader,
+    catch_failures,
+)
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3

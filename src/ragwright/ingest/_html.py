@@ -14,9 +14,8 @@ from ..core import (
     MalformedSourceError,
     require,
 )
-from ._encoding import Decoded, decode
+from ._encoding import Decoded, decode, spell_raised
 from ._extract import Extract, TextBuilder, markdown_table, merge_cells, read_span
-from ._normalise import spell_raised
 from ._options import SourceOptions
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)

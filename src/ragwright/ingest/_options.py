@@ -1,14 +1,21 @@
-"""Settings of the sections ``sources``, ``chunk`` and ``fetch`` of a project file."""
+"""Settings of the sections ``sources``, ``chunk`` and ``fetch``; the interface of readers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from ..core import (
     GROUPS,
     ConfigError,
+    Document,
+    RagwrightError,
+    SourceError,
+    StoppedError,
     addition,
     find_additions,
     group_names,
@@ -306,3 +313,172 @@ class FetchOptions:
         (), "Private networks that fetching may access, as CIDR blocks."
     )
     proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A source, or a part of one, that could not be read, and why.
+
+    ``skipped`` marks what is left out on purpose, such as a link that leads out of the source:
+    it is reported, but does not count as a failure. ``warning`` marks damage in a document
+    that was read all the same.
+    """
+
+    source: str
+    error: RagwrightError
+    skipped: bool = False
+    warning: bool = False
+
+
+_NAMED = 5
+"""Files that are named where many share a cause."""
+
+
+def failure_lines(failures: Iterable[Failure]) -> list[str]:
+    """Return what could not be read, as lines of text; many files with one cause are one entry."""
+    causes: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in failures:
+        word = "warning" if failure.warning else "skipped" if failure.skipped else "failed"
+        cause = (word, failure.error.what, failure.error.hint or "")
+        causes.setdefault(cause, []).append(failure)
+    lines = []
+    for (word, what, hint), alike in causes.items():
+        if len(alike) == 1:
+            text = textwrap.indent(str(alike[0].error), "  ")
+            lines.append(f"{word}: {alike[0].source}\n{text}")
+            continue
+        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+        named = ", ".join(failure.source for failure in alike[:_NAMED])
+        lines.append(f"{word}: {len(alike)} files: {what}\n  where: {named}{more}")
+        lines += [f"  do: {hint}"] * bool(hint)
+    return lines
+
+
+FetchBytes = Callable[[str], "Fetched"]
+"""Fetches an address; the workbench passes one that uses the runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A fetched page: the last address after redirects, its type, its bytes."""
+
+    url: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that is not local.
+
+    It is known by its id, and by a version that changes with its content.
+
+    An empty version says nothing: the file is read at every ingest. ``source`` is the address that
+    the file was listed for, ``name`` its own in there.
+    """
+
+    id: str
+    version: str
+    size: int = 0
+    source: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the id, as a path does."""
+        return self.id
+
+
+SourceFile: TypeAlias = Path | RemoteFile
+"""One file that a source is made of."""
+
+
+class Reader(ABC):
+    """Turns a source into documents.
+
+    ``read`` is lazy and keeps going: a part that cannot be read is yielded as a Failure, so
+    that one bad file never loses the others. What it raises is a failure of the whole source.
+    A reader overrides it, or :meth:`files` and :meth:`read_file`.
+    """
+
+    name: str = ""
+
+    @abstractmethod
+    def accepts(self, source: str) -> bool:
+        """Return True if this reader reads a source, decided by its address alone."""
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Read the documents of a source, one in memory at a time.
+
+        Args:
+            source: Path or address as the user gave it.
+            fetch: The only way to the network.
+        """
+        for path in self.files(source) or ():
+            if isinstance(path, Failure):
+                yield path
+            else:
+                yield from self.read_file(path)
+
+    def files(self, source: str) -> Iterator[SourceFile | Failure] | None:
+        """List the files of a source, so that unchanged ones need not be read.
+
+        None if there are none; else reading each with :meth:`read_file`, in this order, gives the
+        same as :meth:`read`.
+        """
+        return None
+
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Read the documents of one of the :meth:`files`."""
+        raise NotImplementedError(f"{type(self).__name__} reads no single files")
+
+
+def catch_failures(
+    items: Iterator[T | Failure], source: str, reader: Reader
+) -> Iterator[T | Failure]:
+    """Read a reader's documents; an error becomes a failure, so other sources are still read."""
+    try:
+        yield from items
+    except StoppedError:
+        raise
+    except Exception as error:  # a custom reader must not affect the other sources
+        yield Failure(source, reader_error(reader, source, error))
+
+
+def reader_error(reader: Reader, source: str, error: Exception) -> RagwrightError:
+    """Return an error of a reader as one that names it; one of ours stays as it is."""
+    if isinstance(error, RagwrightError):
+        return error
+    return SourceError(
+        f"the reader {reader.name or type(reader).__name__!r} failed: "
+        f"{type(error).__name__}: {error}",
+        where=source,
+        hint="this is a fault of the reader; the other sources were read",
+    )
+
+
+class SuffixReader(Reader):
+    """Reads the files of a suffix wherever they are: alone, or in folders with other files.
+
+    Attributes:
+        suffixes: In lower case, with the dot: ``.log``.
+    """
+
+    suffixes: tuple[str, ...] = ()
+
+    def accepts(self, source: str) -> bool:
+        """False: the reader of files gives it every file with one of the suffixes."""
+        return False
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents of the file at a path."""
+        return self.read_file(Path(source))
+
+    @abstractmethod
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Documents of one file.
+
+        Where an id or a source begins with the path, the project puts its own id of the file there.
+        """

@@ -18,11 +18,10 @@ from ..core import (
     EncryptedSourceError,
     MalformedSourceError,
     require,
-    tell,
     well_formed,
 )
+from ._encoding import Raised, iso_date, join_raised
 from ._extract import Extract, TextBuilder
-from ._normalise import Raised, iso_date, join_raised
 from ._ocr import IMAGES, ScannedPage, about_scans, faults_of
 from ._options import SourceOptions
 from ._pdf_layout import (
@@ -43,6 +42,9 @@ from ._pdf_tables import PageTables, split_tables
 _MOST = 10_000
 """Entries of an outline that are read; a made-up one may have no end."""
 
+
+LISTENERS: list[Callable[[str], object]] = []
+"""Called with each page that is begun."""
 
 OutlineEntry: TypeAlias = tuple[str, int, int]
 """An entry of the outline: title, level from 1, and number of its page from 0."""
@@ -248,7 +250,8 @@ def _pages(
     pages: list[PageBlocks] = []
     tables = PageTables(pdfium, data)
     for index in range(len(document)):
-        tell(f"{where}, page {index + 1} of {len(document)}")
+        for tell in LISTENERS:
+            tell(f"{where}, page {index + 1} of {len(document)}")
         try:
             pages.append(_page(pdfium, document, index, tables))
         except pdfium.PdfiumError:

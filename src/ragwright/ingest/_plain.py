@@ -19,10 +19,9 @@ from ..core import (
     UnsupportedSourceError,
 )
 from ._archive import parse_xml
-from ._encoding import decode, suffix_of
+from ._encoding import clean_metadata, decode, guess_language, normalise, spell_raised, suffix_of
 from ._extract import Block, Extract, TextBuilder, sections_of
 from ._html import parse_html, read_html
-from ._normalise import clean_metadata, guess_language, normalise, spell_raised
 from ._options import SourceOptions
 from ._pdf_layout import join_broken_words
 

@@ -1,4 +1,4 @@
-"""Sources of the web: pages and files by address, Wikipedia articles, arXiv papers."""
+"""Sources by name: web pages, Wikipedia articles, arXiv papers, collections of BEIR."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from email.message import Message
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree
 
 from ..core import (
     Document,
+    DuplicateIdError,
+    EmptySourceError,
     FetchError,
     MalformedSourceError,
     RagwrightError,
     SourceError,
     StoppedError,
+    UnsupportedSourceError,
 )
 from ._apart import extract_bytes, main_part
 from ._archive import parse_xml
-from ._encoding import decodes, sniff
+from ._encoding import clean_metadata, decodes, guess_language, normalise, sniff
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._ocr import require_text
-from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Fetched, Reader
+from ._options import Failure, FetchBytes, Fetched, Reader, SourceFile, SourceOptions
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {
@@ -151,7 +155,7 @@ class WikipediaReader(Reader):
             )
         base = self.base.replace("{language}", language)
         reply = fetch(f"{base}/w/api.php?{urlencode({**_QUERY, 'titles': title})}")
-        yield _document(_page(reply.body, source), language, base)
+        yield _article(_page(reply.body, source), language, base)
 
 
 _QUERY = {
@@ -210,7 +214,7 @@ def _page(body: bytes, source: str) -> dict[str, Any]:
     return {**page, "redirected_from": next(sources, "")}
 
 
-def _document(page: dict[str, Any], language: str, base: str) -> Document:
+def _article(page: dict[str, Any], language: str, base: str) -> Document:
     title = str(page["title"])
     builder = TextBuilder()
     for line in str(page["extract"]).split("\n"):
@@ -383,3 +387,117 @@ def _paper_id(entry: ElementTree.Element) -> tuple[str, str]:
 
 def _text(element: ElementTree.Element, path: str) -> str:
     return " ".join((element.findtext(path, "", _NAMES) or "").split())
+
+
+_SAMPLE = 50
+"""Number of documents from which the language of a collection is detected."""
+
+
+class BeirReader(Reader):
+    """Reads ``beir:DIR``: lines ``{"_id", "title", "text", "metadata"}`` of ``corpus.jsonl``.
+
+    A document's id is its ``_id``; a text that is empty is replaced by the title. A line that is
+    not a document, or repeats an id, is a failure that names it, and reading continues. Memory is
+    constant except for the ids. The language is detected once for the collection, unless metadata
+    names it.
+
+    Args:
+        base: Folder that relative paths start from.
+    """
+
+    name = "beir"
+
+    def __init__(self, base: Path | None = None) -> None:
+        self.base = base or Path()
+
+    def accepts(self, source: str) -> bool:
+        """True for ``beir:``."""
+        return source.lower().startswith("beir:")
+
+    def files(self, source: str) -> Iterator[Path | Failure]:
+        """Return the corpus file of the folder."""
+        folder = self.base / Path(source.partition(":")[2]).expanduser()
+        path = folder / "corpus.jsonl"
+        if path.is_file():
+            yield path
+            return
+        error = UnsupportedSourceError(
+            "the folder contains no corpus.jsonl",
+            where=str(folder),
+            hint="give the folder to which a BEIR data set was unpacked",
+        )
+        yield Failure(source, error)
+
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Read the documents of a corpus file, in its order."""
+        assert isinstance(path, Path)
+        items = _read_lines(path, f"beir:{path.parent}")
+        first = list(islice(items, _SAMPLE))
+        if not first:
+            error = EmptySourceError(
+                "the corpus contains no document",
+                where=str(path),
+                hint="write one object per line, or download the data set again",
+            )
+            yield Failure(f"beir:{path.parent}", error)
+        texts = (item.text[:400] for item in first if isinstance(item, Document))
+        language = guess_language("\n".join(texts))
+        for item in chain(first, items):
+            if isinstance(item, Document):
+                stated = item.metadata.get("language")
+                yield replace(item, language=str(stated or language))
+            else:
+                yield item
+
+
+def _read_lines(path: Path, source: str) -> Iterator[Document | Failure]:
+    """Yield the document of each line, or its failure."""
+    lines: dict[str, int] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                document = _document(line, f"{path}:{number}") if line.strip() else None
+                if document and lines.setdefault(document.id, number) != number:
+                    raise DuplicateIdError(
+                        f"the id {document.id!r} is on line {lines[document.id]} and again on "
+                        f"line {number}",
+                        where=f"{path}:{number}",
+                        hint="make the ids unique; the first document was kept",
+                    )
+            except RagwrightError as error:
+                yield Failure(source, error)
+            else:
+                yield from [document] if document else []
+
+
+def _document(line: bytes, where: str) -> Document:
+    """Read a line.
+
+    Raises:
+        MalformedSourceError: It is not a JSON object with an id and texts.
+        EmptySourceError: Neither title nor text.
+    """
+    try:
+        record = json.loads(line.decode("utf-8-sig"))
+        values = (record["_id"], *(record.get(name) for name in ("title", "text", "metadata")))
+        expected = (str | int, str | None, str | None, dict | None)
+        named = not isinstance(values[0], bool) and str(values[0]).strip()
+        if not named or not all(map(isinstance, values, expected)):
+            raise TypeError("_id, title and text must be strings, metadata an object")
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise MalformedSourceError(
+            f"the line is not a document: {type(error).__name__}: {error}",
+            where=where,
+            hint='write one object per line, in UTF-8: {"_id": "1", "title": "…", "text": "…"}',
+        ) from error
+    title = " ".join(normalise(values[1] or "").split())
+    text = normalise(values[2] or "")
+    if not title and not text.strip():
+        raise EmptySourceError(f"document {values[0]!r} has neither title nor text", where=where)
+    return Document(
+        id=str(values[0]),
+        source=where,
+        text=text if text.strip() else title,
+        title=title,
+        metadata=clean_metadata(values[3] or {}),
+    )

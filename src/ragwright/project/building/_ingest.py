@@ -22,7 +22,6 @@ from ...core import (
     SourceError,
     UnclearGroupsError,
     count_noun,
-    workers,
 )
 from ...flow import Flow, Runner
 from ...index import IndexedDocument, IndexSpec, Store, WriteCounts, chunk_key, write_embedded_text
@@ -35,6 +34,7 @@ from ...ingest import (
     SourceFile,
     catch_failures,
     files_of,
+    workers,
 )
 from ._batch import (
     KEPT,

@@ -25,7 +25,6 @@ from ...core import (
     SourceError,
     import_plugins_from,
     replacing,
-    workers,
 )
 from ...engines import Work, node_name
 from ...flow import Embed, Runner, RunnerOptions
@@ -47,6 +46,7 @@ from ...ingest import (
     catch_failures,
     make_chunker,
     pick_reader,
+    workers,
 )
 from ...models import (
     Analyzer,

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...core import EncryptedSourceError, MalformedSourceError, require
-from .._archive import Archive, ods_sheets
-from .._encoding import suffix_of
-from .._extract import Block, Extract, TextBuilder
-from .._normalise import join_raised
-from .._numbers import find_built_in_format, show_number, write_number
-from .._options import SourceOptions
-from .._pdf_layout import group_runs
+from ..core import EncryptedSourceError, MalformedSourceError, require
+from ._archive import Archive, ods_sheets
+from ._encoding import join_raised, suffix_of
+from ._extract import Block, Extract, TextBuilder, find_built_in_format, show_number, write_number
+from ._options import SourceOptions
 from ._package import DRAWN, A, Package, R, find_drawn
+from ._pdf_layout import group_runs
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _VALUE, _FORMULA = f"{_S}v", f"{_S}f"

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from ...core import MalformedSourceError, require
-from .._archive import Archive, check_xml, texts_by_name
-from .._extract import IMAGES_LEFT_OUT, Block, Extract, TextBuilder
-from .._numbers import show_number
-from .._options import SourceOptions
+from ..core import MalformedSourceError, require
+from ._archive import Archive, check_xml, texts_by_name
+from ._extract import IMAGES_LEFT_OUT, Block, Extract, TextBuilder, show_number
+from ._options import SourceOptions
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .._encoding import sniff
-from .._extract import Block, Cell, Extract, TextBuilder, merge_cells, read_span
-from .._html import read_html
-from .._normalise import Raised, join_raised
-from .._options import SourceOptions
-from .._plain import read_plain
+from ._encoding import Raised, join_raised, sniff
+from ._extract import Block, Cell, Extract, TextBuilder, merge_cells, read_span
+from ._html import read_html
+from ._options import SourceOptions
 from ._package import (
     ALTERNATIVE,
     CHOICE,
@@ -26,6 +24,7 @@ from ._package import (
     read_whole_number,
     write_comment,
 )
+from ._plain import read_plain
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 BOX = f"{W}txbxContent"
