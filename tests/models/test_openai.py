@@ -461,8 +461,7 @@ def test_a_schema_is_sent_as_response_format(server: ScriptedServer) -> None:
     ask(server, question(schema=closed))
     ask(server, question(schema='{"title": "My reply", "type": "object"}'))
     first, second = (r.body["response_format"]["json_schema"] for r in server.requests)
-    assert first["strict"] is True
-    assert second["strict"] is False
+    assert first["strict"] is second["strict"] is True
     assert second["name"] == "My_reply"
 
 

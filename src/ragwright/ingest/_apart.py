@@ -392,8 +392,7 @@ def _do(job: _Job, before: int) -> _Answer:
         result = error
     except MemoryError:
         result = job.failed("takes more than", "max_memory")
-    keeps = _address_space() > before + _SPENT + job.extra
-    return result, time.process_time() - begun, keeps
+    return result, time.process_time() - begun, (_address_space() > before + _SPENT + job.extra)
 
 
 def _address_space() -> int:

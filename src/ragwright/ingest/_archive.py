@@ -147,8 +147,7 @@ def texts_by_name(elements: Iterable[Any]) -> Texts:
     for element in elements:
         name = element.get("property") or str(element.tag).rpartition("}")[2]
         texts[name] += filter(None, [(element.text or "").strip()])
-    first = {name: found[0] for name, found in texts.items() if found}
-    return defaultdict(str, first), texts
+    return defaultdict(str, {name: found[0] for name, found in texts.items() if found}), texts
 
 
 _CONTAINER = "META-INF/container.xml"
@@ -177,8 +176,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
                 where=where,
                 hint="use a copy without it",
             )
-    container = parse_xml(archive.read(_CONTAINER), where)
-    roots = container.iterfind(".//{*}rootfile")
+    roots = parse_xml(archive.read(_CONTAINER), where).iterfind(".//{*}rootfile")
     opf = unquote(next(filter(None, (root.get("full-path") for root in roots)), ""))
     package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()

@@ -287,8 +287,7 @@ class HeadedChunker(Chunker):
         begins = find_first_character(chunk.text, chunk.span.start)
         at = bisect_left(tables, (begins,)) - 1
         header = tables[at][2] if at >= 0 and begins < tables[at][1] else ""
-        headings = chunk.headings if self.options.headings else ()
-        head = self._bounded(title, headings, header)
+        head = self._bounded(title, (chunk.headings if self.options.headings else ()), header)
         plain = self.options.title and not chunk.headings and head == Head(title)
         return chunk if plain else replace(chunk, head=head)
 
@@ -433,8 +432,7 @@ class TokenMap:
         """Return the ends of a span, and between them the positions where a cut splits no token."""
         positions = np.unique(np.fromiter(inner, np.int64))
         free = positions[self._reach[np.searchsorted(self._starts, positions)] <= positions]
-        inside = free[(free > span.start) & (free < span.end)]
-        return [span.start, *inside.tolist(), span.end]
+        return [span.start, *free[(free > span.start) & (free < span.end)].tolist(), span.end]
 
     def pack(self, span: Span) -> list[Span]:
         """Pack the units of a part of the text greedily; a unit longer than that becomes windows.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._encoding import Raised, join_raised, sniff
-from ._extract import Block, Cell, Extract, TextBuilder, merge_cells, read_span
+from ._extract import Block, Cell, Extract, TextBuilder, merge_cells, read_span, write_comment
 from ._html import read_html
 from ._options import SourceOptions
 from ._package import (
@@ -22,7 +22,6 @@ from ._package import (
     find_drawn,
     latex,
     read_whole_number,
-    write_comment,
 )
 from ._plain import read_plain
 
@@ -129,8 +128,7 @@ class _DocxWalk:
         for kind in ("Header", "Footer"):
             marks = self._package.main.iter(f"{W}{kind.lower()}Reference")
             parts = [self._package.root(self._parts[mark.get(f"{R}id")].target) for mark in marks]
-            said = [self._cell(part) for part in parts if part is not None]
-            for line in dict.fromkeys(said):
+            for line in dict.fromkeys([self._cell(part) for part in parts if part is not None]):
                 self._builder.add("" if _PAGE_NUMBER.fullmatch(line) else f"{kind}: {line}")
 
     def text(self, paragraph: Any) -> str:

@@ -226,6 +226,12 @@ class TextBuilder:
         return sections_of(self._headings, self.length)
 
 
+def write_comment(text: str, *by: str | None) -> str:
+    """Return a comment with its author and date; empty without a text."""
+    said = ", ".join(filter(None, by))
+    return f"Comment{f' ({said})' if said else ''}: {text}" if text else ""
+
+
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
     """Make sections of (title, level, start), for a text of ``length`` characters."""
     sections: list[Section] = []

@@ -119,8 +119,7 @@ class FileReader(Reader):
 
     def _report_empty(self, folder: Path) -> Failure:
         empty = all(path.name.startswith(".") for path in folder.iterdir())
-        kind = EmptySourceError if empty else SourceError
-        nothing = kind(
+        nothing = (EmptySourceError if empty else SourceError)(
             "the folder is empty" if empty else "the folder has no file to read",
             where=_printable(str(folder)),
             hint="files that are put there are read by the next ingest"
@@ -212,11 +211,10 @@ class FileReader(Reader):
     def _report(self, path: Path, error: OSError) -> Failure:
         """Report the system's error about a file or folder, with a hint."""
         name = self._id(path)
-        hints = {
+        hint = {
             PermissionError: "give this user the right to read it",
             FileNotFoundError: "it is a dangling link, or was removed meanwhile",
-        }
-        hint = hints.get(type(error), "check the file and the disk it is on")
+        }.get(type(error), "check the file and the disk it is on")
         what = f"cannot be opened: {error.strerror or error}"
         return Failure(name, SourceError(what, where=name, hint=hint))
 

@@ -104,8 +104,7 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
         where: The page's address, for errors.
     """
     _check_shape(html, where)
-    parser = require("selectolax.lexbor", "docs", "reading HTML")
-    tree = parser.LexborHTMLParser(html)
+    tree = require("selectolax.lexbor", "docs", "reading HTML").LexborHTMLParser(html)
     title, head = _head(tree)
     root = tree.body
     builder = TextBuilder()

@@ -114,8 +114,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
         key = repr(next(keys, ""))
         named = f", key {key}: " if key != "''" and key not in error.what else ": "
         unclear = repr(GROUPS) in error.what or mentions_groups(front)
-        kind = UnclearGroupsError if unclear else MalformedSourceError
-        raise kind(
+        raise (UnclearGroupsError if unclear else MalformedSourceError)(
             f"front matter{named}{error.what}",
             where=error.where,
             hint=error.hint or "quote values that contain a colon or begin with a sign",
@@ -172,8 +171,7 @@ def _read_fields(placed: Placed) -> dict[str, MetaValue]:
             if names.setdefault(name, key) != key:  # one would hide the other
                 fault = fault or f"becomes the same field as {names[name]!r}"
         if fault:
-            what = f"{key!r} {fault}: {_HOLDS}"
-            raise ConfigError(what, where=placed.where(key), hint=hint)
+            raise ConfigError(f"{key!r} {fault}: {_HOLDS}", where=placed.where(key), hint=hint)
     return clean_metadata(fields)
 
 

@@ -208,16 +208,14 @@ def _recognise_lines(pixels: Pixels) -> list[tuple[Line, float]]:
     Places are in pixels from the bottom left. A page on its side is turned first.
     """
     engine = _engine()
-    edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
-    pixels = np.pad(pixels, edges, constant_values=255)
+    pixels = np.pad(pixels, ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0)), constant_values=255)
     boxes, cuts = _detect(engine, pixels)
     if _on_its_side(boxes):
         pixels = np.ascontiguousarray(np.rot90(pixels))
         boxes, cuts = _detect(engine, pixels)
-    labels = engine.cls_and_rotate(cuts)[1].cls_res
     votes = (
         cut.shape[1] * float(score) * (1 if label == "180" else -1)
-        for cut, (label, score) in zip(cuts, labels, strict=True)
+        for cut, (label, score) in zip(cuts, engine.cls_and_rotate(cuts)[1].cls_res, strict=True)
     )
     height, width = pixels.shape[:2]
     if sum(votes) > 0:  # most of the text is upside down; longer lines count more
@@ -248,8 +246,7 @@ def _detect(engine: Any, pixels: Pixels) -> tuple[NDArray[np.float64], list[Pixe
 def _on_its_side(boxes: NDArray[np.float64]) -> bool:
     """Return True if the lines that are clearly longer than high run up or down."""
     width, height = (np.linalg.norm(boxes[:, n] - boxes[:, 0], axis=1) for n in (1, 3))
-    down = height[height > _UPRIGHT * width].sum()
-    return bool(down > width[width > _UPRIGHT * height].sum())
+    return bool(height[height > _UPRIGHT * width].sum() > width[width > _UPRIGHT * height].sum())
 
 
 def _turn(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -335,8 +332,7 @@ def _gaps(
 
 def _is_beside(row: Sequence[Line], line: Line) -> bool:
     top, bottom = median(s.top for s in row), median(s.bottom for s in row)
-    shared = min(top, line.top) - max(bottom, line.bottom)
-    return shared > _SAME * min(top - bottom, line.size)
+    return (min(top, line.top) - max(bottom, line.bottom)) > _SAME * min(top - bottom, line.size)
 
 
 def _picture(
@@ -358,8 +354,7 @@ def _picture(
     with closing(pdfium.PdfDocument(data)) as document, closing(document[page - 1]) as sheet:
         width, height = sheet.get_size()
         scale = min(math.sqrt(options.ocr_pixels / max(width * height, 1.0)), _FINEST / 72)
-        bitmap = sheet.render(scale=scale, rev_byteorder=False)
-        pixels = np.array(bitmap.to_numpy()[:, :, :3])
+        pixels = np.array(sheet.render(scale=scale, rev_byteorder=False).to_numpy()[:, :, :3])
         return pixels, 1 / scale, len(document)
 
 

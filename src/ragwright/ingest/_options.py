@@ -210,8 +210,7 @@ class HeadOptions:
     def pieces(self) -> tuple[str, ...]:
         """The pieces that are on, the header row of a table always; of the model its name."""
         names = [name for name in ("title", "headings") if getattr(self, name)]
-        sentence = [f"a sentence by {self.model}"] if self.model else []
-        return (*names, "table_header", *sentence)
+        return (*names, "table_header", *([f"a sentence by {self.model}"] if self.model else []))
 
     @property
     def spec(self) -> str:
@@ -342,8 +341,7 @@ def failure_lines(failures: Iterable[Failure]) -> list[str]:
     causes: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
         word = "warning" if failure.warning else "skipped" if failure.skipped else "failed"
-        cause = (word, failure.error.what, failure.error.hint or "")
-        causes.setdefault(cause, []).append(failure)
+        causes.setdefault((word, failure.error.what, failure.error.hint or ""), []).append(failure)
     lines = []
     for (word, what, hint), alike in causes.items():
         if len(alike) == 1:

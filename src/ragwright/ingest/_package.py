@@ -179,11 +179,6 @@ def read_chart(root: Any) -> Iterator[Block]:
     yield Block(f"Axes: {', '.join(filter(None, axes))}" if any(axes) else "")
 
 
-def write_comment(text: str, *by: str | None) -> str:
-    """Return a comment with its author and date; empty without a text."""
-    return f"Comment ({', '.join(filter(None, by))}): {text}" if text else ""
-
-
 def _labels(source: Any) -> list[_Points]:
     """Return the categories of a series, outer levels first and repeated down."""
     levels = [] if source is None else [*source.iter(f"{_C}lvl")]

@@ -21,7 +21,7 @@ from ..core import (
     well_formed,
 )
 from ._encoding import Raised, iso_date, join_raised
-from ._extract import Extract, TextBuilder
+from ._extract import Extract, TextBuilder, write_comment
 from ._ocr import IMAGES, ScannedPage, about_scans, faults_of
 from ._options import SourceOptions
 from ._pdf_layout import (
@@ -126,9 +126,7 @@ def read_annotations(pdfium: Any, document: Any, page: Any, text_page: Any) -> I
             elif kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET):
                 keys = (b"Contents", b"T", b"M")
                 said, author, date = (_text(raw.FPDFAnnot_GetStringValue, item, k) for k in keys)
-                by = ", ".join(filter(None, (author, iso_date(date))))
-                if said:
-                    yield f"Comment ({by}): {said}" if by else f"Comment: {said}"
+                yield from filter(None, [write_comment(said, author, iso_date(date))])
         finally:
             raw.FPDFPage_CloseAnnot(item)
 
@@ -339,7 +337,7 @@ def _build(
 
 _SMALL = re.compile("(?<=\\S)[0-9+\u2212\u2013-]+")
 """Characters that may be raised or lowered, after another one."""
-_LAM_ALEF = re.compile("(?=[اأإآ]ل)")
+_LAM_ALEF = re.compile("([اأإآ])(ل)")
 _LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
 _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 # A glyph without a letter that starts a line, then a space: a drawn bullet.
@@ -370,7 +368,7 @@ class PageText:
         if len(text) != count:  # control characters left out, or halves of a pair joined
             text = "".join(chr(raw.FPDFText_GetUnicode(page, at)) for at in range(count))
         text = _BULLET.sub("•", text)
-        self.text = self._mend_lam_alef(text) if _LAM_ALEF.search(text) else text
+        self.text = _LAM_ALEF.sub(self._mend_lam_alef, text)
 
     def box(self, at: int, *, loose: bool = False) -> Box:
         """Return a character's left, bottom, right, top in points; ``loose`` goes by the font."""
@@ -476,15 +474,11 @@ class PageText:
         step = (placed[1] - usual[1]) / usual[0]
         return 1 if step > _RAISED else -1 if step < -_LOWERED else 0
 
-    def _mend_lam_alef(self, text: str) -> str:
+    def _mend_lam_alef(self, match: re.Match[str]) -> str:
         """Put back the order of lam and alef where one glyph stands for both.
 
         PDFium turns right-to-left runs round letter by letter, also inside a ligature; its
         two letters then share one box.
         """
-        letters = list(text)
-        for match in _LAM_ALEF.finditer(text):
-            at = match.start()
-            if self.box(at) == self.box(at + 1):
-                letters[at], letters[at + 1] = letters[at + 1], letters[at]
-        return "".join(letters)
+        at = match.start()
+        return match[2] + match[1] if self.box(at) == self.box(at + 1) else match[0]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, combinations, pairwise
+from itertools import accumulate, chain, combinations, pairwise, repeat
 from typing import TypeAlias, TypeVar
 
 from ._extract import markdown_table
@@ -107,17 +108,11 @@ def groups_apart(
     items: Iterable[T], ends: Callable[[T], tuple[float, float]], gap: float = 0.0
 ) -> list[list[T]]:
     """Return items in groups, in the order of their lower ends, that are ``gap`` apart."""
-    groups: list[list[T]] = []
-    last = 0.0
-    for item in sorted(items, key=ends):
-        low, high = ends(item)
-        if groups and low < last + gap:
-            groups[-1].append(item)
-            last = max(last, high)
-        else:
-            groups.append([item])
-            last = high
-    return groups
+    ordered = sorted(items, key=ends)
+    reach = accumulate((ends(item)[1] for item in ordered), max, initial=-math.inf)
+    pairs = zip(ordered, reach, strict=False)
+    groups = group_runs(pairs, lambda _, pair: ends(pair[0])[0] < pair[1] + gap)
+    return [[item for item, _ in group] for group in groups]
 
 
 def group_runs(items: Iterable[T], goes_on: Callable[[list[T], T], bool]) -> list[list[T]]:
@@ -221,10 +216,8 @@ def is_over(upper: PageBlock, lower: PageBlock) -> bool:
 
 def body_size(pages: Sequence[Sequence[PageBlock]]) -> float:
     """Return the letter height that most characters have."""
-    sizes: Counter[float] = Counter()
-    for block in chain.from_iterable(pages):
-        if not block.rows and block.size > 0:
-            sizes[round(block.size, 1)] += len(block.text)
+    blocks = (b for b in chain.from_iterable(pages) if not b.rows and b.size > 0)
+    sizes = Counter(size for b in blocks for size in repeat(round(b.size, 1), len(b.text)))
     return max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
 
 
@@ -343,7 +336,7 @@ def _remove_running_lines(
     keys = ({key for block in blocks for key in _keys(block)} for blocks in edges)
     seen = Counter(chain.from_iterable(keys))
     least = 2 if len(pages) <= 4 else 3
-    removed: dict[str, None] = {}
+    removed: list[str] = []
     for number, (page, blocks) in enumerate(zip(pages, edges, strict=True), 1):
         names = {str(number), labels[number - 1].casefold()}
         numbers = {id(block) for block in blocks if _is_page_number(block.text, names)}
@@ -352,11 +345,9 @@ def _remove_running_lines(
         if not rest:
             continue  # nothing else is on it
         page.blocks = rest
-        for block in (b for key, b in repeated.items() if key not in numbers):
-            text = " ".join(block.text.split())
-            if any(character.isalpha() for character in _ROMAN.sub("", text)):
-                removed[_NUMBER.sub("#", text)] = None
-    return list(removed)
+        texts = [" ".join(b.text.split()) for key, b in repeated.items() if key not in numbers]
+        removed += [_NUMBER.sub("#", t) for t in texts if any(map(str.isalpha, _ROMAN.sub("", t)))]
+    return removed
 
 
 def _at_edge(block: PageBlock, page: PageBlocks, body: float) -> bool:

@@ -49,8 +49,7 @@ class PageTables:
 
     @cached_property
     def _plumber(self) -> Any:
-        plumber = require("pdfplumber", "docs", "tables in PDF files")
-        return plumber.open(io.BytesIO(self._data))
+        return require("pdfplumber", "docs", "tables in PDF files").open(io.BytesIO(self._data))
 
     def find(
         self, page: Any, text: str, box: Callable[[int], Box], index: int
@@ -154,8 +153,7 @@ def _fill(
     parts: dict[int, str] = {}
     for at in np.flatnonzero(inside).tolist():
         cell, _ = _nearest(cells, x[last[at]], y[last[at]])
-        apart = " " if not at or not inside[at - 1] else ""
-        parts[cell] = parts.get(cell, "") + apart + text[at]
+        parts[cell] = parts.get(cell, "") + (" " if not at or not inside[at - 1] else "") + text[at]
     texts = {cell: " ".join(part.split()) for cell, part in parts.items()}
     under = [
         [_nearest(cells, (a + b) / 2, (low + high) / 2) for a, b in itertools.pairwise(xs)]
@@ -170,10 +168,9 @@ def _fill(
 def _is_grid(rows: list[list[str]], cells: int) -> bool:
     """Return True for rows and columns with text, False for a drawing."""
     filled = [cell for row in rows for cell in row if cell]
-    columns = sum(any(row[c] for row in rows) for c in range(len(rows[0])))
     return (
         sum(any(row) for row in rows) >= 2
-        and columns >= 2
+        and sum(any(row[c] for row in rows) for c in range(len(rows[0]))) >= 2
         and len(set(filled)) >= 3
         and cells >= 0.5 * len(filled)
         and len(filled) >= 0.25 * len(rows) * len(rows[0])
@@ -303,10 +300,9 @@ def _is_table(rows: Sequence[Sequence[str]], lines: Sequence[Line]) -> bool:
     if width < 2 or len(rows) < (2 if width > 2 else 3):
         return False
     cells = [cell for row in rows for cell in row if cell]
-    marks = sum(bool(BULLET.match(row[0] + " ")) for row in rows)
     return not (
         len(cells) < 0.4 * width * len(rows)
-        or (width == 2 and marks > 0.5 * len(rows))
+        or (width == 2 and sum(bool(BULLET.match(row[0] + " ")) for row in rows) > 0.5 * len(rows))
         or (width == 2 and median(len(cell) for cell in cells) > 60)
         or sum(bool(LEADER.search(line.text)) for line in lines) >= 0.3 * len(lines)
     )

@@ -71,8 +71,7 @@ def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
             for m in pattern.finditer(bare)
         ]
     stated = _ORG_TITLE.search(text) if suffix == ".org" else None
-    title = stated[1].strip() if stated else headings[0][0] if headings else ""
-    return title, headings
+    return (stated[1].strip() if stated else headings[0][0] if headings else ""), headings
 
 
 def _rest(text: str) -> Iterator[Heading]:
@@ -175,8 +174,7 @@ def unescape_json(text: str, *, by_line: bool) -> str:
             return match[0]
         if character in _KEPT:
             return match[0]
-        keeps = character >= " " or (character == "\n" and not by_line)
-        return character if keeps else " "
+        return character if (character >= " " or (character == "\n" and not by_line)) else " "
 
     return _ESCAPE.sub(shown, text) if "\\" in text else text
 
@@ -312,7 +310,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
         )
     builder = TextBuilder()
     try:
-        _XmlWalk(builder).block(root)
+        _write_xml(root, builder)
     except RecursionError:  # nested deeper than any real text: text without structure
         builder = TextBuilder()
         for words in root.itertext():
@@ -335,64 +333,65 @@ def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Ext
     return replace(extract, metadata={**extract.metadata, "note": note})
 
 
-class _XmlWalk:
-    """Passes the paragraphs, headings and tables of a tree to a builder, in reading order."""
+def _write_xml(root: Element, builder: TextBuilder) -> None:
+    """Write the paragraphs, headings and tables of a tree, in reading order.
 
-    def __init__(self, builder: TextBuilder) -> None:
-        self._builder = builder
-        self._last = ""
-        self._depth = 0
+    Lines of verse and fields of a record follow each other; a speech follows its speaker.
+    """
+    last = ""
+    for kind, depth, said in _xml_parts(root, 0):
+        if kind == "head":
+            builder.heading(said, depth)
+        elif kind == "page":
+            builder.markdown(said, depth)
+        elif kind == "table":
+            builder.write([said])
+        elif kind not in ("begin", "end"):
+            tight = kind != "speaker" and (last == "speaker" or last == kind == "line")
+            builder.add(said, "\n" if tight else "\n\n")
+        if kind != "head" and (kind, last) != ("begin", "speaker"):
+            last = kind
 
-    def block(self, element: Element) -> None:
-        """Add an element that begins on a line of its own."""
-        if _LEFT_OUT.fullmatch(element.tag):
-            return
-        if element.tag == "table" and self._table(element):
-            return
-        if not len(element) or _runs(element):
-            self._paragraph(element)
-            return
-        headed = bool(_DIVISION.fullmatch(element.tag)) and element[0].tag in ("head", "title")
-        self._depth += headed
-        self._last = "speaker" if self._last == "speaker" else ""
-        if headed:
-            self._builder.heading(inline(element[0]), self._depth)
-        for child in element[headed:]:
-            self.block(child)
-        self._last = ""
-        self._depth -= headed
 
-    def _paragraph(self, element: Element) -> None:
-        if _holds_page(element):
-            self._builder.markdown(_page_text(element), self._depth)
-            self._last = ""
-            return
+def _xml_parts(element: Element, depth: int) -> Iterator[tuple[str, int, Any]]:
+    """Yield kind, depth and content of what stands on lines of its own.
+
+    The kind of a paragraph is ``line`` or its tag; ``begin`` and ``end`` are around an element that
+    holds others.
+    """
+    tag = element.tag
+    if _LEFT_OUT.fullmatch(tag):
+        return
+    rows = _rows(element) if tag == "table" else []
+    if rows:
+        titles = (child for child in element if child.tag in ("head", "title"))
+        blocks = [*(Block(inline(title)) for title in titles), Block(rows=rows)]
+        yield from (("table", depth, block) for block in blocks)
+    elif not len(element) or _runs(element):
         text = inline(element)
-        if not text:
-            return
-        # Lines of verse and fields of a record follow each other; a speech follows its speaker.
-        field = element.tag not in _RUNNING and not len(element)
-        kind = "line" if field or element.tag in _LINES else element.tag
-        if element.tag in _ITEMS:
-            text, kind = f"- {text}", "line"
-        if element.tag in _ASIDES:
-            text = _bracketed(text)
-        if element.tag == "speaker":
-            text = f"{text.rstrip(' .,:')}:"
-        tight = self._last == "speaker" or (self._last == kind == "line")
-        self._builder.add(text, "\n" if tight and kind != "speaker" else "\n\n")
-        self._last = kind
+        field = tag not in _RUNNING and not len(element)
+        if _holds_page(element):
+            yield "page", depth, _page_text(element)
+        elif tag in _ITEMS and text:
+            yield "line", depth, f"- {text}"
+        elif text:
+            text = f"{text.rstrip(' .,:')}:" if tag == "speaker" else text
+            text = _bracketed(text) if tag in _ASIDES else text
+            yield "line" if field or tag in _LINES else tag, depth, text
+    else:
+        yield "begin", depth, None
+        headed = bool(_DIVISION.fullmatch(tag)) and element[0].tag in ("head", "title")
+        if headed:
+            yield "head", depth + 1, inline(element[0])
+        for child in element[headed:]:
+            yield from _xml_parts(child, depth + headed)
+        yield "end", depth, None
 
-    def _table(self, table: Element) -> bool:
-        """Add a table; False if it has no rows of cells."""
-        lines = (line for line in table.iter() if line.tag in ("row", "tr"))
-        cells = ([c for c in line if c.tag in ("cell", "td", "th", "entry")] for line in lines)
-        rows = [[inline(cell) for cell in row] for row in cells if row]
-        for title in (child for child in table if rows and child.tag in ("head", "title")):
-            self._builder.add(inline(title))
-        self._builder.write([Block(rows=rows)])
-        self._last = "" if rows else self._last
-        return bool(rows)
+
+def _rows(table: Element) -> list[list[str]]:
+    lines = (line for line in table.iter() if line.tag in ("row", "tr"))
+    cells = ([c for c in line if c.tag in ("cell", "td", "th", "entry")] for line in lines)
+    return [[inline(cell) for cell in row] for row in cells if row]
 
 
 def _holds_page(element: Element) -> bool:

@@ -283,8 +283,7 @@ class GroupOptions:
 
 def _paths(document_id: str, source: str) -> list[str]:
     """A document's id, and its path within its source."""
-    within = document_id.removeprefix(source.removeprefix("./").rstrip("/") + "/")
-    return [document_id, within]
+    return [document_id, document_id.removeprefix(source.removeprefix("./").rstrip("/") + "/")]
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -444,8 +444,7 @@ class BeirReader(Reader):
         language = guess_language("\n".join(texts))
         for item in chain(first, items):
             if isinstance(item, Document):
-                stated = item.metadata.get("language")
-                yield replace(item, language=str(stated or language))
+                yield replace(item, language=str(item.metadata.get("language") or language))
             else:
                 yield item
 

@@ -183,8 +183,7 @@ class _Book:
             ref = note.get("ref") or ""
             row = cells.get(_place(ref)[0], {})
             label = row[min(row)] if row else ""
-            said = f"Comment on {ref}{f' ({label})' if label else ''}: {text}"
-            yield Block(said if text else "")
+            yield Block(f"Comment on {ref}{f' ({label})' if label else ''}: {text}" if text else "")
         drawings = (r.target for r in self._package.relations(part).values() if r.kind == "drawing")
         drawing = next(drawings, "")
         root = self._package.root(drawing)

@@ -236,8 +236,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text
     text = text.translate(_LIGATURES).translate(_ONE_SPELLING)
-    decomposed = unicodedata.normalize("NFD", text)
-    stripped = re.sub("[\u0300-\u036f]", "", decomposed)
+    stripped = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
     return unicodedata.normalize("NFC", stripped)
 
 

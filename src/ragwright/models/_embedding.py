@@ -385,8 +385,7 @@ def _even_pieces(text: str, spans: Sequence[Span], room: int, tokenizer: Tokeniz
     edges = [round(i * len(spans) / count) for i in range(count + 1)]
     pieces = []
     for first, last in pairwise(edges):
-        end = spans[last].start if last < len(spans) else len(text)
-        piece = text[spans[first].start : end]
+        piece = text[spans[first].start : (spans[last].start if last < len(spans) else len(text))]
         piece_spans = tokenizer.spans(piece)
         if len(piece_spans) > room and len(piece) > 1:
             pieces += _even_pieces(piece, piece_spans, room, tokenizer)

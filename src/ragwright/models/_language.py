@@ -93,8 +93,7 @@ def _line_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
         start, position = position, position + len(line)
-        fence = "`" in line or "~" in line
-        if fence and _FENCE.match(line):
+        if ("`" in line or "~" in line) and _FENCE.match(line):
             fenced = not fenced
             stands_alone = True
         else:
@@ -153,9 +152,7 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
         return False
     after = text[stop.end() : min(end, stop.end() + 24)].lstrip(_OPENERS + "\n\t")
     first = after[:1]
-    if first == "»":
-        return True
-    if first.islower():
+    if first == "»" or first.islower():
         return True
     if mark[0] != "." or mark.startswith(".."):
         return False

@@ -90,8 +90,7 @@ class HFTokenizer(Tokenizer):
 
     def _encoded(self, *texts: str, special: bool) -> Any:
         # One input at a time: encode_batch would start threads of its own.
-        safe = map(replace_surrogates, texts)
-        return self._tokenizer.encode(*safe, add_special_tokens=special)
+        return self._tokenizer.encode(*map(replace_surrogates, texts), add_special_tokens=special)
 
 
 ItemT = TypeVar("ItemT")
@@ -272,8 +271,7 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
             hint="export it as a text encoder",
         )
     if path == file:  # the tokenizer is beside the file, or above its folder ``onnx/``
-        own = (file.parent / "tokenizer.json").is_file()
-        path = file.parent if own else file.parent.parent
+        path = file.parent if (file.parent / "tokenizer.json").is_file() else file.parent.parent
     return path, file, session
 
 

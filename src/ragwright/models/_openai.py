@@ -266,10 +266,9 @@ class OpenAIEmbeddings:
     async def _embed_batch(
         self, texts: Sequence[str], timeout: float | None, params: Mapping[str, Any]
     ) -> tuple[Matrix, Usage]:
-        settings = self.target.settings
         body: dict[str, Any] = {
             "model": self.target.name,
-            **settings.params,
+            **self.target.settings.params,
             **params,
             "input": list(texts),
             "encoding_format": "base64",
@@ -356,27 +355,12 @@ def _one_for_all(vectors: NDArray[np.float64], texts: Sequence[str]) -> str:
 def response_format(schema: str) -> Mapping[str, Any]:
     """The protocol's parameter for a JSON schema; do not change it, as stored keys contain it.
 
-    ``strict`` is asked for only where the schema meets its conditions: every object closed
-    and all of its properties required.
+    It is ``strict``: every object of a schema must be closed and require all of its properties.
     """
     parsed = json.loads(schema)
     name = parsed.get("title", "reply") if isinstance(parsed, dict) else "reply"
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:64] or "reply"
-    described = {"name": name, "schema": parsed, "strict": _is_closed(parsed)}
-    return {"type": "json_schema", "json_schema": described}
-
-
-def _is_closed(schema: Any) -> bool:
-    if not isinstance(schema, list | dict):
-        return True
-    if isinstance(schema, dict) and (schema.get("type") == "object" or "properties" in schema):
-        names = set(schema.get("properties") or ())
-        if (
-            schema.get("additionalProperties") is not False
-            or {*schema.get("required", ())} != names
-        ):
-            return False
-    return all(map(_is_closed, schema.values() if isinstance(schema, dict) else schema))
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": parsed, "strict": True}}
 
 
 def _choice_zero(choices: Any) -> Mapping[str, Any] | None:

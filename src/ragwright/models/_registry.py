@@ -92,7 +92,7 @@ class Models:
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
-        self._backends[name] = _checked_backend(backend, name)
+        self._backends[name] = _make_backend(backend, (), name)
 
     def target(self, name: str) -> ModelTarget:
         """The location and the settings of a model.
@@ -210,8 +210,7 @@ class Models:
             ConfigError: A server or a custom back end embeds, its vectors are static, or its folder
                 has no such weights; with what can be done instead.
         """
-        own = self.backend(name)
-        target = None if own is not None else self.target(name)
+        target = None if self.backend(name) is not None else self.target(name)
         if target is None or target.kind != "folder":
             server = target is not None and target.kind == "server"
             why = "a server holds its weights" if server else "it is a custom back end"
@@ -347,9 +346,7 @@ class Models:
 
     def _options(self, name: str) -> EmbedOptions:
         """The ``embed`` section for the model it names; for others its threads alone."""
-        if name == self.embed.model:
-            return self.embed
-        return EmbedOptions(threads=self.embed.threads)
+        return self.embed if name == self.embed.model else EmbedOptions(threads=self.embed.threads)
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions], Embedder]] = {
@@ -363,7 +360,21 @@ _CROSS = {"hf", "onnx", "st"}
 """Providers of local cross-encoders."""
 
 
-def _checked_backend(backend: Any, name: str) -> Backend:
+def _make_backend(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
+    """A plug-in's object, made where it is a class or a factory."""
+    backend = plugin
+    if callable(plugin) and not isinstance(plugin, Backend):
+        try:
+            backend = plugin(*arguments)
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"{getattr(plugin, '__name__', plugin)!r} failed: {error}",
+                where=name,
+                hint="a plug-in for one model takes no argument, one for a provider the model's "
+                "name",
+            ) from error
     if isinstance(backend, Backend):
         return backend
     raise PluginError(
@@ -371,22 +382,6 @@ def _checked_backend(backend: Any, name: str) -> Backend:
         where=name,
         hint="derive it from one of these classes of ragwright.models",
     )
-
-
-def _make_backend(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
-    """A plug-in's object, made where it is a class or a factory."""
-    if not callable(plugin) or isinstance(plugin, Backend):
-        return _checked_backend(plugin, name)
-    try:
-        return _checked_backend(plugin(*arguments), name)
-    except RagwrightError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"{getattr(plugin, '__name__', plugin)!r} failed: {error}",
-            where=name,
-            hint="a plug-in for one model takes no argument, one for a provider the model's name",
-        ) from error
 
 
 def _wrong(name: str, wanted: str, own: object) -> ConfigError:

@@ -14,13 +14,10 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ModelReplyError, Usage
 from ..flow import ChatReply, OnDelta
-
-if TYPE_CHECKING:
-    pass
 
 MOST_TOKENS = 10**8
 """Most tokens that one call can have used: ten times the longest known context window."""
@@ -81,8 +78,7 @@ class CleanStream:
 
     def feed(self, piece: str, *, last: bool = False) -> str:
         """The text that is clean now; with ``last`` the whole rest."""
-        raw = piece.encode("utf-16-le", "surrogatepass")
-        text = self._held + self._decoder.decode(raw, last)
+        text = self._held + self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"), last)
         if not self._key:
             return text
         text = text.replace(self._key, _MASK)
@@ -262,8 +258,7 @@ class ReplyReader:
     def _thought_passed(self, closing: re.Pattern[str], place: int, last: bool) -> bool:
         mark = closing.search(self._rest, place)
         if mark:
-            rest = self._rest[mark.end() :]
-            self._rest, self._closing = rest.lstrip(), None
+            self._rest, self._closing = self._rest[mark.end() :].lstrip(), None
             self._begun = bool(self.text)
         elif last:
             self.unclosed, self._rest = True, ""

@@ -295,8 +295,7 @@ def _caller_of(target: Any, options: SystemOptions) -> tuple[Caller, bool]:
     Raises:
         ConfigError: It cannot be called.
     """
-    methods = (getattr(target, name, None) for name in _METHODS)
-    function = next(filter(callable, methods), target)
+    function = next(filter(callable, (getattr(target, name, None) for name in _METHODS)), target)
     if not callable(function):
         raise ConfigError(
             f"{show_value(target)} cannot be asked a question",
@@ -354,8 +353,7 @@ def _endpoint(options: SystemOptions) -> tuple[Caller, bool]:
         )
 
     earlier = (Message("user", "b"),)
-    takes_turns = not options.body or _fill_body(body, "a", ()) != _fill_body(body, "a", earlier)
-    return ask, takes_turns
+    return ask, (not options.body or _fill_body(body, "a", ()) != _fill_body(body, "a", earlier))
 
 
 def _post(client: Any, content: Any, url: str) -> bytes:

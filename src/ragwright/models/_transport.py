@@ -367,8 +367,7 @@ class OpenAIServer:
             return ModelTimeoutError(f"{self.model} did not reply in time", where=self.target.base)
         if "incomplete" in str(error) or "without sending complete" in str(error):
             return self.bad_reply("broke off in the middle of its reply")
-        kind = ModelUnreachableError if "Connect" in name else ModelUnavailableError
-        return kind(
+        return (ModelUnreachableError if "Connect" in name else ModelUnavailableError)(
             f"{self.model} cannot be reached: " + self.masked(f"{name}: {error}".rstrip(": ")),
             where=self.target.base,
             hint="is the server running, and the base address right?",
