@@ -54,7 +54,7 @@ from benchmarks.publish import Cell, Section, Table, publish, versions
 from benchmarks.retrieval import DEPTH, MEASURES, Channel, Corpus, load, opened, read_beir
 from benchmarks.vectors import CACHE
 from ragwright.core import text_hash
-from ragwright.experiment import evaluate_retrieval, ranking_search
+from ragwright.experiment import ranking_search, retrieval_row
 from ragwright.flow import Runner
 from ragwright.measure import retrieval_scores
 from ragwright.retrieve import RetrieveOptions, retrieve
@@ -161,15 +161,14 @@ def ours(corpus: Corpus) -> dict[Channel, Rankings]:
             options = RetrieveOptions(search=channel, pool=DEPTH)
             search = ranking_search(target, options, MEASURES)
             with Runner(routes) as runner:
-                evaluation = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
-            failed = [
-                s.reason for r in evaluation.results for s in r.scores if s.state == "errored"
-            ]
+                flows = (retrieval_row(row, search, MEASURES) for row in corpus.testset.rows)
+                results = list(runner.map(flows))
+            failed = [s.reason for r in results for s in r.scores if s.state == "errored"]
             if failed:
                 raise SystemExit(f"{channel}: {len(failed)} scores failed: {failed[0]}")
             rankings[channel] = {
                 column(r.row_id): [column(key) for key in dict.fromkeys(r.ranking)][:DEPTH]
-                for r in evaluation.results
+                for r in results
             }
     return rankings
 

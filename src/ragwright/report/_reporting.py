@@ -40,7 +40,7 @@ from ..experiment import (
     promise_note,
     questions_of,
     read_diagnosed_row,
-    result_of,
+    read_plain,
     selection_of,
     trial_of,
 )
@@ -401,7 +401,8 @@ class _Reader:
         names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
         rows = self.runs.rows(run)
         return (
-            result_of(row.body) if has_result(row) else _make_failed(row, names) for row in rows
+            read_plain(RowResult, row.body) if has_result(row) else _make_failed(row, names)
+            for row in rows
         )
 
     def _scores(self, run: str) -> list[RowResult]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragwright.core import GoldSpan, Hit, Row, Score, TestsetError, text_hash
+from ragwright.core import GoldSpan, Hit, Row, Score, TestsetError, make_plain, text_hash
 from ragwright.experiment import (
     RowResult,
     cluster_of,
@@ -16,16 +16,13 @@ from ragwright.experiment import (
     clusters_of_rows,
     compare_evaluations,
     evaluation_of,
-    result_body,
-    result_of,
+    read_plain,
     retrieval_row,
     score_run,
-    summarise,
 )
 from ragwright.experiment.evaluations import list_shared_values
 from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
-from ragwright.testsets import Testset
 
 MEASURES = parse_measures("nDCG@10")
 
@@ -85,7 +82,8 @@ def test_shared_documents_widen_the_interval_of_an_evaluation() -> None:
                 rows.append(row(f"{document}/{at}", f"d{document}"))
                 value = float(np.clip(level + draw.normal(0, 0.05), 0, 1))
                 results.append(result(rows[-1].id, value))
-        shared = summarise(Testset("t", tuple(rows)), results, MEASURES, seed=seed)["nDCG@10"]
+        clusters = clusters_of_rows(rows).values()
+        shared = evaluation_of(results, MEASURES, seed=seed, clusters=clusters)["nDCG@10"]
         alone = evaluation_of(results, MEASURES, seed=seed)["nDCG@10"]
         assert (shared.clusters, shared.interval, alone.clusters) == (20, "clusters", None)
         for name, found in (("documents", shared), ("rows", alone)):
@@ -112,7 +110,7 @@ def test_rankings_keep_what_their_rows_share() -> None:
         "document": ("a",),
         "user_input": (text_hash("question 1?"),),
     }
-    assert result_of(result_body(found)) == found
+    assert read_plain(RowResult, make_plain(found)) == found
 
 
 def test_runs_of_rankings_are_compared_by_cluster() -> None:

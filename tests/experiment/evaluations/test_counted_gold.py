@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ragwright.core import Answer, Counted, GoldSpan, Hit, Row, Score
+from ragwright.core import Answer, Counted, GoldSpan, Hit, Row, Score, make_plain
 from ragwright.experiment import (
     RowResult,
     answer_and_score_row,
     compare_evaluations,
     evaluation_of,
-    result_body,
-    result_of,
+    read_plain,
     retrieval_row,
 )
 from ragwright.flow import Flow, Runner, RunnerOptions
@@ -53,7 +52,7 @@ def test_rankings_and_answers_are_scored_alike(case: tuple[Row, list[Hit]]) -> N
     row, hits = case
     ranked, answered = both_roads(row, hits)
     assert ranked.scores == answered.scores
-    assert result_of(result_body(ranked)).scores == ranked.scores
+    assert read_plain(RowResult, make_plain(ranked)).scores == ranked.scores
     kinds = {score.counted for score in ranked.scores if score.value is not None}
     if row.reference_spans:
         assert kinds <= {"spans", "documents"}

@@ -1,4 +1,4 @@
-"""Evaluation: a flow per row, no row lost, and a pure summary."""
+"""Retrieval: a flow per row, and a ranking as deep as the measures look."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from ragwright.core import (
-    BudgetStopped,
     Hit,
     MeasureError,
     RetrieveError,
     Row,
-    StoppedError,
-    TestsetError,
 )
-from ragwright.experiment import (
-    evaluate_retrieval,
-    ranking_search,
-    retrieval_flows,
-    retrieval_row,
-    summarise,
-)
+from ragwright.experiment import ranking_search, retrieval_row
 from ragwright.flow import (
     BatchHandler,
     Flow,
@@ -75,89 +66,14 @@ def runner() -> Iterator[Runner]:
         yield runner
 
 
-def test_every_row_has_a_score_whatever_happened(runner: Runner) -> None:
-    found = runner.run(evaluate_retrieval(TESTSET, search, MEASURES))
-    states = {r.row_id: [s.state for s in r.scores] for r in found.results}
-    assert states == {
-        "1": ["scored"] * 2,
-        "2": ["scored"] * 2,
-        "3": ["errored"] * 2,
-        "4": ["not_applicable"] * 2,
-    }
-    assert "the index is gone" in found.results[2].scores[0].reason
-    assert found.results[1].ranking == ("b", "a")
-    summary = found["MRR"]
-    assert (summary.mean, summary.n, summary.no_gold) == (0.75, 2, 1)
-    assert summary.coverage == 2 / 3  # row 4 has no gold: no system could be scored on it
-    assert summary.states == {"scored": 2, "not_applicable": 1, "errored": 1}
-    assert found.notes == TESTSET.notes
-    with pytest.raises(KeyError):
-        found["MAP"]
-
-
-def test_mapping_the_flows_gives_the_same(runner: Runner) -> None:
-    whole = runner.run(evaluate_retrieval(TESTSET, search, MEASURES, seed=5))
-    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
-    assert summarise(TESTSET, results, MEASURES, seed=5) == whole
-    assert summarise(TESTSET, results[::-1], MEASURES, seed=5) == whole
-
-
-def test_rows_without_a_result_are_skipped_not_lost(runner: Runner) -> None:
-    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
-    found = summarise(TESTSET, results[:1], MEASURES)
-    assert [r.row_id for r in found.results] == ["1", "2", "3", "4"]
-    assert found["MRR"].states == {"scored": 1, "skipped": 3}
-    assert found["MRR"].coverage == 0.25
-
-
-def test_failures_kept_apart_come_back_as_errored_rows(runner: Runner) -> None:
+def test_a_failed_search_fails_its_row_only(runner: Runner) -> None:
     outcomes = list(runner.outcomes(retrieval_row(row, search, MEASURES) for row in TESTSET.rows))
     assert [outcome.state for outcome in outcomes] == ["done", "done", "failed", "done"]
-    done = [outcome.unwrap() for outcome in outcomes if outcome.state == "done"]
-    found = summarise(TESTSET, done, MEASURES, errors={"3": "the index is gone"})
-    assert found.results[2].scores[0].reason == "the index is gone"
-    assert found["MRR"] == runner.run(evaluate_retrieval(TESTSET, search, MEASURES))["MRR"]
-
-
-def test_results_must_belong_to_the_testset(runner: Runner) -> None:
-    results = list(runner.map(retrieval_flows(TESTSET, search, MEASURES)))
-    with pytest.raises(TestsetError, match="not in the testset"):
-        summarise(Testset("other", TESTSET.rows[:1]), results, MEASURES)
-    with pytest.raises(TestsetError, match="two results"):
-        summarise(TESTSET, [*results, results[0]], MEASURES)
-
-
-def test_a_stop_is_not_a_failed_row() -> None:
-    """The runner must see a stop: a row that scored it would be wrong."""
-    flow = next(retrieval_flows(TESTSET, search, MEASURES))
-    next(flow)
-    with pytest.raises(StoppedError):
-        flow.throw(BudgetStopped("spent"))
-
-
-def test_an_own_search_that_is_wrong_fails_its_rows_only(runner: Runner) -> None:
-    def broken(query: str) -> Flow[Sequence[Hit]]:
-        found = yield from search(query)
-        if query == "second":
-            raise ValueError("a bug of theirs")
-        return found
-
-    found = runner.run(evaluate_retrieval(TESTSET, broken, MEASURES))
-    assert "ValueError: a bug of theirs" in found.results[1].scores[0].reason
-    assert found["MRR"].states["errored"] == 2
-    assert found["MRR"].mean == 1.0
-
-
-def test_flows_are_made_as_they_are_read() -> None:
-    asked: list[str] = []
-
-    def spy(query: str) -> Flow[Sequence[Hit]]:
-        asked.append(query)
-        return search(query)
-
-    flows = retrieval_flows(TESTSET, spy, MEASURES)
-    next(next(flows))
-    assert asked == ["first"]
+    assert "the index is gone" in str(outcomes[2].error)
+    found = {at: outcomes[at].unwrap() for at in (0, 1, 3)}
+    assert found[1].ranking == ("b", "a")
+    assert [score.value for score in found[1].scores] == [pytest.approx(0.6309, abs=1e-4), 0.5]
+    assert {score.state for score in found[3].scores} == {"not_applicable"}
 
 
 class Chunks(BatchHandler[Search | Lookup, SearchReply | LookupReply]):

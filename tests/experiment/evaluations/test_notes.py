@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from ragwright import evaluate
-from ragwright.core import Score
-from ragwright.experiment import Evaluation, RowResult, evaluation_of
-from ragwright.experiment.evaluations import add_notes
+from ragwright.core import Row, Score
+from ragwright.experiment import RowResult
+from ragwright.experiment.evaluations import summarise
+from ragwright.flow import Runner
 from ragwright.measure import parse_measures
+from ragwright.testsets import Testset
 
 
 def noted(*scores: Score) -> tuple[str, ...]:
     results = [RowResult(str(at), (), (score,)) for at, score in enumerate(scores)]
+    rows = Testset("x", tuple(Row(result.row_id, "?") for result in results))
     measures = parse_measures([scores[0].measure])
-    return add_notes(evaluation_of(results, measures)).notes
+    with Runner({}) as runner:
+        return summarise(results, rows, measures, (runner, None)).notes
 
 
 def test_equal_reasons_are_counted_once() -> None:
@@ -45,7 +49,6 @@ def test_only_the_most_frequent_reasons_are_told() -> None:
     told = noted(*scores)
     assert len(told) == 5
     assert told[0] == "errored (TokenF1 9): often"
-    assert add_notes(Evaluation("x", (), ())).notes == ()
 
 
 def unanswerable(response: str, **fields: object) -> dict[str, object]:

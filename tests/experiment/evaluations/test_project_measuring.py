@@ -41,7 +41,7 @@ def manifest(folder: Path, *, answers: bool = True) -> Mapping[str, Any]:
         measures = "TokenF1" if answers else "MRR@5"
         return plan_evaluation(
             bench.project, questions(), measures, EvaluationOptions(answers=answers)
-        )[2].manifest
+        ).job.manifest
 
 
 def test_nothing_is_said_of_files_where_none_is_named(tmp_path: Path) -> None:
@@ -158,13 +158,10 @@ def test_gold_documents_that_are_not_indexed_are_counted(tmp_path: Path) -> None
     folder = MakeProject(tmp_path)()
     with Workbench.open(folder) as bench:
         bench.ingest()
-        rows, _, _ = plan_evaluation(
-            bench.project, questions(), "MRR@5", EvaluationOptions(answers=False)
-        )
+        options = EvaluationOptions(answers=False)
+        rows = plan_evaluation(bench.project, questions(), "MRR@5", options).rows
         lost = Row("x", "?", reference_ids={"docs/lost.md": 1, "docs/service.md": 1})
         other = Testset("t", (lost,))
-        some, _, _ = plan_evaluation(
-            bench.project, other, "MRR@5", EvaluationOptions(answers=False)
-        )
+        some = plan_evaluation(bench.project, other, "MRR@5", options).rows
     assert rows.notes == ()
     assert some.notes == ("1 of 2 gold documents are not in the index",)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from ragwright.core import GoldSpan, MeasureError, Row, Score, TestsetError
+from ragwright import evaluate
+from ragwright.core import GoldSpan, MeasureError, Row, Score, TestsetError, make_plain
 from ragwright.experiment import (
     Evaluation,
     RowResult,
-    answer_flows,
     cluster_of,
     compare_evaluations,
     compute_results,
     evaluation_of,
-    result_body,
-    result_of,
+    read_plain,
     slices,
-    summarise,
 )
-from ragwright.flow import Runner
 from ragwright.measure import parse_measures
 from ragwright.testsets import Testset
 
@@ -48,15 +44,8 @@ ROWS = [row(at) for at in range(12)]
 
 
 @pytest.fixture
-def runner() -> Iterator[Runner]:
-    with Runner({}) as runner:
-        yield runner
-
-
-@pytest.fixture
-def evaluation(runner: Runner) -> Evaluation:
-    results = list(runner.map(answer_flows(ROWS, MEASURES)))
-    return summarise(Testset("given", tuple(ROWS)), results, MEASURES)
+def evaluation() -> Evaluation:
+    return evaluate(Testset("given", tuple(ROWS)), MEASURES)
 
 
 def test_given_rows_are_scored(evaluation: Evaluation) -> None:
@@ -73,9 +62,7 @@ def test_results_survive_the_store(evaluation: Evaluation) -> None:
         row(1, reference_spans=(GoldSpan("d", 0, 3, "red"),)),
     )
     for result in (*evaluation.results, spanned, RowResult("bare", ("d1", "d2"), ())):
-        assert result_of(json.loads(json.dumps(result_body(result)))) == result
-    old = {"row_id": "a", "ranking": ["d"], "scores": []}  # rows stored by earlier runs
-    assert result_of(old) == RowResult("a", ("d",), ())
+        assert read_plain(RowResult, json.loads(json.dumps(make_plain(result)))) == result
 
 
 def test_every_slice_has_its_own_numbers(evaluation: Evaluation) -> None:
@@ -96,9 +83,8 @@ def test_rows_without_the_field_are_a_slice_of_their_own(evaluation: Evaluation)
 
 
 def test_rows_that_share_a_document_are_one_cluster(evaluation: Evaluation) -> None:
-    found = summarise(
-        Testset("given", tuple(ROWS)), evaluation.results, MEASURES, clusters="document"
-    )
+    clusters = [cluster_of(row, "document") for row in ROWS]
+    found = evaluation_of(evaluation.results, MEASURES, clusters=clusters)
     assert found["TokenF1"].clusters == 4
     assert found["TokenF1"].interval == "clusters"
     assert cluster_of(row(1, reference_ids={}), "document") != cluster_of(
@@ -109,9 +95,9 @@ def test_rows_that_share_a_document_are_one_cluster(evaluation: Evaluation) -> N
         cluster_of(ROWS[0], "nobody")
 
 
-def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) -> None:
+def test_runs_are_compared_row_by_row(evaluation: Evaluation) -> None:
     better = [row(at, response="red") for at in range(12)]
-    results = list(runner.map(answer_flows(better, MEASURES)))
+    results = compute_results(better, MEASURES)
     other = evaluation_of(results, MEASURES)
     shared = compare_evaluations(evaluation, other)["TokenF1"]
     assert (shared.wins, shared.ties, shared.clusters) == (6, 6, 4)  # four documents, 12 rows
@@ -124,9 +110,7 @@ def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) ->
         for run in (evaluation, other)
     ]
     assert compare_evaluations(*alone, clusters={})["TokenF1"].verdict == "better"
-    strange = evaluation_of(
-        runner.map(answer_flows([row(0, user_input="something else")], MEASURES)), MEASURES
-    )
+    strange = evaluate([row(0, user_input="something else")], MEASURES)
     with pytest.raises(MeasureError, match="no row in common"):
         compare_evaluations(evaluation, strange)
 

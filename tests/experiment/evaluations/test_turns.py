@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 from small_project import MakeProject
 
-from ragwright.core import BudgetStopped, Hit, Row, Turn
+from ragwright.core import BudgetStopped, Row, Turn, make_plain
 from ragwright.experiment import (
     DiagnosisOptions,
     EvaluationOptions,
-    evaluate_retrieval,
+    RowResult,
+    read_plain,
     read_study,
-    result_body,
-    result_of,
     slices,
 )
-from ragwright.flow import Flow, Runner
+from ragwright.flow import Runner
 from ragwright.measure import MeasureSetup, parse_measures, score_row, score_rows
 from ragwright.models import Models, SystemOptions, model_handlers, open_system
 from ragwright.project import Session
@@ -69,7 +68,7 @@ def test_the_model_condenses_and_stored_replies_are_used_again(
     (result,) = again.results
     assert result.row is not None
     assert result.row.history == HISTORY
-    assert result_of(result_body(result)).row == result.row
+    assert read_plain(RowResult, make_plain(result)).row == result.row
     assert [
         part.value
         for part in slices(evaluation.results, TESTSET.rows, "turn", parse_measures("TokenF1"))
@@ -229,18 +228,3 @@ def test_a_diagnosis_asks_with_the_history(tmp_path: Path, server: ScriptedServe
     with bench_of(tmp_path, f"answer: {{model: '{server.url}#writer'}}\n") as bench:
         bench.diagnose(Testset("talk", (WHY,)), "Contains", DiagnosisOptions())
     assert any("brake fluid be changed" in request.prompt for request in server.requests)
-
-
-def test_an_own_search_is_noted_to_get_the_last_turn_alone() -> None:
-    queries: list[str] = []
-
-    def search(query: str) -> Flow[list[Hit]]:
-        queries.append(query)
-        yield from ()
-        return []
-
-    with Runner({}) as runner:
-        flow = evaluate_retrieval(Testset("talk", (WHY,)), search, parse_measures("Recall@5"))
-        evaluation = runner.run(flow)
-    assert queries == ["Why?"]
-    assert any("1 row with earlier turns searched for" in note for note in evaluation.notes)

@@ -128,7 +128,8 @@ def _diagnosis_work(
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
-    rows, wanted_measures, base = plan_evaluation(project, testset, measures, EvaluationOptions())
+    base = plan_evaluation(project, testset, measures, EvaluationOptions())
+    rows, wanted_measures = base.rows, base.measures
     plan = project.plan()
     setup = judging(project)
     case = DiagnosisCase(
@@ -141,7 +142,7 @@ def _diagnosis_work(
         options.closed_book,
         _needs_replies(project, plan.retrieve),
     )
-    manifest = {**base.manifest, "stages": list(stages), "closed_book": options.closed_book}
+    manifest = {**base.job.manifest, "stages": list(stages), "closed_book": options.closed_book}
     items = [(row.id, partial(diagnose_row, row, case)) for row in rows.rows]
     return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
 

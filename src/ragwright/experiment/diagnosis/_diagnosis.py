@@ -25,8 +25,8 @@ from ...measure import (
     p_text,
     read_mark,
 )
-from ..evaluations import RANKING, clusters_of_results, result_body, result_of
-from ._gold_places import RIGHT_RULE, GoldPlace
+from ..evaluations import RANKING, clusters_of_results, read_plain
+from ._gold_places import RIGHT_RULE
 from ._oracles import FRONT, LOSSES, STAGES, DiagnosedRow, Lost, Stage, is_judged
 
 LOST_RULE = (
@@ -185,24 +185,13 @@ def diagnosis_by(
 
 def write_diagnosed_row(row: DiagnosedRow) -> dict[str, Any]:
     """Return a diagnosed row as JSON-able values, for the run store."""
-    return {**make_plain(row), "plain": result_body(row.plain)}
+    body: dict[str, Any] = make_plain(row)
+    return body
 
 
 def read_diagnosed_row(body: Mapping[str, Any]) -> DiagnosedRow:
     """Rebuild the row from the values of :func:`write_diagnosed_row`."""
-    return DiagnosedRow(
-        result_of(body["plain"]),
-        body["lost"],
-        tuple(GoldPlace(**place) for place in body["gold"]),
-        body["right"],
-        {
-            stage: tuple(Score(**score) for score in scores)
-            for stage, scores in body["oracles"].items()
-        },
-        tuple(Score(**score) for score in body["closed_book"]),
-        body["known"],
-        tuple(body["documents"]),
-    )
+    return read_plain(DiagnosedRow, body)
 
 
 def _stage_points(

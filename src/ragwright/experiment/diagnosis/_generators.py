@@ -41,8 +41,7 @@ from ..evaluations import (
     judging,
     plan_after,
     plan_evaluation,
-    result_body,
-    result_of,
+    read_plain,
     run_named,
 )
 from ._diagnosis import rename_comparison, turn_scale_upward
@@ -265,15 +264,13 @@ def grid_of(
 
 def read_body(row: GridRow) -> dict[str, Any]:
     """Return a reading as JSON-able values, for the run store."""
-    return {**make_plain(row), "result": result_body(row.result)}
+    body: dict[str, Any] = make_plain(row)
+    return body
 
 
 def read_of(body: Mapping[str, Any]) -> GridRow:
     """Rebuild the reading from the values of :func:`read_body`."""
-    facts = tuple(Score(**score) for score in body["facts"])
-    return GridRow(
-        body["question"], body["persona"], body["generator"], result_of(body["result"]), facts
-    )
+    return read_plain(GridRow, body)
 
 
 _ScoresByQuestion = Mapping[str, Score]
@@ -429,7 +426,8 @@ def forecast_generators(
 def _grid_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> _GridWork:
-    rows, wanted_measures, base = plan_evaluation(project, testset, measures, EvaluationOptions())
+    base = plan_evaluation(project, testset, measures, EvaluationOptions())
+    rows, wanted_measures = base.rows, base.measures
     readings = readings_of(rows.rows, options.personas, options.generators)
     personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
     if len(personas) < 2 and len(options.generators) < 2:
@@ -442,7 +440,7 @@ def _grid_work(
     plan = project.plan()
     pipeline, setup = (project.target(), plan), judging(project)
     manifest = {
-        **base.manifest,
+        **base.job.manifest,
         **answering_settings(project, personas, plan),
         "readers": [asdict(persona_by_name[name]) for name in personas],
         "generators": list(options.generators),

@@ -51,18 +51,24 @@ from ...testsets import (
     project_testset,
     refresh_gold,
 )
-from ._evaluate import RANKING, add_null_baselines, answer_and_score_row, plan_after
-from ._evaluating import (
-    EvaluatedProject,
-    RunWork,
-    answering_work,
-    promise_note,
-    ranking_work,
-    run_work,
-    scoring_work,
+from ._notes import check_gold
+from ._results import Evaluation, EvaluationOptions, RowResult
+from ._rows import (
+    RANKING,
+    answer_and_score_row,
+    plan_after,
+    ranking_search,
+    retrieval_row,
+    turns_before,
 )
-from ._notes import add_notes, check_gold
-from ._results import Evaluation, EvaluationOptions
+from ._running import (
+    RowPlan,
+    add_row_notes,
+    forecast_plan,
+    plan_rows,
+    promise_note,
+    run_plan,
+)
 
 _WORDS = 30
 """Number of words of a passage to search for: enough to be rare, few enough to be quick."""
@@ -142,45 +148,6 @@ def _places_of(
             yield GoldSpan(name, match.start(), match.end(), match[0])
 
 
-def evaluate_project(
-    project: Project,
-    testset: str | Testset,
-    measures: str | Sequence[Measure],
-    options: EvaluationOptions,
-) -> tuple[Evaluation, RunSummary]:
-    """Run a testset through a project and score it; see ``Project.evaluate``."""
-    rows, wanted_measures, work = plan_evaluation(project, testset, measures, options)
-    evaluation, summary = run_work(
-        project.runner, project.runs, work, rows, wanted_measures, options
-    )
-    return _add_notes_and_baselines(project, evaluation, options), summary
-
-
-def _add_notes_and_baselines(
-    project: Project, evaluation: Evaluation, options: EvaluationOptions
-) -> Evaluation:
-    """Add notes and baselines to an evaluation."""
-    for key, model in unproven_models(project):
-        compared = "its base" if key == "embed.model" else "the search without it"
-        note = f"{key}: {model} is fine-tuned, and not proven better than {compared}"
-        evaluation = replace(evaluation, notes=(*evaluation.notes, note))
-    if stated := promise_note(evaluation.manifest):
-        evaluation = replace(evaluation, notes=(*evaluation.notes, *stated))
-    setup = judging(project, [summary.measure for summary in evaluation.summaries])
-    return add_notes(add_null_baselines(evaluation, project.runner, setup, options.seed))
-
-
-def forecast_project(
-    project: Project,
-    testset: str | Testset,
-    measures: str | Sequence[Measure],
-    options: EvaluationOptions,
-) -> Forecast:
-    """Forecast the calls and cost of an evaluation."""
-    _, _, work = plan_evaluation(project, testset, measures, options)
-    return project.runner.forecast(make for _, make in work.items)
-
-
 def plan_evaluation(
     project: Project,
     testset: str | Testset,
@@ -188,42 +155,93 @@ def plan_evaluation(
     options: EvaluationOptions,
     *,
     sampled: bool = False,
-) -> tuple[Testset, Sequence[Measure], RunWork]:
-    """Plan the rows, the measures and the work of an evaluation; raises as ``Project.evaluate``.
+) -> RowPlan[Testset]:
+    """Plan the search for every row of a testset, or its answer, and the scoring.
 
-    ``sampled`` rows may all lack gold: the whole testset has been checked.
+    Measures of documents read the ranking that they would read without answers.
+
+    Args:
+        project: The project that is measured.
+        testset: Rows, or their address.
+        measures: By default those that suit the rows.
+        options: Whether answers are written.
+        sampled: Rows may all lack gold: the whole testset has been checked.
+
+    Raises:
+        TestsetError: Rows cannot be read, or lack what the measures need.
+        MeasureError: A measure is unknown, or needs a model that is not set.
     """
+    rows, measures = _read_testset(project, testset, measures)
+    # Read once: an ingest or an edit of a file during the run has no effect.
+    target, searching, plan = project.target(), project.settings.retrieve, project.plan()
+    manifest: dict[str, Any] = {
+        "retrieve": list_changed_options(searching) | {"filters": str(searching.filters)},
+        "index_spec": project.index_spec.key,
+        "snapshot": target.snapshot,
+        **_searching_settings(project, target),
+    }
+    rows = refresh_gold(project.store, _note_unknown_gold(project, rows))
+    rows = add_gold_from_texts(project, rows)
+    setup = judging(project, measures) if options.answers else None
+    if setup is None:
+        choice = ChosenMeasures(ranking_measures(measures))
+        if any(row.history for row in rows.rows):
+            manifest["condensed"] = plan.options.model
+        units = {
+            "spans" if row.reference_spans else "documents"
+            for row in rows.rows
+            if row.reference_spans or row.reference_ids
+        }
+        manifest["counted"] = " and ".join(sorted(units, reverse=True))
+    else:
+        likely = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
+        choice = choose_measures(measures, likely, setup, searching.top_k)
+        check_setup(choice.measures, setup, likely)
+        check_models(project.models, choice.measures, setup)
+        if not sampled:
+            check_gold(rows, choice.measures)
+        manifest |= answering_settings(project, {row.persona_name for row in rows.rows}, plan)
+        shallow = _shallow_note(rows, choice.measures, searching.top_k)
+        rows = add_row_notes(rows, choice.note, shallow, *_run_notes(project, manifest))
+    search = partial(
+        ranking_search,
+        target,
+        searching,
+        [m for m in choice.measures if _ranks(m) or setup is None],
+    )
+    plain_search = search()
+
+    def make_flow(row: Row) -> Flow[RowResult]:
+        """Search for a row after its turns, as deep as the measures ask, or answer it."""
+        history = turns_before(row)
+        searching = search(partial(_condense_question, plan, history)) if history else plain_search
+        if setup is None:
+            return retrieval_row(row, searching, choice.measures)
+        return answer_and_score_row(row, asking, choice.measures, setup, searching, project.count)
+
+    asking = partial(_answer_question, project.persona, target, plan)
+    return plan_rows("eval", rows, choice.measures, setup, make_flow, manifest)
+
+
+def _read_testset(
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure]
+) -> tuple[Testset, str | Sequence[Measure]]:
     if measures:
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    # Read once: an ingest or an edit of a file during the run has no effect.
-    target, searching, plan = project.target(), project.settings.retrieve, project.plan()
-    condensing = partial(_condense_question, plan)
-    searched = _searching_settings(project, target)
-    rows = refresh_gold(project.store, _note_unknown_gold(project, rows))
-    rows = add_gold_from_texts(project, rows)
-    if not options.answers:
-        wanted_measures = ranking_measures(measures)
-        if any(row.history for row in rows.rows):
-            searched = {**searched, "condensed": plan.options.model}
-        system = EvaluatedProject(target, project.index_spec.key, searching, searched)
-        return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
-    setup = judging(project, measures)
-    answered_rows = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
-    choice = choose_measures(measures, answered_rows, setup, searching.top_k)
-    wanted_measures = choice.measures
-    check_setup(wanted_measures, setup, answered_rows)
-    check_models(project.models, wanted_measures, setup)
-    if not sampled:
-        check_gold(rows, wanted_measures)
-    personas = {row.persona_name for row in rows.rows}
-    settings = {**searched, **answering_settings(project, personas, plan)}
-    system = EvaluatedProject(target, project.index_spec.key, searching, settings)
-    noted = replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
-    rows = _note_shallow_ranks(noted, wanted_measures, searching.top_k)
-    asking = partial(_answer_question, project.persona, target, plan)
-    work = answering_work(system, asking, rows, wanted_measures, setup, condensing)
-    return rows, wanted_measures, replace(work, count=project.count)
+    return rows, measures
+
+
+def _ranks(measure: Measure) -> bool:
+    return measure.definition.kind in RANKING
+
+
+def _run_notes(project: Project, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Return notes on models that are not proven, and on the promise of the answers."""
+    for key, model in unproven_models(project):
+        compared = "its base" if key == "embed.model" else "the search without it"
+        yield f"{key}: {model} is fine-tuned, and not proven better than {compared}"
+    yield from promise_note(manifest)
 
 
 def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
@@ -396,17 +414,15 @@ def _note_unknown_gold(project: Project, testset: Testset) -> Testset:
     return replace(testset, notes=(*testset.notes, note))
 
 
-def _note_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
-    """Add a note if a cutoff on gold spans exceeds the passages of an answer."""
-    ranking = [m for m in measures if m.definition.kind in RANKING]
-    deeper = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
+def _shallow_note(testset: Testset, measures: Sequence[Measure], top_k: int) -> str:
+    """Return a note if a cutoff on gold spans exceeds the passages of an answer."""
+    deeper = [str(m) for m in measures if _ranks(m) and (m.cutoff is None or m.cutoff > top_k)]
     if not deeper or not any(row.reference_spans for row in testset.rows):
-        return testset
-    note = (
+        return ""
+    return (
         f"{', '.join(deeper)}: gold spans are counted in the passages of the answer, at most "
         f"{top_k} (retrieve.top_k); --retrieval-only ranks deeper"
     )
-    return replace(testset, notes=(*testset.notes, note))
 
 
 _TESTED: Mapping[str, tuple[str, ...]] = {
@@ -418,7 +434,7 @@ _TESTED: Mapping[str, tuple[str, ...]] = {
 }
 """Measures that the curves of each suite need."""
 
-SHOWN = (
+_SUITE_NOTE = (
     "rows of capability suites: means over all doses are not informative; "
     "`ragwright suite curves` shows each dose"
 )
@@ -432,16 +448,7 @@ def evaluate_testset(
     options: EvaluationOptions,
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project: rows of suites with their passages, others by retrieval."""
-    if measures:
-        measures = parse_measures(measures)  # a misspelt name is reported before any file is read
-    rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    if not all_given(rows.rows, rows.name):
-        return evaluate_project(project, rows, measures, options)
-    rows, wanted_measures, work = _suite_plan(project, rows, measures, options)
-    evaluation, summary = run_work(
-        project.runner, project.runs, work, rows, wanted_measures, options
-    )
-    return add_notes(evaluation), summary
+    return run_plan(project, _plan_testset(project, testset, measures, options), options)
 
 
 def forecast_testset(
@@ -451,19 +458,19 @@ def forecast_testset(
     options: EvaluationOptions,
 ) -> Forecast:
     """Forecast the calls and cost of :func:`evaluate_testset`."""
-    if measures:
-        measures = parse_measures(measures)  # a misspelt name is reported before any file is read
-    rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
+    return forecast_plan(project, _plan_testset(project, testset, measures, options))
+
+
+def _plan_testset(
+    project: Project,
+    testset: str | Testset,
+    measures: str | Sequence[Measure],
+    options: EvaluationOptions,
+) -> RowPlan[Testset]:
+    """Plan an evaluation; that of a suite needs no index."""
+    rows, measures = _read_testset(project, testset, measures)
     if not all_given(rows.rows, rows.name):
-        return forecast_project(project, rows, measures, options)
-    _, _, work = _suite_plan(project, rows, measures, options)
-    return project.runner.forecast(make for _, make in work.items)
-
-
-def _suite_plan(
-    project: Project, rows: Testset, measures: str | Sequence[Measure], options: EvaluationOptions
-) -> tuple[Testset, Sequence[Measure], RunWork]:
-    """Plan the work of a suite, without an index."""
+        return plan_evaluation(project, rows, measures, options)
     if not options.answers:
         raise TestsetError(
             "rows of a capability suite have their own passages: retrieval is not run for it",
@@ -475,27 +482,15 @@ def _suite_plan(
     check_setup(wanted_measures, setup)
     plan = project.plan()
     personas = {name: project.persona(name) for name in {row.persona_name for row in rows.rows}}
-    items = [
-        (
-            row.id,
-            partial(
-                answer_and_score_row,
-                row,
-                partial(answer_from_given, persona=personas[row.persona_name], plan=plan),
-                wanted_measures,
-                setup,
-            ),
-        )
-        for row in rows.rows
-    ]
-    work = scoring_work(rows, wanted_measures, setup)
-    manifest: Mapping[str, Any] = {
-        **work.manifest,
-        **answering_settings(project, personas, plan),
-        "given": True,
-    }
-    work = replace(work, kind="eval", manifest=manifest, items=items, count=project.count)
-    return replace(rows, notes=(*rows.notes, SHOWN)), wanted_measures, work
+
+    def make_flow(row: Row) -> Flow[RowResult]:
+        persona = personas[row.persona_name]
+        asking = partial(answer_from_given, persona=persona, plan=plan)
+        return answer_and_score_row(row, asking, wanted_measures, setup, count=project.count)
+
+    manifest = {**answering_settings(project, personas, plan), "given": True}
+    rows = add_row_notes(rows, _SUITE_NOTE)
+    return plan_rows("eval", rows, wanted_measures, setup, make_flow, manifest)
 
 
 def _suite_measures(rows: Sequence[Row], measures: str | Sequence[Measure]) -> tuple[Measure, ...]:

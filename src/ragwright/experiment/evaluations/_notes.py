@@ -18,8 +18,8 @@ from ...measure import (
     lacks_gold,
     split_plain_words,
 )
-from ...testsets import Testset
-from ._results import Evaluation, RowResult, row_values
+from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
+from ._results import RowResult, row_values
 
 _REFUSALS = ("RejectionRate", "FalseRejectionRate")
 _SHORT = 15
@@ -87,7 +87,10 @@ _MOST, _LONGEST = 5, 160
 class NoteCollector:
     """Collects notes on results one at a time; rows are not stored."""
 
-    def __init__(self) -> None:
+    def __init__(self, measures: Iterable[Measure] = ()) -> None:
+        self._columns = {m.parameter for m in measures if m.name == "Column"}
+        self._unread: dict[str, None] = {}
+        self._halves: list[bool] = []
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
         self._refusals = RefusalNotes()
@@ -97,6 +100,8 @@ class NoteCollector:
         """Add the scores of one row."""
         self._refusals.add(result)
         row = result.row
+        self._halves.append(row is not None and holds_half(row))
+        self._unread.update(dict.fromkeys(unread_columns(row) if row else ()))
         for score in result.scores:
             if row is not None and score.value is not None and score.measure.startswith(_GROUNDED):
                 # A quote: a passage holds the whole answer, word for word.
@@ -114,7 +119,9 @@ class NoteCollector:
                 self._judgments.setdefault(score.measure, []).append(judgment)
 
     def notes(self) -> Iterator[str]:
-        """Return notes on missing scores, recognised refusals, and the judge's consistency."""
+        """Return notes on texts, missing scores, refusals, and the judge's consistency."""
+        yield from half_note(sum(self._halves), len(self._halves))
+        yield from unread_note(name for name in self._unread if name not in self._columns)
         # The most common reasons for missing scores, except missing gold.
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
         for (state, reason), by_measure in most[:_MOST]:
@@ -144,14 +151,6 @@ class NoteCollector:
                     f"{measure}: in {flips.flipped} of {flips.judgments} judgments the score "
                     f"depends on the order ({flips.rate:.0%})"
                 )
-
-
-def add_notes(evaluation: Evaluation) -> Evaluation:
-    """Add notes on missing scores and on the consistency of the judge."""
-    collector = NoteCollector()
-    for result in evaluation.results:
-        collector.add(result)
-    return replace(evaluation, notes=(*evaluation.notes, *collector.notes()))
 
 
 def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
-from ...core import MeasureError, Row, Score, ScoreState, TestsetError, count_noun
+from ...core import MeasureError, Row, Score, ScoreState, TestsetError, count_noun, make_plain
 from ...flow import Runs
 from ...measure import Measure, MeasureScale, gold_given, parse_measure, set_scale
 from ...models import drop_thought
 from ...testsets import Testset, iter_rows, objects_of, open_bytes, records_of, rows_of
 from ._comparing import clusters_of_results
-from ._evaluating import load_results, rebuild_lost_row
-from ._names import find_run
-from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of, state_of
+from ._results import Evaluation, RowResult, evaluation_of, read_plain, state_of
+from ._running import GivenRows, ReadAgain, add_row_notes, find_run, load_results, rebuild_lost_row
 
 _HEAD = "ragwright_results"
 _NAMES = ("row_id", "id", "row")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first line of a file of results; measures are given with their scales."""
+
+    name: str
+    measures: Mapping[str, MeasureScale | None]
+    notes: tuple[str, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
 def results_jsonl(evaluation: Evaluation) -> str:
@@ -32,20 +40,10 @@ def results_jsonl(evaluation: Evaluation) -> str:
     The first line has its name, its measures with scales, and its settings; every further line is a
     row with its answer and scores.
     """
-    head = {
-        _HEAD: 1,
-        "name": evaluation.name,
-        "measures": {
-            summary.measure: None if summary.scale is None else asdict(summary.scale)
-            for summary in evaluation.summaries
-        },
-        "notes": list(evaluation.notes),
-        "manifest": dict(evaluation.manifest),
-    }
-    return "".join(
-        json.dumps(line, ensure_ascii=False, default=list) + "\n"
-        for line in [head, *map(result_body, evaluation.results)]
-    )
+    scales = {summary.measure: summary.scale for summary in evaluation.summaries}
+    head = _Head(evaluation.name, scales, evaluation.notes, dict(evaluation.manifest))
+    lines = [{_HEAD: 1, **make_plain(head)}, *map(make_plain, evaluation.results)]
+    return "".join(json.dumps(line, ensure_ascii=False, default=list) + "\n" for line in lines)
 
 
 def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
@@ -104,67 +102,47 @@ def results_in(path: Path) -> Iterator[RowResult] | None:
     return (result for _, result in _lines_of(path) if result is not None)
 
 
-def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]]:
+def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
     """Return the head of a file of ours with None, then with each result."""
     where, head = f"{path}:1", None
     try:
         for place, record in objects_of(path):
             where = place
             if head is None:
-                head = record
+                head = read_plain(_Head, record)
                 yield head, None
             else:
                 yield head, _check_result(record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        fault = str(error).partition("\n")[0]
         raise TestsetError(
-            f"the file was changed since it was written: {type(error).__name__}: {error}",
+            f"the file was changed since it was written: {type(error).__name__}: {fault}",
             where=where,
             hint="write it again with -o results.jsonl",
         ) from error
+
+
+def _check_result(record: Mapping[str, Any]) -> RowResult:
+    values = [score["value"] for score in record["scores"] if score["value"] is not None]
+    if any(
+        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+        for value in values
+    ):
+        raise ValueError("the value of a score is not a number")
+    return read_plain(RowResult, record)
 
 
 def _read_own_results(source: Path, seed: int) -> Evaluation:
     lines = _lines_of(source)
     head, _ = next(lines)
     results = [result for _, result in lines if result is not None]
-    try:
-        return _evaluation_of_file(source, head, results, seed)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise TestsetError(
-            f"the file was changed since it was written: {type(error).__name__}: {error}",
-            where=f"{source}:1",
-            hint="write it again with -o results.jsonl",
-        ) from error
-
-
-def _check_result(record: Mapping[str, Any]) -> RowResult:
-    result = result_of(record)
-    if any(score.state not in get_args(ScoreState) for score in result.scores):
-        raise ValueError("a score has an unknown state")
-    values: list[object] = [score.value for score in result.scores if score.value is not None]
-    if any(
-        isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
-        for value in values
-    ):
-        raise ValueError("the value of a score is not a number")
-    return result
-
-
-def _evaluation_of_file(
-    source: Path, head: Mapping[str, Any], results: list[RowResult], seed: int
-) -> Evaluation:
     measures = [
-        set_scale(
-            _parse_known_measure(text, str(source)),
-            None if scale is None else MeasureScale(**scale),
-        )
-        for text, scale in head["measures"].items()
+        set_scale(_parse_known_measure(text, str(source)), scale)
+        for text, scale in head.measures.items()
     ]
-    groups = clusters_of_results(results)
-    evaluation = evaluation_of(
-        results, measures, name=str(source), seed=seed, clusters=groups.values() or None
-    )
-    return replace(evaluation, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
+    groups = clusters_of_results(results).values() or None
+    evaluation = evaluation_of(results, measures, name=str(source), seed=seed, clusters=groups)
+    return replace(evaluation, notes=head.notes, manifest=head.manifest)
 
 
 def _wide_scores(
@@ -263,49 +241,14 @@ def _parse_known_measure(text: str, where: str) -> Measure:
         raise TestsetError(error.what, where=where, hint=error.hint) from error
 
 
-@dataclass(slots=True)
-class ReadRows:
-    """Rows in order, read again by each loop, one in memory at a time.
-
-    Args:
-        read: Reads them from the first to the last.
-    """
-
-    read: Callable[[], Iterator[Row]]
-    _count: int | None = field(default=None, init=False)
-
-    def __iter__(self) -> Iterator[Row]:
-        count = 0
-        for row in self.read():
-            count += 1
-            yield row
-        self._count = count
-
-    def __len__(self) -> int:
-        """Number of rows; the first call reads all rows and raises their faults."""
-        if self._count is None:
-            for _ in self:
-                pass
-        return self._count or 0
-
-
-@dataclass(frozen=True, slots=True)
-class GivenRows:
-    """Rows to score as they are, with their name and notes."""
-
-    name: str
-    rows: ReadRows
-    notes: tuple[str, ...] = ()
-
-
 def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
     """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
     if isinstance(rows, Testset):
-        return rows_of_testset(rows)
+        return GivenRows(rows.name, ReadAgain(lambda: iter(rows.rows)), rows.notes)
     if isinstance(rows, str | Path):
-        return GivenRows(str(rows), ReadRows(partial(_rows_of_file, Path(rows))))
+        return GivenRows(str(rows), ReadAgain(partial(_rows_of_file, Path(rows))))
     rows_in_memory = tuple(rows_of(rows))
-    return GivenRows("rows", ReadRows(lambda: iter(rows_in_memory)))
+    return GivenRows("rows", ReadAgain(lambda: iter(rows_in_memory)))
 
 
 def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
@@ -318,21 +261,19 @@ def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
     if Path(name).is_file():
         return read_given_rows(name)
     run = name if runs.holds(name) else find_run(runs, name)
-    without_answer = total = 0
-    for result in load_results(runs, run):
-        total, without_answer = total + 1, without_answer + (result.row is None)
-    if without_answer == total:
+    missing = [result.row is None for result in load_results(runs, run)]
+    if all(missing):
         raise TestsetError(
             f"the run {run} has rankings, but no answers",
             hint="run `ragwright eval` without --retrieval-only, or give a file of rows",
         )
-    notes = (
-        (f"without an answer, and so without a score: {count_noun(without_answer, 'row')}",)
-        if without_answer
-        else ()
+    given_set = GivenRows(
+        f"run {run}", ReadAgain(lambda: map(_read_stored_row, load_results(runs, run)))
     )
-    rows = ReadRows(lambda: map(_read_stored_row, load_results(runs, run)))
-    return GivenRows(f"run {run}", rows, notes)
+    if not any(missing):
+        return given_set
+    lost = count_noun(sum(missing), "row")
+    return add_row_notes(given_set, f"without an answer, and so without a score: {lost}")
 
 
 def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
@@ -342,35 +283,25 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are. Of
     every response the thought of a reasoning model is left out, with a note.
     """
-    given_set = _drop_thoughts(given_set)
-    if {str(measure) for measure in measures} != {"QADistance"}:
-        return given_set
-    pairs = False
-    for row in given_set.rows:
-        if row.response is not None:
-            return given_set
-        pairs = pairs or bool(row.reference.strip())
-    if not pairs:
+    if thinking := sum(_drop_thought_of(row) is not row for row in given_set.rows):
+        note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
+        given_set = _convert_rows(given_set, _drop_thought_of, note)
+    if (
+        {str(measure) for measure in measures} != {"QADistance"}
+        or any(row.response is not None for row in given_set.rows)
+        or not any(row.reference.strip() for row in given_set.rows)
+    ):
         return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    return GivenRows(
-        given_set.name,
-        ReadRows(lambda: map(make_given_row, given_set.rows)),
-        (*given_set.notes, note),
-    )
+    return _convert_rows(given_set, make_given_row, note)
 
 
-def _drop_thoughts(given_set: GivenRows) -> GivenRows:
-    thinking = sum(_spoken(row) is not row for row in given_set.rows)
-    if not thinking:
-        return given_set
-    note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
-    return GivenRows(
-        given_set.name, ReadRows(lambda: map(_spoken, given_set.rows)), (*given_set.notes, note)
-    )
+def _convert_rows(given_set: GivenRows, convert: Callable[[Row], Row], note: str) -> GivenRows:
+    rows = ReadAgain(lambda: map(convert, given_set.rows))
+    return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
-def _spoken(row: Row) -> Row:
+def _drop_thought_of(row: Row) -> Row:
     spoken = drop_thought(row.response or "")
     return row if spoken == (row.response or "") else replace(row, response=spoken)
 
@@ -385,11 +316,6 @@ def make_given_row(row: Row) -> Row:
 def gold_texts(row: Row) -> tuple[str, ...]:
     """Return the gold passages of a row, as texts."""
     return tuple(span.text for span in row.reference_spans) or row.reference_contexts
-
-
-def rows_of_testset(testset: Testset) -> GivenRows:
-    """Return the rows of a testset, which is in memory."""
-    return GivenRows(testset.name, ReadRows(lambda: iter(testset.rows)), testset.notes)
 
 
 def _rows_of_file(path: Path) -> Iterator[Row]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from html import escape
-from typing import Any, Protocol
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter
 
 from ...core import (
     GoldSpan,
@@ -15,16 +17,16 @@ from ...core import (
     Row,
     Score,
     TestsetError,
-    Turn,
     Usage,
     count_noun,
     frame_of,
     html_table,
-    make_plain,
 )
 from ...measure import Measure, Summary, Tally, find_scale, is_refusal, read_mark, row_stability
 from ...testsets import row_record
 from ._clusters import clusters_of_rows
+
+T = TypeVar("T")
 
 _REFUSALS = ("RejectionRate", "FalseRejectionRate")
 
@@ -55,7 +57,7 @@ class AnswerCounts:
     wrongly_answered: int = 0
     wrongly_refused: int = 0
 
-    def add(self, result: ScoredRow) -> None:
+    def add(self, result: RowResult) -> None:
         """Count one row."""
         self.rows += 1
         row = result.row
@@ -288,96 +290,18 @@ def slices(
     return tuple(parts)
 
 
-def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
-    """Return a result as JSON-able values, for the run store.
+@cache
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
-    Each passage is written once; spans and prompt refer to it.
 
-    Args:
-        result: The result.
-        count: Counts the tokens of a passage, if it is the project's answer.
+def read_plain(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Rebuild a record from its JSON values, which :func:`ragwright.core.make_plain` returned.
+
+    Raises:
+        ValueError: The values are not those of such a record.
     """
-    body: dict[str, Any] = make_plain(result)
-    for score in body["scores"]:
-        if not score["counted"]:
-            del score["counted"]
-    if not result.shared:
-        del body["shared"]
-    row, answer_record = body["row"], body["made"]
-    if row is None:
-        return body
-    if not row["history"]:
-        del row["history"]
-    contexts = row["retrieved_contexts"]
-    for span, text in zip(row["retrieved_spans"], contexts, strict=False):
-        if span["text"] == text:
-            span["text"] = _AS_CONTEXT
-    if answer_record is not None:
-        answer_record["prompt"] = [
-            (role, _shorten_prompt(text, contexts)) for role, text in answer_record["prompt"]
-        ]
-        if count is not None:
-            answer_record["context_tokens"] = sum(map(count, contexts))
-    return body
-
-
-def result_of(body: Mapping[str, Any]) -> RowResult:
-    """Rebuild the result from the values of :func:`result_body`."""
-    stored_row, stored_made = body.get("row"), body.get("made")
-    scores = tuple(Score(**score) for score in body["scores"])
-    row = answer_record = None
-    if stored_row is not None:
-        row = Row(**{k: _RESTORED[k](v) for k, v in stored_row.items()})
-        texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
-        spans = zip(row.retrieved_spans, texts, strict=False)
-        row = replace(
-            row,
-            retrieved_spans=tuple(
-                replace(span, text=context) if span.text == _AS_CONTEXT else span
-                for span, context in spans
-            ),
-        )
-    if stored_made is not None:
-        contexts = row.retrieved_contexts if row is not None else ()
-        prompt = tuple(
-            (role, _restore_prompt(text, contexts)) for role, text in stored_made["prompt"]
-        )
-        answer_record = AnswerRecord(
-            prompt,
-            Usage(**stored_made["usage"]),
-            stored_made["context_tokens"],
-            tuple(stored_made["notes"]),
-            tuple((source, page, score) for source, page, score in stored_made.get("hits", ())),
-            _restore_spans(stored_made.get("citations", ())),
-        )
-    shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
-    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
-
-
-_AS_CONTEXT = "\ue000"
-"""Mark in a stored span: the text is that of the passage at the same position."""
-
-_REFERENCE = re.compile("\ue001([0-9]+)\ue002")
-"""Mark in a stored prompt for the text of a passage."""
-
-
-def _shorten_prompt(text: str, contexts: Sequence[str]) -> str:
-    """Replace the passages in a prompt by numbers, unless it contains such marks itself."""
-    if "\ue001" in text:
-        return text
-    short = text
-    for at, context in enumerate(contexts):
-        if context and "\ue001" not in context:
-            short = short.replace(context.strip(), f"\ue001{at}\ue002")
-    return short if _restore_prompt(short, contexts) == text else text
-
-
-def _restore_prompt(text: str, contexts: Sequence[str]) -> str:
-    def passage(mark: re.Match[str]) -> str:
-        at = int(mark[1])
-        return contexts[at].strip() if at < len(contexts) else mark[0]
-
-    return _REFERENCE.sub(passage, text)
+    return cast(T, _reader(cast(Any, kind)).validate_python(values))
 
 
 def row_values(row: Row, by: str) -> tuple[str, ...]:
@@ -385,24 +309,6 @@ def row_values(row: Row, by: str) -> tuple[str, ...]:
     value: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
     values = value if isinstance(value, tuple) else (str(value),)
     return values or ("",)
-
-
-def _restore_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
-    return tuple(GoldSpan(**span) for span in value)
-
-
-_TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
-_RESTORED: dict[str, Callable[[Any], Any]] = {
-    **{field.name: str for field in fields(Row)},
-    **dict.fromkeys(_TUPLES, tuple),
-    "response": lambda text: text,
-    "reference_ids": dict,
-    "reference_spans": _restore_spans,
-    "retrieved_spans": _restore_spans,
-    "metadata": lambda value: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()},
-    "history": lambda turns: tuple(Turn(**turn) for turn in turns),
-}
-"""Conversion of each field of a row from JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,27 +358,7 @@ _MARKS = {"no_gold": " (no gold)", "unanswerable": " (unanswerable)"}
 """Marks of a score, after its state."""
 
 
-class ScoredRow(Protocol):
-    """A row's result: its id, ranking and scores, and the row if it is stored."""
-
-    @property
-    def row_id(self) -> str:
-        """The row."""
-
-    @property
-    def ranking(self) -> tuple[str, ...]:
-        """Ids of documents, best first."""
-
-    @property
-    def scores(self) -> tuple[Score, ...]:
-        """One per measure."""
-
-    @property
-    def row(self) -> Row | None:
-        """The row as scored; None for a ranking alone."""
-
-
-def row_records(results: Iterable[ScoredRow], rows: Iterable[Row] = ()) -> list[dict[str, Any]]:
+def row_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[dict[str, Any]]:
     """Return one flat record per row, all with the same keys in the same order.
 
     ``id, user_input, response, reference``, and ``answered`` if a row has no answer; one key per
@@ -515,7 +401,7 @@ def row_records(results: Iterable[ScoredRow], rows: Iterable[Row] = ()) -> list[
 
 
 def _record(
-    result: ScoredRow, testset_row: Row | None
+    result: RowResult, testset_row: Row | None
 ) -> tuple[dict[str, Any], dict[str, float | None], dict[str, str]]:
     """Return the row's own keys, its values, and the reasons for missing values."""
     row = result.row if result.row is not None and result.row.user_input else testset_row

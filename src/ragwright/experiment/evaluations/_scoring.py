@@ -1,52 +1,79 @@
-"""Scores rows as they are: of a file, of another system, of a stored run."""
+"""Scoring of rows as they are (of a file, of a stored run), and of the answers of another system.
+
+A system under test needs no index: its answers are matched with the gold in the rows.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...core import Row
-from ...flow import AskSystem, Flow, Forecast, HandlerSource, Runner, RunnerOptions, RunSummary
-from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
+from ...core import Row, Score, StoppedError, SystemCallError, count_noun, value_hash
+from ...flow import (
+    AskSystem,
+    Flow,
+    Forecast,
+    HandlerSource,
+    Runner,
+    RunnerOptions,
+    RunSummary,
+    SystemReply,
+)
+from ...ledger import Ledger
+from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
 from ...models import (
     EmbedOptions,
     Models,
     SystemHandler,
     Systems,
+    UnderTest,
     model_handlers,
     open_system,
 )
 from ...project import Project, refuse_forget
-from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
-from ._clusters import clusters_of_rows
-from ._evaluate import add_null_baselines, answer_flows, answer_row, baseline_flows, compute_results
-from ._evaluating import RunWork, results_of_run, run_named, scoring_work
-from ._measuring import check_models, choose_measures, judging
-from ._notes import NoteCollector
-from ._result_files import (
-    GivenRows,
-    pair_given_answers,
-    read_given_rows,
-    read_stored_or_given,
-    rows_of_testset,
+from ...testsets import (
+    Testset,
+    declares_splits,
+    load_testset,
+    project_testset,
+    rows_of,
 )
-from ._results import Evaluation, EvaluationOptions, RowResult, evaluation_of
-from ._systems import Questions, add_gold_note, evaluate_rows_by, questions_in
+from ._measuring import check_models, choose_measures, judging
+from ._notes import check_gold
+from ._result_files import pair_given_answers, read_given_rows, read_stored_or_given
+from ._results import Evaluation, EvaluationOptions, RowResult
+from ._rows import (
+    add_reply,
+    answer_row,
+    ask_under_test,
+    baseline_flows,
+    clear_answer,
+    compute_results,
+    meets_gold,
+    system_row,
+    turns_before,
+)
+from ._running import (
+    GivenRows,
+    RowPlan,
+    add_row_notes,
+    forecast_plan,
+    plan_rows,
+    run_plan,
+    score_given_row,
+    summarise,
+)
 
 OnResult: TypeAlias = Callable[[RowResult], None]
 OnForecast: TypeAlias = Callable[[Forecast], None]
 
-
-@dataclass(frozen=True, slots=True)
-class RowSelection:
-    """The selection of the rows, for the manifest, and their scope."""
-
-    manifest: Mapping[str, Any] = field(default_factory=dict)
-    scope: str = ""
+Questions: TypeAlias = str | Path | Testset | Iterable[Row | Mapping[str, Any]]
+"""A test set, its address, or rows in memory: objects, a data frame, a data set."""
 
 
 def evaluate(
@@ -86,52 +113,44 @@ def evaluate(
         SystemCallError: The system fails on the first rows.
     """
     all_models = models or Models({}, EmbedOptions(), Path())
+    judge = setup or MeasureSetup()
     if system is not None:
-        return _evaluate_answered(
-            rows, measures, (setup or MeasureSetup(), all_models), system, seed, each
-        )
-    given_set, checked_setup, choice = _check_rows(rows, measures, setup)
-    check_models(all_models, choice.measures, checked_setup)
+        return _evaluate_answered(rows, measures, (judge, all_models), system, seed, each)
+    given_set, choice = _check_rows(read_given_rows(rows), measures, judge)
+    check_models(all_models, choice.measures, judge)
     with Runner(model_handlers(all_models), RunnerOptions(seed=seed)) as runner:
-        results: Iterable[RowResult]
         if _uses_model(choice.measures):
-            results = runner.map(answer_flows(given_set.rows, choice.measures, checked_setup))
+            flows = (answer_row(row, choice.measures, judge) for row in given_set.rows)
+            results: Iterable[RowResult] = runner.map(flows)
         else:
-            results = compute_results(given_set.rows, choice.measures, checked_setup)
-        return _summarise_results(
-            results,
-            given_set,
-            choice,
-            seed,
-            each,
-            partial(add_null_baselines, runner=runner, setup=checked_setup, seed=seed),
-        )
+            results = compute_results(given_set.rows, choice.measures, judge)
+        return summarise(results, given_set, choice.measures, (runner, judge), seed, each)
 
 
 def _evaluate_answered(
-    rows: Questions,
+    questions: Questions,
     measures: str | Sequence[Measure],
     setup_and_models: tuple[MeasureSetup, Models],
     system: object,
     seed: int,
     each: OnResult | None,
 ) -> Evaluation:
-    """Answer the rows by a system, and score them."""
+    """Answer the rows by a system, and score them; a row that fails is ``errored``."""
     setup, known = setup_and_models
-    questions, opened, systems = questions_in(rows), open_system(system), Systems()
+    rows, opened, systems = questions_in(questions), open_system(system), Systems()
     systems[opened.name] = opened
     handlers: dict[type[Any], HandlerSource] = {
         **model_handlers(known),
         AskSystem: SystemHandler(systems),
     }
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
-        questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)
-        given_set = rows_of_testset(questions)
-        add_baselines = partial(add_null_baselines, runner=runner, setup=setup, seed=seed)
-        # The notes of the test set hold that of the measures.
-        without_note = replace(choice, left_out={})
-        evaluation = _summarise_results(results, given_set, without_note, seed, each, add_baselines)
-    return evaluation if each else add_gold_note(evaluation)
+        if measures:
+            check_gold(rows, parse_measures(measures))
+        first = _first_reply(runner, rows.rows, opened)
+        rows, chosen = _choose_measures(rows, measures, opened, first, setup)
+        flows = (_system_row_settled(row, opened, chosen, setup) for row in rows.rows)
+        evaluation = summarise(runner.map(flows), rows, chosen, (runner, setup), seed, each)
+    return evaluation if each else _add_gold_note(evaluation)
 
 
 def forecast_rows(
@@ -147,12 +166,11 @@ def forecast_rows(
         TestsetError: As :func:`evaluate`.
         MeasureError: As :func:`evaluate`.
     """
-    given_set, checked_setup, choice = _check_rows(rows, measures, setup)
-    all_models = models or Models({}, EmbedOptions(), Path())
-    with Runner(model_handlers(all_models)) as runner:
-        flows = (partial(answer_row, row, choice.measures, checked_setup) for row in given_set.rows)
-        baselines = baseline_flows(given_set.rows, choice.measures, checked_setup)
-        return runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
+    judge = setup or MeasureSetup()
+    given_set, choice = _check_rows(read_given_rows(rows), measures, judge)
+    with Runner(model_handlers(models or Models({}, EmbedOptions(), Path()))) as runner:
+        flows = (partial(answer_row, row, choice.measures, judge) for row in given_set.rows)
+        return runner.forecast((*flows, *baseline_flows(given_set.rows, choice.measures, judge)))
 
 
 @refuse_forget("score")
@@ -164,76 +182,56 @@ def score_stored(
     *,
     on_forecast: OnForecast | None = None,
     each: OnResult | None = None,
-    drawn: RowSelection | None = None,
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Project.score``."""
-    given_set, choice, work = _scoring_plan(project, rows, measures)
-    if drawn is not None:
-        work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
-    if on_forecast is not None and _uses_model(choice.measures):
-        on_forecast(_scoring_forecast(project, given_set, choice, work))
-    summary = run_named(project.runner, project.runs, work.job(), options)
-    results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
-    judge = judging(project, choice.measures)
-    add_baselines = partial(
-        add_null_baselines, runner=project.runner, setup=judge, seed=options.seed
-    )
-    evaluation = _summarise_results(results, given_set, choice, options.seed, each, add_baselines)
-    return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
+    return run_scoring(project, plan_scoring(project, rows, measures), options, on_forecast, each)
+
+
+def run_scoring(
+    project: Project,
+    plan: RowPlan[GivenRows],
+    options: EvaluationOptions,
+    on_forecast: OnForecast | None,
+    each: OnResult | None,
+) -> tuple[Evaluation, RunSummary]:
+    """Score the rows of a plan; the forecast is given before, if a model may be called."""
+    if on_forecast is not None and _uses_model(plan.measures):
+        on_forecast(forecast_plan(project, plan))
+    return run_plan(project, plan, options, each)
 
 
 def forecast_stored(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> Forecast:
     """Forecast the calls and cost of scoring rows."""
-    return _scoring_forecast(project, *_scoring_plan(project, rows, measures))
+    return forecast_plan(project, plan_scoring(project, rows, measures))
 
 
-def rows_to_score(project: Project, name: str) -> Testset:
-    """Return all rows of a file, or else of a stored run with that name.
-
-    Raises:
-        TestsetError: The run stored no answers.
-        StoreError: The run does not exist.
-    """
-    given_set = read_stored_or_given(project.runs, name)
-    return Testset(given_set.name, tuple(given_set.rows), given_set.notes)
-
-
-def _scoring_forecast(
-    project: Project, given_set: GivenRows, choice: ChosenMeasures, work: RunWork
-) -> Forecast:
-    flows = (make for _, make in work.items)
-    baselines = baseline_flows(given_set.rows, choice.measures, judging(project, choice.measures))
-    return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
-
-
-def _scoring_plan(
+def plan_scoring(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
-) -> tuple[GivenRows, ChosenMeasures, RunWork]:
-    given_set = (
-        read_stored_or_given(project.runs, rows) if isinstance(rows, str) else rows_of_testset(rows)
-    )
+) -> RowPlan[GivenRows]:
+    """Plan the scoring of rows as they are; they are read as they are scored."""
     setup = judging(project, measures)
-    choice = choose_measures(measures, given_set.rows, setup)
-    given_set = pair_given_answers(given_set, choice.measures)
-    check_setup(choice.measures, setup, given_set.rows)
+    known = (
+        read_given_rows(rows)
+        if isinstance(rows, Testset)
+        else read_stored_or_given(project.runs, rows)
+    )
+    given_set, choice = _check_rows(known, measures, setup)
     check_models(project.models, choice.measures, setup)
-    return given_set, choice, scoring_work(given_set, choice.measures, setup)
+    make_flow = partial(score_given_row, measures=choice.measures, setup=setup)
+    return plan_rows("score", given_set, choice.measures, setup, make_flow)
 
 
 def _check_rows(
-    rows: Questions,
-    measures: str | Sequence[Measure],
-    setup: MeasureSetup | None,
-) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
-    """Return rows, setup and measures, all checked before any call."""
-    given_set, checked_setup = read_given_rows(rows), setup or MeasureSetup()
-    choice = choose_measures(measures, given_set.rows, checked_setup)
+    given_set: GivenRows, measures: str | Sequence[Measure], setup: MeasureSetup
+) -> tuple[GivenRows, ChosenMeasures]:
+    """Return the rows as they are scored, and the measures, checked before any call."""
+    choice = choose_measures(measures, given_set.rows, setup)
     given_set = pair_given_answers(given_set, choice.measures)
-    check_setup(choice.measures, checked_setup, given_set.rows)
+    check_setup(choice.measures, setup, given_set.rows)
     len(given_set.rows)
-    return given_set, checked_setup, choice
+    return add_row_notes(given_set, choice.note), choice
 
 
 def _uses_model(measures: Sequence[Measure]) -> bool:
@@ -241,43 +239,205 @@ def _uses_model(measures: Sequence[Measure]) -> bool:
     return any(measure.definition.model != "none" for measure in measures)
 
 
-def _summarise_results(
-    results: Iterable[RowResult],
-    given_set: GivenRows,
-    choice: ChosenMeasures,
-    seed: int,
-    each: OnResult | None,
-    add_baselines: Callable[[Evaluation], Evaluation],
-) -> Evaluation:
-    """Summarise results one by one, with notes and baselines."""
-    collector, stored, halves = NoteCollector(), list[RowResult](), list[bool]()
-    unread: dict[str, None] = {}
-    # Null baselines are computed from the answers themselves.
-    holds_results = each is None or any(measure.name == "QADistance" for measure in choice.measures)
+_TRIED = 3
+"""Rows that are tried before the run; if each of them fails, the run is refused."""
 
-    measured_columns = {m.parameter for m in choice.measures if m.name == "Column"}
+_LIKELY = SystemReply("an answer", ("a passage",), ("a document",))
+"""Stand-in for the first reply in a dry run."""
 
-    def take(result: RowResult) -> None:
-        collector.add(result)
-        halves.append(result.row is not None and holds_half(result.row))
-        unread.update(dict.fromkeys(unread_columns(result.row) if result.row else ()))
-        if holds_results:
-            stored.append(result)
-        if each is not None:
-            each(result)
 
-    clusters = clusters_of_rows(given_set.rows).values() or None
-    evaluation = evaluation_of(
-        results, choice.measures, name=given_set.name, seed=seed, clusters=clusters, each=take
+@refuse_forget("eval")
+def evaluate_system(
+    project: Project,
+    testset: Questions,
+    measures: str | Sequence[Measure],
+    options: EvaluationOptions,
+    system: Any,
+) -> tuple[Evaluation, RunSummary]:
+    """Ask a system every question of a testset, and score its answers; see ``Workbench.evaluate``.
+
+    The first rows are asked before the run starts: if the first three (or all) fail, nothing is
+    stored, and the last failure is raised.
+
+    Raises:
+        SystemCallError: The first rows failed.
+        ConfigError: The system cannot be found or asked.
+    """
+    rows, opened = _open_system(project, testset, measures, system)
+    if measures:
+        check_gold(rows, parse_measures(measures))
+    opened = _set_round(project, rows, opened, resume=options.resume)
+    _systems_of(project)[opened.name] = opened
+    first = _first_reply(project.runner, rows.rows, opened)
+    plan = _plan_system(project, rows, measures, opened, first)
+    evaluation, summary = run_plan(project, plan, options)
+    return _add_gold_note(evaluation), summary
+
+
+def questions_in(rows: Questions) -> Testset:
+    """Return rows to ask: a test set, its address (the tune split if rows name splits), or rows."""
+    if isinstance(rows, Testset):
+        return rows
+    if isinstance(rows, str | Path):
+        address = str(rows)
+        return load_testset(address, split="tune" if declares_splits(address) else "all")
+    return Testset("rows", tuple(rows_of(rows, questions=True)))
+
+
+def _system_row_settled(
+    row: Row, system: UnderTest, measures: Sequence[Measure], setup: MeasureSetup
+) -> Flow[RowResult]:
+    """Ask and score one row; an error becomes the state ``errored``, with the reason."""
+    try:
+        return (yield from system_row(row, system, measures, setup))
+    except StoppedError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {getattr(error, 'what', error)}"
+        scores = tuple(Score(str(m), "errored", reason=reason) for m in measures)
+        return RowResult(row.id, (), scores, clear_answer(row))
+
+
+def forecast_system(
+    project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
+) -> Forecast:
+    """Forecast the calls and cost of :func:`evaluate_system`; the system is not asked."""
+    rows, opened = _open_system(project, testset, measures, system)
+    return forecast_plan(project, _plan_system(project, rows, measures, opened, _LIKELY))
+
+
+def _open_system(
+    project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
+) -> tuple[Testset, UnderTest]:
+    """Open the rows and the system; faults of either are raised here."""
+    if measures:
+        parse_measures(measures)  # a misspelt name is reported before any file is read
+    is_address = isinstance(testset, str | Path)
+    rows = project_testset(project.folder, str(testset)) if is_address else questions_in(testset)
+    opened = open_system(system)
+    if opened.options.model:
+        project.models.settings_of(opened.options.model)
+    else:
+        _systems_of(project)[opened.name] = opened
+    return rows, opened
+
+
+def _plan_system(
+    project: Project,
+    rows: Testset,
+    measures: str | Sequence[Measure],
+    system: UnderTest,
+    first: SystemReply,
+) -> RowPlan[Testset]:
+    setup = judging(project, measures)
+    rows, chosen = _choose_measures(rows, measures, system, first, setup)
+    check_models(project.models, chosen, setup)
+    make_flow = partial(system_row, system=system, measures=chosen, setup=setup)
+    return plan_rows("eval", rows, chosen, setup, make_flow, system.manifest)
+
+
+def _choose_measures(
+    rows: Testset,
+    measures: str | Sequence[Measure],
+    system: UnderTest,
+    first: SystemReply,
+    setup: MeasureSetup,
+) -> tuple[Testset, tuple[Measure, ...]]:
+    """Choose the measures, and add notes on those left out and on a system without history."""
+    likely_rows = tuple(
+        add_reply(clear_answer(row), first, system.options.match) for row in rows.rows
     )
-    of_rows = (
-        *half_note(sum(halves), len(halves)),
-        *unread_note(name for name in unread if name not in measured_columns),
-    )
-    notes = (*dict.fromkeys((*given_set.notes, *of_rows)), *([choice.note] if choice.note else []))
-    evaluation = add_baselines(replace(evaluation, results=tuple(stored), notes=notes))
-    return replace(
-        evaluation,
-        results=() if each else evaluation.results,
-        notes=(*evaluation.notes, *collector.notes()),
-    )
+    choice = choose_measures(measures, likely_rows, setup)
+    check_setup(choice.measures, setup, likely_rows)
+    check_gold(rows, choice.measures)
+    notes = [choice.note]
+    after_turns = sum(bool(row.history) for row in rows.rows)
+    if after_turns and not system.takes_turns:
+        notes.append(
+            f"{system.name} takes no history: {count_noun(after_turns, 'row')} with earlier turns "
+            "asked by the last turn alone; give its function a parameter history or messages, or "
+            "its body {messages}"
+        )
+    return add_row_notes(rows, *notes), tuple(choice.measures)
+
+
+def _set_round(project: Project, rows: Testset, system: UnderTest, *, resume: bool) -> UnderTest:
+    """Separate the system's replies from those of earlier runs; a resumed run uses its own.
+
+    A system with a version shares its replies between runs.
+    """
+    if system.options.version:
+        return system
+    key = value_hash({**system.manifest, "testset": rows.name, "rows": rows.fingerprint})
+    rule = "DO NOTHING" if resume else "(system) DO UPDATE SET round = excluded.round"
+    insert = f"INSERT INTO system_rounds (system, round) VALUES (?, ?) ON CONFLICT {rule}"  # noqa: S608
+    new = (key, uuid.uuid4().hex)
+    with closing(Ledger(project.folder.ledger)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, new).rowcount)
+        known = ledger.select("SELECT round FROM system_rounds WHERE system = ?", (key,))
+    return replace(system, round=known[0][0])
+
+
+def _first_reply(runner: Runner, rows: Sequence[Row], system: UnderTest) -> SystemReply:
+    """Return the first reply of the first rows; it is stored for its row.
+
+    Raises:
+        SystemCallError: Each of these rows failed.
+    """
+    failure: Exception | None = None
+    first_rows = rows[:_TRIED]
+    for row in first_rows:
+        try:
+            reply = runner.run(ask_under_test(system, row))
+        except StoppedError:
+            raise
+        except Exception as error:
+            failure = error
+            continue
+        system.early[row.user_input, turns_before(row)] = reply
+        return reply
+    if failure is None:
+        return _LIKELY
+    reason = getattr(failure, "what", str(failure))
+    raise SystemCallError(
+        f"the system failed on each of the first {len(first_rows)} rows; the last one: {reason}",
+        where=getattr(failure, "where", None) or system.name,
+        hint=getattr(failure, "hint", None) or "ask it one question by hand first",
+    ) from failure
+
+
+def _add_gold_note(evaluation: Evaluation) -> Evaluation:
+    """Add a note if no passage of any row is gold: texts or ids may be of another kind."""
+    rows = [result.row for result in evaluation.results if result.row is not None]
+    searched = [
+        row
+        for row in rows
+        if (row.retrieved_contexts or row.retrieved_context_ids)
+        and (row.reference_spans or row.reference_ids)
+    ]
+    if not searched or any(map(meets_gold, searched)):
+        return evaluation
+    row = searched[0]
+    if row.retrieved_spans:
+        note = (
+            f"no passage of {len(searched)} rows holds a gold text: are the passages verbatim? "
+            "(`match: ids` in the system's file compares ids)"
+        )
+    else:
+        ids, gold = row.retrieved_context_ids, next(iter(row.reference_ids))
+        example = f"such as {ids[0]!r}" if ids else "none"
+        note = (
+            f"no id of {len(searched)} rows is gold: the system gives {example}, gold is {gold!r} "
+            "(`ids` in the system's file names the metadata field to compare)"
+        )
+    return replace(evaluation, notes=(*evaluation.notes, note))
+
+
+def _systems_of(project: Project) -> Systems:
+    """The systems that the project's runners may ask; its variants have the same."""
+    return project.attached(Systems, Systems)
+
+
+def system_handler(project: Project) -> SystemHandler:
+    """What carries out ``AskSystem`` requests for a project."""
+    return SystemHandler(_systems_of(project))

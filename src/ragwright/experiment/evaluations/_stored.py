@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,7 @@ from ...project import (
     refuse_forget,
 )
 from ...testsets import read_rows
-from ._evaluating import load_evaluation
-from ._names import BASELINE, KnownRun, find_run, list_evaluations
-from ._result_files import read_results
+from ._result_files import read_results, read_stored_or_given
 from ._results import Evaluation, EvaluationOptions
 from ._review import (
     Label,
@@ -38,14 +36,8 @@ from ._review import (
     write_key,
     write_sheet,
 )
-from ._scoring import (
-    OnForecast,
-    OnResult,
-    RowSelection,
-    forecast_stored,
-    rows_to_score,
-    score_stored,
-)
+from ._running import BASELINE, KnownRun, find_run, list_evaluations, load_evaluation
+from ._scoring import OnForecast, OnResult, forecast_stored, plan_scoring, run_scoring
 
 _APART = frozenset({BASELINE, "measures", "scales"})
 """Settings that a comparison shows in other places."""
@@ -127,7 +119,7 @@ def rows_to_review(
         systems = {}
         for name in names:
             system = name if Path(name).is_file() else find_run(project.runs, name)
-            systems[system] = rows_to_score(project, system).rows
+            systems[system] = tuple(read_stored_or_given(project.runs, system).rows)
     return systems, parsed, rubrics
 
 
@@ -381,16 +373,10 @@ def evaluate_outputs(
     sampled = sample_outputs(
         project_outputs(project), sampling or OutputSample(seed=project.session.seed)
     )
-    selection = RowSelection(sampled.manifest, sampled.sampling.query.scope or "")
-    evaluation, summary = score_stored(
-        project,
-        sampled.testset,
-        measures,
-        options,
-        on_forecast=on_forecast,
-        each=each,
-        drawn=selection,
-    )
+    plan = plan_scoring(project, sampled.testset, measures)
+    manifest = {**plan.job.manifest, **sampled.manifest}
+    job = replace(plan.job, manifest=manifest, scope=sampled.sampling.query.scope or "")
+    evaluation, summary = run_scoring(project, replace(plan, job=job), options, on_forecast, each)
     if len(sampled.configurations) == 1:
         [name] = sampled.configurations
         configuration = configuration_from(project_outputs(project).settings(name))

@@ -133,9 +133,10 @@ class _DryRun:
             raise RetrieveError("nothing is indexed")
         base = self._variant(Trial(0, {}))
         evaluating = trial_how(self._study)
-        testset, measures, _ = plan_evaluation(
+        planned = plan_evaluation(
             base, study_rows(project, self._study), options.measures, evaluating
         )
+        testset = planned.rows
         points = list(self._points())
         self._complete = (len(points) + 1) * len(testset.rows) <= _ALL
         strata = [self._sampled_groups(rows, testset.name) for rows in self._strata(testset)]
@@ -145,10 +146,11 @@ class _DryRun:
             for rows, times in groups:
                 for trial in round_trials:
                     variant = self._variant(trial)
-                    _, _, evaluation = plan_evaluation(
-                        variant, replace(testset, rows=rows), measures, evaluating, sampled=True
+                    part = replace(testset, rows=rows)
+                    plan = plan_evaluation(
+                        variant, part, planned.measures, evaluating, sampled=True
                     )
-                    self._add_flows(variant, [make for _, make in evaluation.items], times)
+                    self._add_flows(variant, [make for _, make in plan.job.items], times)
         return SweepForecast(
             len(trials),
             invalid,

@@ -36,9 +36,9 @@ from ..evaluations import (
     EvaluationOptions,
     clusters_of_rows,
     grounds,
+    load_evaluation,
     plan_evaluation,
     questions_of,
-    run_evaluation,
 )
 from ._leaderboard import (
     Objective,
@@ -234,20 +234,26 @@ def trial_plan(
     plan: EvaluationOptions,
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, work = plan_evaluation(project, testset, measures, plan)
+    planned = plan_evaluation(project, testset, measures, plan)
     changes = {
         name: {key: value for key, value in list_changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
     }
     models = {name: changed for name, changed in changes.items() if changed}
-    manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
+    manifest = {
+        **planned.job.manifest,
+        "models": value_hash(models),
+        "version": version("ragwright"),
+    }
     job = replace(
-        replace(work, kind=TRIAL, manifest=manifest).job(),
+        planned.job,
+        kind=TRIAL,
+        manifest=manifest,
         resume=plan.resume,
         retry_errors=plan.retry_errors,
         reuse=project.session.reuse,
     )
-    return TrialPlan(trial, rows, job)
+    return TrialPlan(trial, planned.rows, job)
 
 
 @dataclass(slots=True)
@@ -268,8 +274,8 @@ class _Sweep:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
         base = variant_of(project, self.study, Trial(0, {}))
-        testset, measures, _ = plan_evaluation(base, testset, options.measures, self._evaluating)
-        self.measures = tuple(measures)
+        planned = plan_evaluation(base, testset, options.measures, self._evaluating)
+        testset, self.measures = planned.rows, planned.measures
         self.objectives = objectives_of(options.objective, self.measures)
         self._open_run(testset, base)
         if options.rungs:
@@ -478,9 +484,7 @@ class _Sweep:
             return TrialResult(
                 trial.number, trial.values, "skipped", summary.run, summary.done, reason=reason
             )
-        evaluation = run_evaluation(
-            self.project.runs, summary.run, plan.rows, self.measures, self.study.options.seed
-        )
+        evaluation = load_evaluation(self.project.runs, summary.run, self.study.options.seed)
         first = self.objectives[0].name
         scores = self.scores[trial.number] = objective_scores(evaluation.results, first)
         result = trial_result(trial.number, trial.values, summary.run, evaluation)

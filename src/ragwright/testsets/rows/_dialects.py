@@ -402,10 +402,20 @@ def _ambiguous_column(column: str, first: str, second: str, where: str) -> Tests
 _READ = frozenset(
     {
         *("answerability", "conversation_id", "standalone", "turn"),
-        *("abstained", "answerable", "ask", "base", "chunk_score", "cited", "dose", "fake"),
+        *(
+            "abstained",
+            "answerable",
+            "ask",
+            "base",
+            "chunk_score",
+            "snippet_score",
+            "cited",
+            "dose",
+            "fake",
+        ),
         *("falsified", "feedback_score", "generated", "gold_rank", "half_characters", "hard"),
         *("kind", "language", "leak"),
-        *("level", "limits", "model", "references", "relevant", "retrieved"),
+        *("level", "limits", "model", "ranked_documents", "references", "relevant", "retrieved"),
         *(
             "review",
             "reviewed_at",

@@ -1,17 +1,19 @@
-"""Evaluation: a flow per row asks the project and scores; a pure function summarises.
+"""The flow of one row: it asks the project or a system, and scores what came back.
 
-Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
-scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`. Passages become part of a
-row in one way (:func:`add_hits`) and are scored by one function (``measure.score_rows``), with an
-answer or without: gold spans are counted where a row has some, else gold documents.
+Retrieval is searched and scored (:func:`retrieval_row`), a question answered
+(:func:`answer_and_score_row`, :func:`system_row`); rows that already hold an answer are scored as
+they are (:func:`answer_row`). Each leaves a :class:`RowResult`. Passages become part of a row in
+one way (:func:`add_hits`) and are scored by one function (``measure.score_rows``), with an answer
+or without: gold spans are counted where a row has some, else gold documents.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from ...answer import AskPlan, Condensed, avg_chunk_score
 from ...core import (
@@ -22,14 +24,11 @@ from ...core import (
     MetaValue,
     RagwrightError,
     Row,
-    Score,
-    ScoreState,
-    StoppedError,
-    TestsetError,
+    case_folded,
     citation_marks,
-    count_noun,
+    text_hash,
 )
-from ...flow import ChatReply, Flow, Message, Runner, SystemReply, gather
+from ...flow import ChatReply, Flow, Message, Runner, SystemReply, ask_system, chat
 from ...measure import (
     Measure,
     MeasureSetup,
@@ -41,9 +40,10 @@ from ...measure import (
     score_row,
     score_rows,
 )
+from ...models import UnderTest, drop_thought
 from ...retrieve import RetrieveOptions, Target, retrieve
-from ...testsets import Qrels, Run, Testset
-from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, list_shared_values
+from ...testsets import Qrels, Run
+from ._clusters import clusters_of_gold, list_shared_values
 from ._results import AnswerRecord, Evaluation, RowResult, evaluation_of
 
 RANKING = frozenset({"retrieval", "span"})
@@ -104,7 +104,7 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
     """Search for one row and score its hits; raises errors of the search.
 
     Hits are scored as the passages of an answer are. The result holds the ranking of documents,
-    not the hits. For callers that handle failures separately; see ``errors`` of :func:`summarise`.
+    not the hits.
     """
     hits = yield from search(row.user_input)
     [scores] = score_rows([add_hits(row, hits)], measures)
@@ -143,13 +143,6 @@ def answer_row(
     return RowResult(row.id, row.retrieved_context_ids, scores, row)
 
 
-def answer_flows(
-    rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
-) -> Iterator[Flow[RowResult]]:
-    """One flow per row, lazily and in order, for a runner to map; none of them fails."""
-    return (answer_row(row, measures, setup) for row in rows)
-
-
 def compute_results(
     rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Iterator[RowResult]:
@@ -162,104 +155,6 @@ def compute_results(
     return (
         RowResult(row.id, row.retrieved_context_ids, next(score_rows((row,), measures, setup)), row)
         for row in rows
-    )
-
-
-def retrieval_flows(
-    testset: Testset, search: Search, measures: Sequence[Measure]
-) -> Iterator[Flow[RowResult]]:
-    """One flow per row, lazily and in order, for a runner to map; none of them fails.
-
-    A row whose search raises has the state ``errored`` with the reason.
-    """
-    return (_retrieval_row_settled(row, search, measures) for row in testset.rows)
-
-
-def evaluate_retrieval(
-    testset: Testset,
-    search: Search,
-    measures: Sequence[Measure],
-    *,
-    seed: int = 0,
-    limit: int | None = None,
-) -> Flow[Evaluation]:
-    """Search for every row, score the rankings, summarise.
-
-    Args:
-        testset: Rows with ``reference_spans`` or ``reference_ids``.
-        search: The retrieval to evaluate; it gets the question alone, of which a note tells where
-            rows have earlier turns.
-        measures: Measures of rankings.
-        seed: Seed of the intervals.
-        limit: Most rows in progress at once, None for the runner's default.
-    """
-    results = yield from gather(retrieval_flows(testset, search, measures), limit)
-    evaluation = summarise(testset, results, measures, seed=seed)
-    after_turns = sum(bool(row.history) for row in testset.rows)
-    if not after_turns:
-        return evaluation
-    note = (
-        f"{count_noun(after_turns, 'row')} with earlier turns searched for by the last turn alone"
-    )
-    return replace(evaluation, notes=(*evaluation.notes, note))
-
-
-def summarise(
-    testset: Testset,
-    results: Iterable[RowResult],
-    measures: Sequence[Measure],
-    *,
-    seed: int = 0,
-    errors: Mapping[str, str] | None = None,
-    clusters: str = "",
-) -> Evaluation:
-    """Summarise the results of a testset; no row is lost.
-
-    Args:
-        testset: The evaluated testset.
-        results: At most one per row, in any order.
-        measures: Measures of the results, in their order.
-        seed: Seed of the intervals.
-        errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
-            result nor reason counts as ``skipped``.
-        clusters: Field that related rows share, see :func:`cluster_of`; by default gold documents,
-            see :func:`clusters_of_rows`.
-
-    Raises:
-        TestsetError: A result belongs to no row of the testset, or a row has two.
-    """
-    failed = errors or {}
-    known = {row.id for row in testset.rows}
-    by_id: dict[str, RowResult] = {}
-    for result in results:
-        if result.row_id not in known or result.row_id in by_id:
-            fault = "has two results" if result.row_id in by_id else "is not in the testset"
-            raise TestsetError(
-                f"row {result.row_id!r} {fault}",
-                where=testset.name,
-                hint="summarise the results of one run, with the testset it was made from",
-            )
-        by_id[result.row_id] = result
-    rows = [
-        by_id[row.id]
-        if row.id in by_id
-        else _valueless_result(row, measures, "errored", failed[row.id])
-        if row.id in failed
-        else _valueless_result(row, measures, "skipped", "not evaluated")
-        for row in testset.rows
-    ]
-    groups = (
-        {row.id: cluster_of(row, clusters) for row in testset.rows}
-        if clusters
-        else clusters_of_rows(testset.rows)
-    )
-    topics = [row.reference_ids for row in testset.rows if row.reference_ids]
-    note = no_relevant_note(measures, topics)
-    return replace(
-        evaluation_of(
-            rows, measures, name=testset.name, seed=seed, clusters=groups.values() or None
-        ),
-        notes=(*testset.notes, note) if note else testset.notes,
     )
 
 
@@ -294,28 +189,6 @@ def score_run(
         results, measures, name=name, seed=seed, clusters=groups.values() or None
     )
     return replace(evaluation, notes=tuple(notes))
-
-
-def _retrieval_row_settled(
-    row: Row, search: Search, measures: Sequence[Measure]
-) -> Flow[RowResult]:
-    """Search for one row and score it; an error becomes the state ``errored`` with the reason."""
-    try:
-        return (yield from retrieval_row(row, search, measures))
-    except StoppedError:
-        raise
-    except Exception as error:
-        return _valueless_result(row, measures, "errored", f"{type(error).__name__}: {error}")
-
-
-def _valueless_result(
-    row: Row, measures: Sequence[Measure], state: ScoreState, reason: str
-) -> RowResult:
-    """Return a result with the reason of a failure."""
-    scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
-    if row.response is None:
-        return RowResult(row.id, row.retrieved_context_ids, scores, shared=list_shared_values(row))
-    return RowResult(row.id, row.retrieved_context_ids, scores, row)
 
 
 Answerer = Callable[[Row], Flow[Answer]]
@@ -429,8 +302,11 @@ def answer_and_score_row(
     measures: Sequence[Measure],
     setup: MeasureSetup | None = None,
     search: Search | None = None,
+    count: Callable[[str], int] | None = None,
 ) -> Flow[RowResult]:
     """Answer a row's question for its persona and score the answer; raises errors of answering.
+
+    ``count`` counts the tokens of a passage.
 
     ``search`` ranks documents for the measures that count them: several passages of an answer may
     be of one document, so that k passages are fewer than k documents. Gold spans are counted in the
@@ -448,9 +324,8 @@ def answer_and_score_row(
     result = yield from answer_row(answered, measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
     cited = tuple(GoldSpan(c.document_id, c.start, c.end) for c in answer.citations)
-    record = AnswerRecord(
-        answer.prompt, answer.usage, notes=answer.notes, hits=hits, citations=cited
-    )
+    tokens = 0 if count is None else sum(map(count, answered.retrieved_contexts))
+    record = AnswerRecord(answer.prompt, answer.usage, tokens, answer.notes, hits, cited)
     return replace(result, ranking=(*result.ranking, *ranked), made=record)
 
 
@@ -458,24 +333,24 @@ _DISTANCE = "QADistance"
 
 
 def baseline_flows(
-    rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
+    rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup | None, seed: int = 0
 ) -> tuple[Callable[[], Flow[QADistances]], ...]:
     """Return the requests of :func:`add_null_baselines`, for a forecast; often none."""
-    if not setup.embedder or _DISTANCE not in map(str, measures):
+    if setup is None or not setup.embedder or _DISTANCE not in map(str, measures):
         return ()
     used = [row for row in rows if row.user_input.strip() and row.response_text]
     return (partial(qa_distances, used, setup, seed),) if len(used) > 1 else ()
 
 
 def add_null_baselines(
-    evaluation: Evaluation, runner: Runner, setup: MeasureSetup, seed: int = 0
+    evaluation: Evaluation, runner: Runner, setup: MeasureSetup | None, seed: int = 0
 ) -> Evaluation:
     """Add the null baselines of ``QADistance`` to an evaluation that measured it.
 
     If they cannot be computed, a note gives the reason: paid scores are not lost.
     """
     names = [summary.measure for summary in evaluation.summaries]
-    if _DISTANCE not in names or not setup.embedder:
+    if _DISTANCE not in names or setup is None or not setup.embedder:
         return evaluation
     position = names.index(_DISTANCE)
     rows = [
@@ -495,3 +370,123 @@ def add_null_baselines(
             f"{_DISTANCE}: its null baselines use a sample of {len(distances.row_ids)} rows",
         )
     return replace(evaluation, baselines=distances.baselines(seed), notes=notes)
+
+
+Match = Literal["auto", "text", "ids"]
+
+_GOLD = "gold"
+"""Document of gold passages that name none."""
+
+
+def add_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
+    """Add a system's reply to a row without an answer, and match its passages with the gold.
+
+    By text (``match`` ``auto`` or ``text``, if gold has texts and the system returned passages): a
+    passage covers a gold text if it holds all of it, its first or last half, or lies in it and is
+    at least half as long, ignoring white space and case. Gold passages (``reference_contexts``)
+    become gold spans. By ids: the document ids of the system are compared with ``reference_ids`` or
+    the documents of the gold spans.
+    """
+    has_ids = reply.context_ids is not None
+    row = replace(
+        row,
+        response=reply.response and drop_thought(reply.response),
+        retrieved_contexts=reply.contexts,
+        retrieved_context_ids=reply.context_ids or (),
+        metadata={
+            **row.metadata,
+            **({"retrieved": True} if has_ids else {}),
+            **({"abstained": True} if reply.abstained else {}),
+        },
+    )
+    gold = _gold_spans(row) if match != "ids" else ()
+    if gold and (reply.contexts or has_ids or reply.response is None):
+        passages = tuple(_passage_span(text, gold) for text in reply.contexts)
+        return replace(
+            row,
+            reference_spans=gold,
+            retrieved_spans=passages,
+            metadata={**row.metadata, "retrieved": True},
+        )
+    gold_ids = {span.document_id: 1 for span in row.reference_spans}
+    if gold_ids and match != "text":
+        return replace(row, reference_ids=row.reference_ids or gold_ids, reference_spans=())
+    return row
+
+
+def meets_gold(row: Row) -> bool:
+    """True if a passage of a row is gold."""
+    gold = {span.document_id for span in row.reference_spans}
+    if row.retrieved_spans:
+        return any(span.document_id in gold for span in row.retrieved_spans)
+    return any(name in row.reference_ids for name in row.retrieved_context_ids)
+
+
+def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
+    """Return gold with texts: the spans of a row, or else its gold passages, in order."""
+    if row.reference_spans:
+        return row.reference_spans if all(s.text.strip() for s in row.reference_spans) else ()
+    if row.reference_ids:
+        return ()
+    spans, start = [], 0
+    for text in row.reference_contexts:
+        if text.strip():
+            spans.append(GoldSpan(_GOLD, start, start + len(text), text))
+            start += len(text) + 1
+    return tuple(spans)
+
+
+def _passage_span(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
+    """Return a passage as the span of the gold that it covers, or as a span of its own document."""
+    normalised = case_folded(passage)
+    covered = [span for span in gold if _covers_gold(normalised, case_folded(span.text))]
+    if not covered:
+        return GoldSpan(f"passage {text_hash(normalised)[:12]}", 0, max(1, len(passage)), passage)
+    first = covered[0]
+    same_document = [span for span in covered if span.document_id == first.document_id]
+    start, end = min(s.start for s in same_document), max(s.end for s in same_document)
+    between = [
+        s for s in gold if s.document_id == first.document_id and start <= s.start and s.end <= end
+    ]
+    if len(between) > len(
+        same_document
+    ):  # the range would claim gold that the passage does not hold
+        start, end = first.start, first.end
+    return GoldSpan(first.document_id, start, end, passage)
+
+
+def _covers_gold(passage: str, gold: str) -> bool:
+    if not gold or not passage:
+        return False
+    half = (len(gold) + 1) // 2
+    if passage in gold:
+        return len(passage) >= half
+    return gold in passage or gold[:half] in passage or gold[-half:] in passage
+
+
+def system_row(
+    row: Row, system: UnderTest, measures: Sequence[Measure], setup: MeasureSetup | None = None
+) -> Flow[RowResult]:
+    """Ask a system one row's question and score the answer; raises errors of asking."""
+    reply = yield from ask_under_test(system, row)
+    answered_row = add_reply(clear_answer(row), reply, system.options.match)
+    result = yield from answer_row(answered_row, measures, setup)
+    if answered_row.response is None:  # a retriever: the row is still stored for its passages
+        result = replace(result, row=answered_row)
+    return replace(result, made=AnswerRecord(usage=reply.usage))
+
+
+def ask_under_test(system: UnderTest, row: Row) -> Flow[SystemReply]:
+    """Ask a system a row's question after its history; a chat model also gets the instructions.
+
+    A ragwright server also returns its citations and abstentions.
+    """
+    options, question, history = system.options, row.user_input, turns_before(row)
+    early_reply = system.early.pop((question, history), None)
+    if early_reply is not None:
+        return early_reply
+    if not options.model:
+        return (yield from ask_system(system.name, question, history))
+    messages = [Message("system", options.instructions)] if options.instructions else []
+    reply = yield from chat(options.model, [*messages, *history, Message("user", question)])
+    return convert_reply(reply)
