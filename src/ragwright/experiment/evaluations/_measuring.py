@@ -158,14 +158,8 @@ def plan_evaluation(
 ) -> RowPlan[Testset]:
     """Plan the search for every row of a testset, or its answer, and the scoring.
 
-    Measures of documents read the ranking that they would read without answers.
-
-    Args:
-        project: The project that is measured.
-        testset: Rows, or their address.
-        measures: By default those that suit the rows.
-        options: Whether answers are written.
-        sampled: Rows may all lack gold: the whole testset has been checked.
+    Measures of documents read the ranking that they would read without answers. ``sampled`` rows
+    may all lack gold: the whole testset has been checked.
 
     Raises:
         TestsetError: Rows cannot be read, or lack what the measures need.
@@ -187,12 +181,7 @@ def plan_evaluation(
         choice = ChosenMeasures(ranking_measures(measures))
         if any(row.history for row in rows.rows):
             manifest["condensed"] = plan.options.model
-        units = {
-            "spans" if row.reference_spans else "documents"
-            for row in rows.rows
-            if row.reference_spans or row.reference_ids
-        }
-        manifest["counted"] = " and ".join(sorted(units, reverse=True))
+        manifest["counted"] = _counted_units(rows)
     else:
         likely = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
         choice = choose_measures(measures, likely, setup, searching.top_k)
@@ -203,12 +192,8 @@ def plan_evaluation(
         manifest |= answering_settings(project, {row.persona_name for row in rows.rows}, plan)
         shallow = _shallow_note(rows, choice.measures, searching.top_k)
         rows = add_row_notes(rows, choice.note, shallow, *_run_notes(project, manifest))
-    search = partial(
-        ranking_search,
-        target,
-        searching,
-        [m for m in choice.measures if _ranks(m) or setup is None],
-    )
+    ranked = [m for m in choice.measures if _ranks(m) or setup is None]
+    search = partial(ranking_search, target, searching, ranked)
     plain_search = search()
 
     def make_flow(row: Row) -> Flow[RowResult]:
@@ -230,6 +215,16 @@ def _read_testset(
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     return rows, measures
+
+
+def _counted_units(testset: Testset) -> str:
+    """Return what measures of rankings count: gold spans, gold documents, or both."""
+    units = {
+        "spans" if row.reference_spans else "documents"
+        for row in testset.rows
+        if row.reference_spans or row.reference_ids
+    }
+    return " and ".join(sorted(units, reverse=True))
 
 
 def _ranks(measure: Measure) -> bool:
