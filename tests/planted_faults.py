@@ -1,12 +1,14 @@
 """Plant faults in the package one at a time, and count those that the tests notice.
 
+    make coverage PYTEST="--cov-context=test --cov-report="
     python tests/planted_faults.py --count 200 -o faults.jsonl [--jobs 2] [--room index]
 
 A fault is a comparison turned, a constant moved, a call left out, or a branch left out. The places
 are drawn with a seed over all rooms, by their statements. Each fault is planted in a copy of the
-checkout, where the tests of its room and the stories run until the first of them fails. A fault
-that changes nothing (an equivalent one) counts as not noticed, so the share is a lower bound. Run
-again with the same file, the script goes on where it stopped.
+checkout, where the tests that reach its line run until the first of them fails: those of its room
+first, 60 at most. Where no test reaches the line in its own process, the tests of the room and the
+stories run. A fault that changes nothing (an equivalent one) counts as not noticed, so the share
+is a lower bound. Run again with the same file, the script goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -21,16 +23,21 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from coverage import CoverageData
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path("src/ragwright")
-SECONDS = 900.0
+COVERAGE = ROOT / "build" / "coverage" / "data"
+SECONDS = 600.0
 """Longest run of the tests of one fault; a fault that hangs them is noticed."""
+MOST = 60
+"""Most tests that run for a fault."""
 NEEDS = [
     "browser",
     "data",
@@ -130,23 +137,23 @@ def plant(fault: Fault, tree: Path) -> str:
     return text
 
 
-def notices(fault: Fault, tree: Path) -> str:
+def choose_tests(fault: Fault, coverage: CoverageData) -> list[str]:
+    """The tests that reach the line of a fault, those of its room first, quick ones before slow."""
+    lines = coverage.contexts_by_lineno(str(ROOT / fault.file))
+    reaching = {context.partition("|")[0] for context in lines.get(fault.line, ())}
+    own = f"tests/{fault.room}/"
+    tests = sorted(filter(None, reaching), key=lambda name: (not name.startswith(own), len(name)))
+    folder = [f"tests/{fault.room}"] if (ROOT / "tests" / fault.room).is_dir() else []
+    return tests[:MOST] or [*folder, "tests/stories"]
+
+
+def notices(fault: Fault, tree: Path, tests: Sequence[str]) -> str:
     """Return the first test that fails with a fault planted; empty if none does."""
     text = plant(fault, tree)
-    chosen = [f"tests/{fault.room}"] if (tree / "tests" / fault.room).is_dir() else []
     marks = " or ".join(["slow", *(f"needs_{need}" for need in NEEDS)])
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["--no-header", "-m", f"not ({marks})", *chosen, "tests/stories"]
+    chosen = [*tests] if "::" in tests[0] else ["-m", f"not ({marks})", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-n", "0"]
+    command += ["-p", "no:randomly", "-p", "no:cacheprovider", *chosen]
     env = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
@@ -172,6 +179,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     drawn = draw_faults(options.count, options.seed, options.room)
+    coverage = CoverageData(str(COVERAGE))
+    coverage.read()
     known: dict[str, str] = {}
     if options.output.is_file():
         rows = map(json.loads, options.output.read_text("utf-8").splitlines())
@@ -188,7 +197,7 @@ def main() -> None:
         def test(fault: Fault) -> tuple[Fault, str]:
             tree = trees.get()
             try:
-                return fault, notices(fault, tree)
+                return fault, notices(fault, tree, choose_tests(fault, coverage))
             finally:
                 trees.put(tree)
 
