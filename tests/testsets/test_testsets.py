@@ -277,7 +277,7 @@ def test_rows_in_ragas_names(tmp_path: Path) -> None:
         ),
         ({"user_input": "?", "reference_spans": ["text"]}, "span"),
         ({"user_input": "?", "retrieved_spans": [{"document_id": "d"}]}, "span"),
-        ({"user_input": "?", "notes": {"deep": 1}}, "notes"),
+        ({"user_input": "?", "metadata": {"notes": {"deep": 1}}}, "notes"),
     ],
 )
 def test_a_wrong_row_has_its_place(tmp_path: Path, row: dict[str, Any], named: str) -> None:

@@ -2,7 +2,6 @@
 
 from ._labels import (
     FEEDBACK,
-    Decision,
     ReviewAgreement,
     ReviewLabels,
     answer_in_evidence,
@@ -18,7 +17,6 @@ from ._review import (
     ReviewStatus,
     SheetOutcome,
     TestsetReview,
-    chat_lines,
     read_review_sheet,
     review_status,
     write_chat,
@@ -116,7 +114,6 @@ __all__ = [
     "CLOSED_BOOK",
     "FEEDBACK",
     "Candidate",
-    "Decision",
     "Evidence",
     "GoldAnswer",
     "LeakCheck",
@@ -142,7 +139,6 @@ __all__ = [
     "answer_from_given",
     "answer_in_evidence",
     "assign_splits",
-    "chat_lines",
     "chunks_of",
     "cloze_questions",
     "context_fault",

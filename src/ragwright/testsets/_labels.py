@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core import Row, TestsetError, appending, replace_text
+from ..core import Row, TestsetError, appending
 from ..ledger import folder_locked
 from ..measure import bootstrap_statistic, clopper_pearson, krippendorff
-from .rows import objects_of, read_rows, write_rows
+from .rows import objects_of, read_rows, write_lines, write_rows
 from .suites import gold_answer
 
 _LABELS = {"accepted": 1.0, "edited": 1.0, "rejected": 0.0}
 """Decisions as labels: 1 if the row stays in the testset, else 0."""
 
+MARKS = ("review", "reviewed_by", "reviewed_at")
+"""Metadata keys of a review."""
+
 _SUFFIX = ".reviews.jsonl"
 
 _TEXTS = ("row", "by", "at", "decision")
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision of one person on one row.
-
-    Attributes:
-        row: Id of the row.
-        by: The person.
-        at: ISO 8601.
-        decision: ``accepted``, ``edited``, ``rejected``, or ``undone``.
-        before: Question, gold answer and review before the decision; ``after`` those
-            after it.
-    """
-
-    row: str
-    by: str
-    at: str
-    decision: str
-    before: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    after: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +107,10 @@ class ReviewLabels:
 class ReviewLog:
     """The log beside a testset, ``NAME.reviews.jsonl``; lines are only ever added.
 
+    A line is a decision: ``row`` (its id), ``by``, ``at`` (ISO 8601), ``decision`` (``accepted``,
+    ``edited``, ``rejected`` or ``undone``); question, gold answer and review ``before`` it and
+    ``after`` it.
+
     Args:
         testset: The testset.
     """
@@ -132,96 +118,45 @@ class ReviewLog:
     def __init__(self, testset: Path) -> None:
         self.path = testset.with_suffix(_SUFFIX)
 
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[dict[str, Any]]:
         """Return the decisions in force, oldest first; undone ones are left out.
 
         Raises:
             TestsetError: A line is not a decision; with file and line.
         """
-        in_force: list[Decision] = []
-        if not self.path.exists():
-            return in_force
-        for where, value in objects_of(self.path):
-            if any(not isinstance(value.get(name), str) for name in _TEXTS):
+        in_force: list[dict[str, Any]] = []
+        for where, line in objects_of(self.path) if self.path.exists() else ():
+            if any(not isinstance(line.get(name), str) for name in _TEXTS):
                 raise TestsetError(
                     "not a decision of a review",
                     where=where,
                     hint="only ragwright writes this log; restore it from version control",
                 )
-            decision = Decision(
-                **{name: value[name] for name in _TEXTS},
-                before=value.get("before", {}),
-                after=value.get("after", {}),
-            )
-            if decision.decision != "undone":
-                in_force.append(decision)
-                continue
-            last = next(
-                (d for d in reversed(in_force) if (d.row, d.by) == (decision.row, decision.by)),
-                None,
-            )
-            if last is not None:
-                in_force.remove(last)
+            if line["decision"] != "undone":
+                in_force.append(line)
+            elif same := [d for d in in_force if (d["row"], d["by"]) == (line["row"], line["by"])]:
+                in_force.remove(same[-1])
         return in_force
 
     def labels(self) -> ReviewLabels:
         """Return the last decision of each person on each row."""
         by_row: dict[str, dict[str, str]] = {}
-        for decision in self.decisions():
-            by_row.setdefault(decision.row, {})[decision.by] = decision.decision
+        for line in self.decisions():
+            by_row.setdefault(line["row"], {})[line["by"]] = line["decision"]
         return ReviewLabels(by_row)
-
-    def last(self, by: str) -> Decision | None:
-        """Return the last decision of a person that is in force."""
-        return next(
-            (decision for decision in reversed(self.decisions()) if decision.by == by), None
-        )
 
     @contextmanager
     def adding(
-        self, row: str, by: str, decision: str, before: Mapping[str, Any], after: Mapping[str, Any]
+        self, row: str, by: str, decision: str, **texts: Mapping[str, Any]
     ) -> Iterator[None]:
         """Add a decision, which stays in the log only if the block ends without error.
 
         Raises:
             TestsetError: The log cannot be written.
         """
-        body = {"row": row, "by": by, "at": _now_iso(), "decision": decision}
-        with self._append_for({**body, "before": dict(before), "after": dict(after)}):
-            yield
-
-    @contextmanager
-    def undoing(self, last: Decision) -> Iterator[None]:
-        """Note that a decision is undone, as :meth:`adding` does.
-
-        Raises:
-            TestsetError: The log cannot be written.
-        """
-        with self._append_for(
-            {"row": last.row, "by": last.by, "at": _now_iso(), "decision": "undone"}
-        ):
-            yield
-
-    def forget(self, rows: Container[str]) -> None:
-        """Delete all decisions on these rows, for an erasure.
-
-        Raises:
-            TestsetError: The log cannot be read or written.
-        """
-        if not self.path.exists():
-            return
-        left = [value for _, value in objects_of(self.path) if value.get("row") not in rows]
-        lines = (json.dumps(value, ensure_ascii=False) + "\n" for value in left)
-        try:
-            replace_text(self.path, "".join(lines))
-        except OSError as error:
-            raise TestsetError(
-                f"the log cannot be written: {error.strerror}", where=str(self.path)
-            ) from error
-
-    @contextmanager
-    def _append_for(self, body: Mapping[str, Any]) -> Iterator[None]:
-        text = json.dumps(body, ensure_ascii=False) + "\n"
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        line = {"row": row, "by": by, "at": at, "decision": decision, **texts}
+        text = json.dumps(line, ensure_ascii=False) + "\n"
         try:
             with appending(self.path, text.encode("utf-8", "backslashreplace")):
                 yield
@@ -229,6 +164,11 @@ class ReviewLog:
             raise TestsetError(
                 f"the decision cannot be logged: {error.strerror}", where=str(self.path)
             ) from error
+
+
+def drop_review(row: Row) -> Row:
+    """Return a row without its review."""
+    return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in MARKS})
 
 
 def holds_reviews(path: Path) -> bool:
@@ -247,10 +187,6 @@ def answer_in_evidence(row: Row) -> bool | None:
     if gold is None or not evidence.strip():
         return None
     return all(gold.held(evidence))
-
-
-def _now_iso() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 FEEDBACK = "feedback"
@@ -355,7 +291,10 @@ def forget_feedback(
             lost = {row.id for row in rows if is_feedback(row) and holds(row)}
             gone += len(lost)
             if lost and not dry_run:
-                ReviewLog(path).forget(lost)
+                log = ReviewLog(path).path
+                lines = objects_of(log) if log.exists() else ()
+                left = [line for _, line in lines if line.get("row") not in lost]
+                write_lines(log, left)
                 _replace_rows([row for row in rows if row.id not in lost], path)
     return gone
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,22 +16,22 @@ from ..core import (
     TestsetError,
     csv_lines,
     replace_text,
-    text_hash,
     value_hash,
 )
 from ..ledger import folder_locked
-from ._labels import Decision, ReviewLabels, ReviewLog, require_gold
+from ._labels import MARKS, ReviewLabels, ReviewLog, drop_review, require_gold
 from .rows import (
+    open_bytes,
     read_rows,
     records_of,
     row_record,
+    write_lines,
     write_rows,
 )
 
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
 
 _STATUSES = get_args(ReviewStatus)
-_MARKS = ("review", "reviewed_by", "reviewed_at")
 _COLUMNS = (
     "id",
     "review",
@@ -62,9 +61,7 @@ def review_status(row: Row) -> str:
     return str(status)
 
 
-def _add_review(
-    row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = ""
-) -> Row:
+def _add_review(row: Row, status: str, by: str, question: str = "", answer: str = "") -> Row:
     """Return a row with a decision: reviewer, time, and what was edited.
 
     ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
@@ -114,7 +111,7 @@ class TestsetReview:
             )
         self.by = by
         self._log = ReviewLog(self.path)
-        self._load_rows()
+        self._read()
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -157,15 +154,20 @@ class TestsetReview:
             StoreBusyError: Another process holds the folder.
         """
         with self._newest_locked():
-            now = self._current_row(row)
+            now = self._rows.get(row.id)
+            if now is None or drop_review(now) != drop_review(row):
+                raise self._changed(row.id)
             decided = _add_review(now, status, self.by, question, answer)
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
-            review = str(decided.metadata["review"])
             with self._log.adding(
-                decided.id, self.by, review, _reviewable_fields(now), _reviewable_fields(decided)
+                decided.id,
+                self.by,
+                review_status(decided),
+                before=_reviewable_fields(now),
+                after=_reviewable_fields(decided),
             ):
-                self._store_row(decided)
+                self._write({**self._rows, decided.id: decided}.values())
         return decided
 
     def undo(self) -> Row | None:
@@ -175,15 +177,15 @@ class TestsetReview:
             TestsetError: As :meth:`decide`.
         """
         with self._newest_locked():
-            last = self._log.last(self.by)
-            if last is None:
+            own = [line for line in self._log.decisions() if line["by"] == self.by]
+            if not own:
                 return None
-            now = self._rows.get(last.row)
-            restored = None if now is None else _row_before(now, last)
+            name = own[-1]["row"]
+            restored = _row_before(self._rows[name], own[-1]) if name in self._rows else None
             if restored is None:
-                raise _changed_error(last.row, self.path)
-            with self._log.undoing(last):
-                self._store_row(restored)
+                raise self._changed(name)
+            with self._log.adding(name, self.by, "undone"):
+                self._write({**self._rows, name: restored}.values())
         return restored
 
     def apply_sheet(self, sheet: str | Path) -> SheetOutcome:
@@ -197,75 +199,54 @@ class TestsetReview:
         """
         with self._newest_locked():
             outcome = read_review_sheet(sheet, self.rows, self.by)
-            self._write_file({row.id: row for row in outcome.rows})
+            self._write(outcome.rows)
         return outcome
 
-    def _load_rows(self) -> None:
-        # The hash first: a write between the two lines then counts as unknown and is read again.
-        self._known = _file_hash(self.path)
+    def _read(self) -> None:
+        # The bytes first: a write between the two lines then counts as unknown and is read again.
+        self._known = _bytes_of(self.path)
         self._rows = {row.id: row for row in read_rows(self.path)}
 
     @contextmanager
     def _newest_locked(self) -> Iterator[None]:
         """Lock the folder, and read the file again if another process changed it."""
         with folder_locked(self.path.parent, "the review"):
-            if _file_hash(self.path) != self._known:
-                self._load_rows()
+            if _bytes_of(self.path) != self._known:
+                self._read()
             yield
 
-    def _current_row(self, row_as_shown: Row) -> Row:
-        """Return the current row if its texts are those that were shown."""
-        now = self._rows.get(row_as_shown.id)
-        if now is None or _drop_review(now) != _drop_review(row_as_shown):
-            raise _changed_error(row_as_shown.id, self.path)
-        return now
+    def _write(self, rows: Collection[Row]) -> None:
+        write_rows(rows, self.path)
+        self._known, self._rows = _bytes_of(self.path), {row.id: row for row in rows}
 
-    def _store_row(self, row: Row) -> None:
-        self._write_file({**self._rows, row.id: row})
-
-    def _write_file(self, rows: dict[str, Row]) -> None:
-        write_rows(rows.values(), self.path)
-        self._rows = rows
-        self._known = _file_hash(self.path)
-
-
-def _changed_error(row: str, path: Path) -> TestsetError:
-    return TestsetError(
-        f"row {row!r} was changed by another process; nothing was written",
-        where=str(path),
-        hint="review it again",
-    )
-
-
-def _drop_review(row: Row) -> Row:
-    """Return a row without its review."""
-    return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _MARKS})
+    def _changed(self, row: str) -> TestsetError:
+        return TestsetError(
+            f"row {row!r} was changed by another process; nothing was written",
+            where=str(self.path),
+            hint="review it again",
+        )
 
 
 def _reviewable_fields(row: Row) -> dict[str, Any]:
     """Return the fields that a decision may change."""
-    marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
+    marks = {name: row.metadata[name] for name in MARKS if name in row.metadata}
     return {"user_input": row.user_input, "reference": row.reference, **marks}
 
 
-def _row_before(now: Row, last: Decision) -> Row | None:
+def _row_before(now: Row, last: Mapping[str, Any]) -> Row | None:
     """Return a row without a decision; None if its texts were changed again since.
 
     Another person's later decision stays.
     """
-    texts = ("user_input", "reference")
-    changed = [name for name in texts if last.before[name] != last.after[name]]
-    if any(getattr(now, name) not in (last.after[name], last.before[name]) for name in changed):
+    before, after = last["before"], last["after"]
+    texts = {n: before[n] for n in ("user_input", "reference") if before[n] != after[n]}
+    if any(getattr(now, name) not in (after[name], before[name]) for name in texts):
         return None
-    metadata = dict(now.metadata)
-    if all(metadata.get(name) == last.after.get(name) for name in _MARKS):
-        for name in _MARKS:
-            metadata.pop(name, None)
-        metadata |= {name: last.before[name] for name in _MARKS if name in last.before}
-    question, answer = (
-        str(last.before[name]) if name in changed else getattr(now, name) for name in texts
-    )
-    return replace(now, user_input=question, reference=answer, metadata=metadata)
+    restored = replace(now, **texts)
+    if any(now.metadata.get(name) != after.get(name) for name in MARKS):
+        return restored
+    marks = {name: before[name] for name in MARKS if name in before}
+    return replace(restored, metadata={**drop_review(now).metadata, **marks})
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,20 +315,23 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
     seen: set[str] = set()
     for where, record in records_of(Path(path)):
         cells = {name: str(cell) for name, cell in record.items()}
-        name = cells.get("id", "")
-        status = _decision_of(cells.get("review", ""), where)
-        row = known.get(name)
-        if row is None or name in seen:
-            problem = "is twice on the sheet" if name in seen else "is not in the testset"
+        name, status = cells.get("id", ""), cells.get("review", "").strip().casefold()
+        if status not in ("", *_STATUSES):
+            raise TestsetError(
+                f"{cells['review']!r} is not a decision",
+                where=where,
+                hint=f"write {', '.join(_STATUSES)}, or nothing",
+            )
+        try:
+            if name not in known or name in seen:
+                problem = "is twice on the sheet" if name in seen else "is not in the testset"
+                raise TestsetError(problem)
+            seen.add(name)
+            known[name], outcome = _apply_line(known[name], status, cells, by)
+            counts[outcome] += 1
+        except TestsetError as error:
+            problem = error.what.removeprefix(f"row {name!r} ")
             conflicts.append(f"{where}: row {name!r} {problem}")
-            continue
-        seen.add(name)
-        applied, outcome = _apply_line(row, status, cells, by)
-        if applied is None:
-            conflicts.append(f"{where}: row {name!r} {outcome}")
-            continue
-        known[name] = applied
-        counts[outcome] += 1
     return SheetOutcome(
         tuple(known.values()),
         {name: counts[name] for name in (*_STATUSES, "open", "unchanged")},
@@ -355,60 +339,34 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
     )
 
 
-def _apply_line(
-    row: Row, status: ReviewStatus | None, cells: Mapping[str, str], by: str
-) -> tuple[Row | None, str]:
-    """Apply a line to its row; return the row and the kind of change, or None and the reason."""
+def _apply_line(row: Row, status: str, cells: Mapping[str, str], by: str) -> tuple[Row, str]:
+    """Apply a line to its row; return the row and the kind of change.
+
+    Raises:
+        TestsetError: It cannot be applied; with the reason.
+    """
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
-    edited = question != _normalise_lines(row.user_input) or answer != _normalise_lines(
-        row.reference
-    )
+    edited = (question, answer) != tuple(map(_normalise_lines, (row.user_input, row.reference)))
     own = review_status(row)
     if cells.get("row", "") != _row_hash(row):
         # A sheet that was applied before, or has no entry for the row, causes no conflict.
-        known = (None, own, "accepted") if own == "edited" else (None, own)
+        known = ("", own, "accepted") if own == "edited" else ("", own)
         if (status == own == "rejected") or (not edited and status in known):
             return row, "unchanged"
-        return None, "was changed in the testset since the sheet was written"
+        raise TestsetError("was changed in the testset since the sheet was written")
     if _normalise_lines(cells.get("evidence", "")) != _normalise_lines(_evidence_text(row)):
-        return None, "has changed evidence: spans cannot be edited on a sheet"
+        raise TestsetError("has changed evidence: spans cannot be edited on a sheet")
     if status == "rejected":
-        if own == "rejected":
-            return row, "unchanged"
-        return _add_review(row, "rejected", by), "rejected"
-    if edited and (not question or (row.reference and not answer)):
-        return None, "has lost its question or its answer: reject it instead"
+        edited = False
+    elif edited and (not question or (row.reference and not answer)):
+        raise TestsetError("has lost its question or its answer: reject it instead")
     if edited:
-        return _require_gold(row, "edited", by, question, answer)
-    if status is None:
-        return row, "open"
-    if own == status:
-        return row, "unchanged"
+        return _add_review(row, "edited", by, question, answer), "edited"
+    if status in ("", own):
+        return row, "unchanged" if status else "open"
     if status == "edited":
-        return None, "is marked as edited, but nothing was changed"
-    return _require_gold(row, status, by)
-
-
-def _require_gold(
-    row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = ""
-) -> tuple[Row | None, str]:
-    try:
-        return _add_review(row, status, by, question, answer), status
-    except TestsetError as error:
-        return None, error.what.removeprefix(f"row {row.id!r} ")
-
-
-def _decision_of(cell: str, where: str) -> ReviewStatus | None:
-    word = cell.strip().casefold()
-    if not word:
-        return None
-    for status in _STATUSES:
-        if word == status:
-            known: ReviewStatus = status
-            return known
-    raise TestsetError(
-        f"{cell!r} is not a decision", where=where, hint=f"write {', '.join(_STATUSES)}, or nothing"
-    )
+        raise TestsetError("is marked as edited, but nothing was changed")
+    return _add_review(row, status, by), status
 
 
 def _evidence_text(row: Row) -> str:
@@ -421,7 +379,7 @@ def _row_hash(row: Row) -> str:
     """Hash a row, without reviewer and time."""
     record = row_record(row)
     return value_hash(
-        {**record, "metadata": {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}}
+        {**record, "metadata": {k: v for k, v in row.metadata.items() if k not in MARKS[1:]}}
     )[:12]
 
 
@@ -430,19 +388,22 @@ def _normalise_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def _file_hash(path: Path) -> str:
-    try:
-        return text_hash(path.read_bytes().hex())
-    except OSError as error:
-        raise TestsetError(f"cannot read the file: {error.strerror}", where=str(path)) from error
+def _bytes_of(path: Path) -> bytes:
+    with open_bytes(path) as file:
+        return file.read()
 
 
-def chat_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """Return one JSON object per row: ``{"messages": [user, assistant]}`` (SPEC D4).
+def write_chat(rows: Iterable[Row], path: Path) -> int:
+    """Write gold rows as chat turns, a JSON object a row, and return their number (SPEC D4).
 
-    The user turn holds the gold passages, numbered, and the question; the assistant turn the
-    reference answer. Rows without one, and those that a review rejected, are left out.
+    A row is ``{"messages": [user, assistant]}``: the user turn holds the gold passages, numbered,
+    and the question; the assistant turn the reference answer. Rows without one, and those that a
+    review rejected, are left out.
+
+    Raises:
+        TestsetError: No row has a gold answer, or the file cannot be written.
     """
+    lines = []
     for row in rows:
         if not row.reference.strip() or review_status(row) == "rejected":
             continue
@@ -453,27 +414,12 @@ def chat_lines(rows: Iterable[Row]) -> Iterator[str]:
             {"role": "user", "content": "\n\n".join(parts)},
             {"role": "assistant", "content": row.reference},
         ]
-        yield json.dumps({"messages": messages}, ensure_ascii=False)
-
-
-def write_chat(rows: Iterable[Row], path: Path) -> int:
-    """Write the chat turns of gold rows as JSONL, completely or not at all; return their number.
-
-    Raises:
-        TestsetError: No row has a gold answer, or the file cannot be written.
-    """
-    lines = list(chat_lines(rows))
+        lines.append({"messages": messages})
     if not lines:
         raise TestsetError(
             "no row has a gold answer, so there is nothing to train on",
             where=str(path),
             hint="give the rows a `reference`, or have a model write it: --kinds model",
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, "".join(f"{line}\n" for line in lines))
-    except OSError as error:
-        raise TestsetError(
-            f"the file cannot be written: {error.strerror}", where=str(path)
-        ) from error
+    write_lines(path, lines)
     return len(lines)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..answer import corpus_ids
 from ..core import (
@@ -18,6 +17,7 @@ from ..core import (
     Row,
     Span,
     TestsetError,
+    appending,
     case_folded,
     current_user,
     text_hash,
@@ -68,10 +68,11 @@ def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     cluster would hold more than half of the rows (multi-hop collections), only the first gold
     document of each row is used.
     """
-    clusters = join_clusters({row.id: _linking_keys(row) for row in rows})
+    ties = {row.id: (*_document_keys(row), *_question_keys(row)) for row in rows}
+    clusters = join_clusters(ties)
     largest = max(Counter(clusters.values()).values(), default=0)
     if 2 * largest > len(rows):
-        clusters = join_clusters({row.id: _linking_keys(row)[:1] for row in rows})
+        clusters = join_clusters({name: keys[:1] for name, keys in ties.items()})
     return clusters
 
 
@@ -89,8 +90,7 @@ def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
     ties = {}
     for row in rows:
         places = [passage_at[span.document_id, span.start] for span in row.reference_spans]
-        links = (_question_key(row), *_conversation_keys(row))
-        ties[row.id] = (*(places or _document_keys(row)), *links)
+        ties[row.id] = (*(places or _document_keys(row)), *_question_keys(row))
     return join_clusters(ties)
 
 
@@ -148,32 +148,20 @@ def read_split(split: str) -> Split:
     Raises:
         TestsetError: The split is unknown.
     """
-    for name in get_args(Split):
-        if split == name:
-            known: Split = name
-            return known
-    raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
-
-
-def _linking_keys(row: Row) -> tuple[str, ...]:
-    """Return the keys that link a row to others: its gold documents, its question, its
-    conversation.
-    """
-    return (*_document_keys(row), _question_key(row), *_conversation_keys(row))
+    if split not in get_args(Split):
+        raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
+    return cast("Split", split)
 
 
 def _document_keys(row: Row) -> tuple[str, ...]:
     return tuple(f"document\x00{name}" for name in gold_documents(row))
 
 
-def _question_key(row: Row) -> str:
-    return f"question\x00{case_folded(row.user_input)}"
-
-
-def _conversation_keys(row: Row) -> tuple[str, ...]:
-    """Return a key that the turns of one conversation share; none for a single question."""
+def _question_keys(row: Row) -> tuple[str, ...]:
+    """Return the key of a row's question, and the one that the turns of a conversation share."""
     name = row.metadata.get("conversation_id", "")
-    return (f"conversation\x00{name}",) if name and "turn" in row.metadata else ()
+    of_turns = (f"conversation\x00{name}",) if name and "turn" in row.metadata else ()
+    return (f"question\x00{case_folded(row.user_input)}", *of_turns)
 
 
 def _passage_keys(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
@@ -276,13 +264,9 @@ class Openings:
         line = json.dumps(asdict(opening), ensure_ascii=False) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                if file.tell() and not _ends_line(self.path):
-                    line = "\n" + line
-                # half a surrogate pair (a file name that is not UTF-8) becomes an escape of JSON
-                file.write(line.encode("utf-8", "backslashreplace"))
-                file.flush()
-                os.fsync(file.fileno())
+            # half a surrogate pair (a file name that is not UTF-8) becomes an escape of JSON
+            with appending(self.path, line.encode("utf-8", "backslashreplace")):
+                pass
         except OSError as error:
             raise TestsetError(
                 f"the opening cannot be logged: {error.strerror}",
@@ -345,12 +329,10 @@ def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> 
 
 def _opening_of(value: dict[str, Any], where: str) -> Opening:
     names = [field.name for field in fields(Opening)]
-    missing = [name for name in names if name not in value]
-    texts = [name for name in names if name != "rows"]
-    wrong = [name for name in texts if not isinstance(value.get(name), str)]
-    if missing or wrong or not isinstance(value["rows"], int):
+    wrong = [n for n in names if not isinstance(value.get(n), int if n == "rows" else str)]
+    if wrong:
         raise TestsetError(
-            f"not a valid opening: {', '.join(missing or wrong or ['rows'])}",
+            f"not a valid opening: {', '.join(wrong)}",
             where=where,
             hint="only ragwright writes this log; restore it from version control",
         )
@@ -360,12 +342,6 @@ def _opening_of(value: dict[str, Any], where: str) -> Opening:
 def _file_name(testset: str) -> str:
     """Return the part of an address that stays when a project is moved."""
     return testset if testset.startswith("beir:") else Path(testset).name
-
-
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
 
 
 def find_graded_documents(row: Row) -> dict[str, None]:

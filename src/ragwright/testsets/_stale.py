@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..core import GoldSpan, Row, TestsetError, current_user
+from ..core import GoldSpan, Row, TestsetError, current_user, list_names
 from ..index import Store
 from ..project import Project, ProjectFolder, refuse_forget
 from ._review import TestsetReview
 from ._splits import Openings
 from ._testsets import Testset, declares_splits, load_testset
 from .suites import (
-    Evidence,
-    PassageSource,
     SuiteOptions,
     corpus_evidence,
     open_corpus,
@@ -71,16 +70,10 @@ def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
         rows: Rows with ``reference_spans``.
         text_of: Text of a document; called once per document.
     """
-    texts: dict[str, str | None] = {}
-    stale_spans = []
-    for row in rows:
-        for span in row.reference_spans:
-            if span.document_id not in texts:
-                texts[span.document_id] = text_of(span.document_id)
-            text = texts[span.document_id]
-            if text is not None and (stale := _stale_span(row.id, span, text)) is not None:
-                stale_spans.append(stale)
-    return tuple(stale_spans)
+    find = cache(text_of)
+    spans = [(row.id, span, find(span.document_id)) for row in rows for span in row.reference_spans]
+    stale = (_stale_span(name, span, text) for name, span, text in spans if text is not None)
+    return tuple(filter(None, stale))
 
 
 def move_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
@@ -90,11 +83,8 @@ def move_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
         for stale_span in stale
         if stale_span.row_id == row.id and stale_span.now is not None
     }
-    if not places:
-        return row
-    return replace(
-        row, reference_spans=tuple(places.get(span) or span for span in row.reference_spans)
-    )
+    spans = tuple(places.get(span) or span for span in row.reference_spans)
+    return replace(row, reference_spans=spans) if places else row
 
 
 def current_gold(testset: Testset, text_of: TextOf) -> Testset:
@@ -110,32 +100,22 @@ def current_gold(testset: Testset, text_of: TextOf) -> Testset:
     if not stale:
         return testset
     lost = list(dict.fromkeys(stale_span.row_id for stale_span in stale if stale_span.now is None))
-    spanned = [row for row in testset.rows if row.reference_spans]
-    if len(lost) == len(spanned):
+    moved = list(dict.fromkeys(span.row_id for span in stale if span.row_id not in lost))
+    spanned = sum(bool(row.reference_spans) for row in testset.rows)
+    if len(lost) == spanned:
         raise TestsetError(
-            f"the gold of all {len(spanned)} rows changed since the testset was written: "
-            f"{stale[0]}",
+            f"the gold of all {spanned} rows changed since the testset was written: {stale[0]}",
             where=testset.name,
             hint="the documents were edited or read differently: make the testset again with "
             "`ragwright synth`, or restore the documents",
         )
-    dropped = set(lost)
-    moved = list(
-        dict.fromkeys(stale_span.row_id for stale_span in stale if stale_span.row_id not in dropped)
-    )
-    rows = tuple(move_row(row, stale) for row in testset.rows if row.id not in dropped)
-    notes = list(testset.notes)
-    if lost:
-        notes.append(
-            f"{len(lost)} of {len(testset.rows)} rows are left out, the documents changed: "
-            f"{_first_ids(lost)}"
-        )
-    if moved:
-        notes.append(
-            f"the gold text of {len(moved)} rows moved and is measured at its new place: "
-            f"{_first_ids(moved)}"
-        )
-    return replace(testset, rows=rows, notes=tuple(notes))
+    notes = {
+        f"{len(lost)} of {len(testset.rows)} rows are left out, the documents changed": lost,
+        f"the gold text of {len(moved)} rows moved and is measured at its new place": moved,
+    }
+    rows = tuple(move_row(row, stale) for row in testset.rows if row.id not in lost)
+    said = (f"{note}: {list_names(ids, _SHOWN)}" for note, ids in notes.items() if ids)
+    return replace(testset, rows=rows, notes=(*testset.notes, *said))
 
 
 def _stale_span(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
@@ -149,11 +129,6 @@ def _stale_span(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
     if text.find(span.text, first + 1) >= 0:
         return StaleSpan(row_id, span, "several")
     return StaleSpan(row_id, span, "moved", replace(span, start=first, end=first + len(span.text)))
-
-
-def _first_ids(ids: Sequence[str]) -> str:
-    rest = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + rest
 
 
 def project_testset(
@@ -218,11 +193,7 @@ def _resolve_address(folder: ProjectFolder, address: str) -> str:
 
 
 def refresh_gold(store: Store, testset: Testset) -> Testset:
-    """Check the testset against the stored documents.
-
-    Raises:
-        TestsetError: The documents of all rows changed.
-    """
+    """Check the testset against the stored documents; see :func:`current_gold`."""
 
     def text_of(name: str) -> str | None:
         document = store.document(name)
@@ -253,34 +224,10 @@ def make_suite(
     if isinstance(testset, str) and testset.startswith("rgb:"):
         suite = rgb_rows(testset, suite_options)
         return Testset(testset, suite.rows, suite.notes)
-    gathered = _gather_questions(project, testset, suite_options)
-    source = gathered.source
-    suite = suite_rows(gathered.evidence, suite_options, where=source.name)
-    return Testset(
-        f"suites of {source.name}", suite.rows, (*source.notes, *gathered.notes, *suite.notes)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _SuiteQuestions:
-    """The questions of a testset with their passages."""
-
-    source: Testset
-    corpus: PassageSource
-    evidence: tuple[Evidence, ...]
-    notes: tuple[str, ...]
-
-
-def _gather_questions(
-    project: Project, testset: str | Testset, options: SuiteOptions
-) -> _SuiteQuestions:
-    """Read the passages of every question, with a note for each reason to leave one out.
-
-    Raises:
-        TestsetError: No question has what a suite needs.
-    """
     source = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    corpus = project.runner.run(open_corpus(project.target(), project.settings.retrieve, options))
+    corpus = project.runner.run(
+        open_corpus(project.target(), project.settings.retrieve, suite_options)
+    )
     results = list(project.runner.map(corpus_evidence(row, corpus) for row in source.rows))
     reasons = Counter(result.reason for result in results if result.evidence is None)
     dropped: Counter[str] = Counter()
@@ -291,11 +238,12 @@ def _gather_questions(
         for reason, count in sorted(reasons.items())
     ]
     notes += [f"{count} {kind} are left out" for kind, count in sorted(dropped.items())]
-    evidence = tuple(result.evidence for result in results if result.evidence is not None)
+    evidence = [result.evidence for result in results if result.evidence is not None]
     if not evidence:
         raise TestsetError(
             "no question of the testset can be part of a suite",
             where=source.name,
             hint="; ".join(notes) or "the testset is empty",
         )
-    return _SuiteQuestions(source, corpus, evidence, tuple(notes))
+    suite = suite_rows(evidence, suite_options, where=source.name)
+    return Testset(f"suites of {source.name}", suite.rows, (*source.notes, *notes, *suite.notes))

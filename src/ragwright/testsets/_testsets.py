@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Row, TestsetError, count_noun, text_hash, value_hash
 from . import suites
-from ._labels import is_candidate, is_feedback
+from ._labels import drop_review, is_candidate, is_feedback
 from ._splits import (
     Openings,
     Split,
@@ -66,33 +66,23 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
     persona. A second row with the same words for the same persona is another question if its gold
     differs, else a repetition.
     """
-    by_words: dict[str, dict[str, dict[str, Row]]] = {}
-    read = repeated = 0
+    distinct: dict[tuple[str, str, str], Row] = {}
+    rows = list(rows)
     for row in rows:
-        read += 1
-        of_persona = by_words.setdefault(_words_of(row), {}).setdefault(row.persona_name, {})
-        gold = value_hash(
-            [
-                row.reference,
-                row.reference_contexts,
-                dict(row.reference_ids),
-                [asdict(span) for span in row.reference_spans],
-            ]
-        )
-        repeated += gold in of_persona
-        of_persona.setdefault(gold, row)
+        spans = [asdict(span) for span in row.reference_spans]
+        gold = [row.reference, row.reference_contexts, dict(row.reference_ids), spans]
+        distinct.setdefault((_words_of(row), row.persona_name, value_hash(gold)), row)
+    personas: dict[str, set[str]] = {}
+    for words, persona, _ in distinct:
+        personas.setdefault(words, set()).add(persona)
     questions = []
-    for personas in by_words.values():
-        rows_by_persona = {name: list(golds.values()) for name, golds in personas.items()}
-        for number in range(max(map(len, rows_by_persona.values()))):
-            own = {
-                name: rows_of_persona[number]
-                for name, rows_of_persona in rows_by_persona.items()
-                if number < len(rows_of_persona)
-            }
-            questions.append(Question(own, frozenset(rows_by_persona.keys() - own.keys())))
-    note = f"{repeated} of {read} rows repeat the question and gold of another row and are left out"
-    return questions, (note,) if repeated else ()
+    for group in rows_by_question(distinct.values()):
+        own = {row.persona_name: row for row in group}
+        questions.append(Question(own, frozenset(personas[_words_of(group[0])] - own.keys())))
+    if len(distinct) == len(rows):
+        return questions, ()
+    counts = f"{len(rows) - len(distinct)} of {len(rows)} rows"
+    return questions, (f"{counts} repeat the question and gold of another row and are left out",)
 
 
 def rows_by_question(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
@@ -117,9 +107,6 @@ def _words_of(row: Row) -> str:
 
 _SHOWN = 5
 """Most ids in a note."""
-
-_REVIEW = ("review", "reviewed_by", "reviewed_at")
-"""Metadata keys of review marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +178,12 @@ class Testset:
             return self
         names = list(dict.fromkeys(personas))
         questions, notes = questions_of(self.rows)
-        rows = []
-        for question in questions:
-            for name in names:
-                row = question.row_for(name)
-                if row is not None:
-                    rows.append(
-                        row if name in question.own else replace(row, id=f"{row.id} for {name}")
-                    )
+        rows = [
+            row if name in question.own else replace(row, id=f"{row.id} for {name}")
+            for question in questions
+            for name in names
+            if (row := question.row_for(name)) is not None
+        ]
         return replace(
             self,
             rows=tuple(rows),
@@ -211,11 +196,7 @@ def rows_fingerprint(rows: Sequence[Row]) -> str:
 
     Accepting a row does not change the hash; editing does.
     """
-    unreviewed = (
-        replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
-        for row in rows
-    )
-    return value_hash([make_plain_row(row) for row in unreviewed])
+    return value_hash([make_plain_row(drop_review(row)) for row in rows])
 
 
 def load_testset(
@@ -250,12 +231,13 @@ def load_testset(
         suite = suites.rgb_rows(address)
         testset = Testset(address, suite.rows, suite.notes)
     else:
-        testset = _file_testset(address)
+        rows = read_rows(address, questions=True)
+        notes = half_note(sum(map(holds_half, rows)), len(rows))
+        notes += unread_note(name for row in rows for name in unread_columns(row))
+        testset = Testset(address, rows, notes)
     testset = _drop_rejected(testset)
-    holds_confirm = chosen_split == "confirm" or (
-        chosen_split == "all" and names_splits(testset.rows)
-    )
-    if holds_confirm and openings is None:
+    named = names_splits(testset.rows)
+    if openings is None and (chosen_split == "confirm" or (chosen_split == "all" and named)):
         raise TestsetError(
             "opening the confirm split must be logged"
             if chosen_split == "confirm"
@@ -268,9 +250,7 @@ def load_testset(
     testset = _rows_of_split(testset, chosen_split, splits)
     if limit is not None:
         testset = testset.subset(limit, seed)
-    if openings is None:
-        return testset
-    if chosen_split == "tune" or not confirm:
+    if openings is None or chosen_split == "tune" or not confirm:
         return testset
     opened = rows_fingerprint(confirm)
     count = sum(splits[row.id] == "confirm" for row in testset.rows)
@@ -291,25 +271,13 @@ def declares_splits(address: str) -> bool:
     )
 
 
-def _file_testset(path: str) -> Testset:
-    """Read the questions of a file, with notes on half characters and unread columns."""
-    rows = read_rows(path, questions=True)
-    notes = half_note(sum(map(holds_half, rows)), len(rows))
-    return Testset(
-        path, rows, notes + unread_note(name for row in rows for name in unread_columns(row))
-    )
-
-
 def _drop_rejected(testset: Testset) -> Testset:
     """Remove rejected rows, and rows from feedback that nobody has accepted."""
     total = len(testset.rows)
-    waiting = sum(is_candidate(row) for row in testset.rows)
     decided = [row for row in testset.rows if not is_candidate(row)]
     rows = tuple(row for row in decided if row.metadata.get("review") != "rejected")
-    rejected = len(decided) - len(rows)
-    served = sum(is_feedback(row) for row in rows)
-    if not (rejected or waiting or served):
-        return testset
+    waiting, rejected = total - len(decided), len(decided) - len(rows)
+    served = sum(map(is_feedback, rows))
     if not rows:
         problem = f"all {rejected} rows were rejected in review"
         if waiting:
@@ -319,17 +287,14 @@ def _drop_rejected(testset: Testset) -> Testset:
             where=testset.name,
             hint="run `ragwright review` on it again, or write further rows",
         )
-    notes = list(testset.notes)
-    if rejected:
-        notes.append(f"{rejected} of {total} rows were rejected in review and are left out")
-    if waiting:
-        notes.append(f"{waiting} of {total} rows are feedback that waits for review: left out")
-    if served:
-        notes.append(
-            f"{count_noun(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
-            "what the served configuration found, so comparisons favour it"
-        )
-    return replace(testset, rows=rows, notes=tuple(notes))
+    notes = {
+        f"{rejected} of {total} rows were rejected in review and are left out": rejected,
+        f"{waiting} of {total} rows are feedback that waits for review: left out": waiting,
+        f"{count_noun(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
+        "what the served configuration found, so comparisons favour it": served,
+    }
+    said = (note for note, count in notes.items() if count)
+    return replace(testset, rows=rows, notes=(*testset.notes, *said))
 
 
 def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> Testset:

@@ -8,6 +8,7 @@ from ._records import (
     open_bytes,
     records_of,
     row_record,
+    write_lines,
     write_rows,
 )
 from ._rows import half_note, holds_half, iter_rows, read_rows, rows_of
@@ -26,5 +27,6 @@ __all__ = [
     "rows_of",
     "unread_columns",
     "unread_note",
+    "write_lines",
     "write_rows",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 from ... import answer
 from ...core import TestsetError, Turn
 from ...flow import Message
+from ._dialects import passage_columns
 
 ROLES: Mapping[str, str] = {
     "agent": "assistant",
@@ -180,41 +181,28 @@ def _text_of(content: Any, place: str, where: str) -> str:
 
 
 def _question_columns(turns: Sequence[Turn], columns: Mapping[str, Any]) -> dict[str, Any]:
-    history = tuple(turns[:-1])
     question = {"user_input": turns[-1].content}
-    return {**question, **_add_turn(history, {**columns, **question})}
+    return {**question, **_add_turn(tuple(turns[:-1]), {**columns, **question})}
 
 
 def _add_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the history of a question, and the columns that describe its place and kind."""
-    question = columns.get("user_input")
-    number = 1 + sum(turn.role == "user" for turn in history)
-    known: dict[str, Any] = {"history": history, "turn": _whole_number(columns.get("turn"), number)}
+    question, stated = columns.get("user_input"), str(columns.get("turn"))
+    turn = int(stated) if stated.isdecimal() else 1 + sum(turn.role == "user" for turn in history)
+    known: dict[str, Any] = {"history": history, "turn": turn}
     if columns.get("standalone") is None:
         known["standalone"] = not history or (
             isinstance(question, str)
             and answer.stands_alone(question, [Message(t.role, t.content) for t in history])
         )
-    kind = _kind_of(columns.get("answerability"))
-    if kind:
+    kind = columns.get("answerability")
+    if isinstance(kind, list) and len(kind) == 1:
+        kind = kind[0]
+    if kind := _KINDS.get(str(kind).casefold().replace("_", " ")):
         known["answerability"] = kind
         if kind in _ANSWERABLE and columns.get("answerable") is None:
             known["answerable"] = _ANSWERABLE[kind]
     return known
-
-
-def _whole_number(value: Any, default: int) -> int:
-    try:
-        return default if isinstance(value, bool) else int(value)
-    except (TypeError, ValueError):
-        return default
-
-
-def _kind_of(value: Any) -> str:
-    """Return the kind of answerability in our words; empty if there is none that is known."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return _KINDS.get(value.casefold().replace("_", " "), "") if isinstance(value, str) else ""
 
 
 def _mtrag_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,36 +212,26 @@ def _mtrag_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "task_id" in renamed:
         renamed.setdefault("id", str(renamed.pop("task_id")).replace("<::>", "-"))
-    targets = _texts_in(renamed.pop("targets", None))
-    if targets and renamed.get("reference") is None:
-        renamed["reference"] = targets[0]
-        if targets[1:]:
-            renamed["references"] = targets
-    predictions = _texts_in(renamed.pop("predictions", None))
-    if predictions and renamed.get("response") is None:
-        renamed["response"] = predictions[0]
+    texts: dict[str, list[str]] = {}
+    for name, ours in (("targets", "reference"), ("predictions", "response")):
+        entries = renamed.pop(name, None)
+        texts[ours] = [
+            entry["text"]
+            for entry in (entries if isinstance(entries, list) else [])
+            if isinstance(entry, Mapping) and isinstance(entry.get("text"), str)
+        ]
+        if texts[ours] and renamed.get(ours) is None:
+            renamed[ours] = texts[ours][0]
+    if texts["reference"][1:]:
+        renamed["references"] = texts["reference"]
     contexts = renamed.get("contexts")
     if isinstance(contexts, list) and all(isinstance(entry, Mapping) for entry in contexts):
         del renamed["contexts"]
-        texts = _texts_in(contexts)
-        ids = [str(entry["document_id"]) for entry in contexts if entry.get("document_id")]
-        if texts:
-            renamed.setdefault("reference_contexts", texts)
-        if len(ids) == len(contexts) and ids:
-            renamed.setdefault("reference_ids", ids)
-        if predictions and texts:
-            renamed.setdefault("retrieved_contexts", texts)
+        gold = passage_columns("reference_contexts", "reference_ids", contexts, "")
+        if texts["response"]:
+            gold["retrieved_contexts"] = gold["reference_contexts"]
+        renamed = {**gold, **renamed}
     return renamed
-
-
-def _texts_in(entries: Any) -> list[str]:
-    if not isinstance(entries, list):
-        return []
-    return [
-        entry["text"]
-        for entry in entries
-        if isinstance(entry, Mapping) and isinstance(entry.get("text"), str)
-    ]
 
 
 def _each_turn(
@@ -274,18 +252,14 @@ def _each_turn(
     name = columns.get("conversation_id") or columns.get("id") or number
     gold = {n: value for n, value in columns.items() if n in _OF_LAST}
     shared = {n: v for n, v in columns.items() if n not in _OF_LAST and n not in ("id", "turn")}
-    shared["conversation_id"] = str(name)
+    replies = "reference" if questions else "response"
     records: list[tuple[str, Mapping[str, Any]]] = []
     for turn, at in enumerate(asked, 1):
-        following = turns[at + 1] if at + 1 < len(turns) else None
-        reply = following.content if following and following.role == "assistant" else None
-        record: dict[str, Any] = {**shared, "id": f"{name}-{turn}"}
-        if at == asked[-1]:
-            record |= gold
-        if reply is not None and not questions:
-            record["response"] = reply
-        elif reply is not None and record.get("reference") is None:
-            record["reference"] = reply
+        record = {**shared, "conversation_id": str(name), "id": f"{name}-{turn}"}
+        record |= gold if at == asked[-1] else {}
+        for reply in turns[at + 1 : at + 2]:
+            if reply.role == "assistant" and record.get(replies) is None:
+                record[replies] = reply.content
         records.append(
             (f"{where} (turn {turn})", record | _question_columns(turns[: at + 1], record))
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -41,9 +41,6 @@ ALIASES = {
 }
 """Column of another tool -> ours."""
 
-AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
-"""Columns whose meaning depends on other columns or on their content."""
-
 _TURNS = re.compile(r"""\s*\[\s*\{\s*["'](?:content|role|speaker|text|type)["']\s*:""")
 """Beginning of a cell that holds the turns of a conversation."""
 
@@ -53,6 +50,16 @@ _GOLD = {"contexts", "reference", "references", "retrieved_contexts"} | {
     column for column, ours in ALIASES.items() if ours == "reference"
 }
 _DEEPEVAL = {"actual_output", "expected_output", "retrieval_context"}
+
+EITHER = {
+    "answer": (_GOLD, "response", "reference", "response"),
+    "context": (_DEEPEVAL, "retrieved_contexts", "reference_contexts", "reference_contexts"),
+}
+"""Columns that mean one of two things: the columns beside which it is sure, both, the sure one."""
+
+NESTED = ("expectations", "inputs", "outputs")
+"""Columns of MLflow that hold several of ours."""
+
 _LISTS = {
     "context",
     "contexts",
@@ -80,11 +87,8 @@ _ID_LISTS = {"reference_context_ids", "reference_ids", "retrieved_context_ids"}
 _SEVERAL = {"ground_truths", "references"}
 """Columns of accepted answers: ``|`` separates them; ``;`` may be part of one."""
 
-_NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
-"""Nested columns of ragas that are not measured here."""
-
 _OURS = {field.name for field in fields(Row)}
-_NAMES = _OURS | ALIASES.keys() | set(AMBIGUOUS) | {"references"}
+_NAMES = _OURS | ALIASES.keys() | EITHER.keys() | {*NESTED, "references"}
 _SPELT = {_PLAIN.sub("", name): name for name in sorted(_NAMES)}
 _SIDES = ("model1", "model2")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
@@ -95,16 +99,15 @@ _TEXTS = ("text", "content", "page_content")
 _IDS = ("doc_id", "doc_uri", "document_id", "id")
 
 
-def spell_columns(record: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Spell the columns of a record as they are known, ignoring case and punctuation.
+def _name_columns(columns: Iterable[tuple[str, str, Any]], where: str) -> dict[str, Any]:
+    """Return contents by name, of (column, name, content).
 
     Raises:
         TestsetError: Two columns have the same name.
     """
     renamed: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for column, content in record.items():
-        name = column if column in _NAMES else _SPELT.get(_PLAIN.sub("", column).casefold(), column)
+    for column, name, content in columns:
         if name in renamed:
             raise TestsetError(
                 f"columns {sources[name]!r} and {column!r} mean the same, {name}",
@@ -115,7 +118,7 @@ def spell_columns(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     return renamed
 
 
-def parse_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _parse_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Parse lists and objects in the cells of a table's line; other cells stay as they are.
 
     Lists are JSON, or as Python prints them. Without a bracket, ``|`` separates ids and accepted
@@ -141,20 +144,19 @@ def parse_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     return parsed
 
 
-def drop_scores(record: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_scores(record: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the scores that ``score -o rows.csv`` wrote, so that a row can be scored again.
 
     Scores are columns with a measure's name and a column ``NAME state`` beside them. The column
     ``answered`` separates missing answers from empty ones, which look alike in a table.
     """
     names = [name.removesuffix(" state") for name in record if name.endswith(" state")]
-    scored = [name for name in names if _is_measure(name)]
-    if not scored:
-        return dict(record)
-    written = {f"{name}{end}" for name in scored for end in ("", " state", " reason", " detail")}
-    written |= {"answered"}
-    if str(record.get("answered")).lower() == "false":
-        written |= {"response"}
+    ends = ("", " state", " reason", " detail")
+    written = {f"{name}{end}" for name in names if _is_measure(name) for end in ends}
+    if written:
+        written |= {"answered"}
+        if str(record.get("answered")).lower() == "false":
+            written |= {"response"}
     return {name: value for name, value in record.items() if name not in written}
 
 
@@ -167,42 +169,53 @@ def _is_measure(name: str) -> bool:
     return True
 
 
-def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the record, or both records of a RAGChecker pair, in which two systems answer.
+def one_system_each(
+    record: Mapping[str, Any], where: str, *, table: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the record, or both records of a RAGChecker pair, in which two systems answer.
 
     The two share the question and differ in ``system``, the name of the model; fields of the pair
-    are in both.
+    are in both. Columns are spelt as they are known, ignoring case and punctuation; the cells of a
+    ``table`` may hold lists and objects.
 
     Raises:
-        TestsetError: A side of the pair has no response.
+        TestsetError: A side of the pair has no response, or two columns have the same name.
     """
-    sides = [side for side in _SIDES if isinstance(record.get(side), Mapping)]
-    if len(sides) < len(_SIDES):
-        return [(where, record)]
-    key = record.get("instance_id", record.get("query_id"))
-    shared = {
-        name: value
-        for name, value in record.items()
-        if name not in (*_SIDES, "instance_id", "query_id", "response")
-    }
-    records: list[tuple[str, Mapping[str, Any]]] = []
-    for side in sides:
-        side_columns = {name: value for name, value in record[side].items() if name != "model_name"}
-        if "response" not in side_columns:
-            raise TestsetError(
-                f"{side} has no response", where=where, hint="each side of a pair needs one"
+    shared = _drop_scores(record)
+    pair = {side: shared.pop(side) for side in _SIDES if isinstance(record.get(side), Mapping)}
+    records = {where: {**shared, **pair}}
+    if len(pair) == len(_SIDES):
+        key = shared.pop("instance_id", shared.pop("query_id", None))
+        shared.pop("response", None)
+        records = {}
+        for side, own in pair.items():
+            columns = {**shared, **own, "system": own.get("model_name") or side}
+            columns |= {} if key is None else {"id": f"{key}-{side}"}
+            columns.pop("model_name", None)
+            if "response" not in columns:
+                raise TestsetError(
+                    f"{side} has no response", where=where, hint="each side of a pair needs one"
+                )
+            records[f"{where} ({side})"] = columns | (
+                {} if key is None else {"id": f"{key}-{side}"}
             )
-        columns = {**shared, **side_columns, "system": record[side].get("model_name") or side}
-        records.append(
-            (f"{where} ({side})", columns if key is None else {**columns, "id": f"{key}-{side}"})
-        )
-    return records
+    for place, columns in records.items():
+        spelt = ((c, _spell(c), content) for c, content in columns.items())
+        named = _name_columns(spelt, place)
+        yield place, _parse_cells(named, place) if table else named
+
+
+def _spell(column: str) -> str:
+    return column if column in _NAMES else _SPELT.get(_PLAIN.sub("", column).casefold(), column)
 
 
 def rename_record(
     record: Mapping[str, Any], where: str, *, questions: bool = False
 ) -> dict[str, Any]:
     """Rename a record's columns to ragwright's names; unknown ones are unchanged.
+
+    Nested values of columns that are not ours (traces, claims, rubrics) become text. Without a
+    reference, the first accepted answer is it.
 
     Args:
         record: Columns as they are named.
@@ -215,66 +228,35 @@ def rename_record(
     """
     columns = {column: content for column, content in record.items() if content is not None}
     if questions:
-        columns = _answer_as_gold(columns)
-    foreign = columns.keys() & (ALIASES.keys() - {"reference_context_ids"} | set(AMBIGUOUS))
-    for column in _NESTED:
-        if column in columns and _is_nested(columns[column]):
-            columns[column] = json.dumps(columns[column], ensure_ascii=False)
+        if "answer" in columns and not columns.keys() & _GOLD - {"contexts", "retrieved_contexts"}:
+            columns["reference"] = columns.pop("answer")
+        if "context" in columns and not columns.keys() & (_DEEPEVAL | {"reference_contexts"}):
+            columns["reference_contexts"] = columns.pop("context")
     if isinstance(columns.get("references"), str):
         columns["references"] = [columns["references"]]
-    if foreign or "reference_context_ids" in columns:
-        columns = _rename_columns(columns, where, keep_deep=bool(foreign))
-    return _add_reference(columns)
-
-
-def _answer_as_gold(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the answer and context of a question into a reference and its passage."""
-    renamed = dict(columns)
-    if "answer" in renamed and not renamed.keys() & (_GOLD - {"contexts", "retrieved_contexts"}):
-        renamed["reference"] = renamed.pop("answer")
-    if "context" in renamed and not renamed.keys() & (_DEEPEVAL | {"reference_contexts"}):
-        renamed["reference_contexts"] = renamed.pop("context")
+    renamed = _name_columns(
+        (
+            (column, name, value if name in _OURS or not _is_nested(value) else _json_text(value))
+            for column, content in columns.items()
+            for name, value in _rename_column(column, content, columns, where).items()
+        ),
+        where,
+    )
+    accepted = renamed.get("references")
+    if renamed.get("reference") is None and isinstance(accepted, list):
+        texts = [text for text in accepted if isinstance(text, str) and text.strip()]
+        renamed |= {"reference": texts[0]} if texts else {}
     return renamed
-
-
-def _rename_columns(columns: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
-    """Rename every column; nested values of other tools (traces, claims) become text."""
-    renamed: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    for column, content in columns.items():
-        for name, value in _rename_column(column, content, columns, where).items():
-            if name in sources:
-                raise TestsetError(
-                    f"columns {sources[name]!r} and {column!r} mean the same, {name}",
-                    where=where,
-                    hint="keep one of the two",
-                )
-            sources[name] = column
-            as_text = keep_deep and name not in _OURS and _is_nested(value)
-            renamed[name] = json.dumps(value, ensure_ascii=False) if as_text else value
-    return renamed
-
-
-def _add_reference(columns: dict[str, Any]) -> dict[str, Any]:
-    """Use the first accepted answer as the reference if there is none."""
-    accepted = columns.get("references")
-    if columns.get("reference") is not None or not isinstance(accepted, list):
-        return columns
-    texts = [text for text in accepted if isinstance(text, str) and text.strip()]
-    return {**columns, "reference": texts[0]} if texts else columns
 
 
 def _rename_column(
     column: str, content: Any, columns: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    if column == "answer":
-        if not columns.keys() & _GOLD:
-            raise _ambiguous_column(column, "response", "reference", where)
-        return {"response": content}
-    if column == "context":
-        if not columns.keys() & _DEEPEVAL:
-            raise _ambiguous_column(column, "retrieved_contexts", "reference_contexts", where)
-        return {"reference_contexts": content}
+    if column in EITHER:
+        beside, first, second, ours = EITHER[column]
+        if not columns.keys() & beside:
+            raise _ambiguous_column(column, first, second, where)
+        return {ours: content}
     if column in ("inputs", "request"):
         return {"user_input": _one_text(column, content, _QUESTIONS, where)}
     if column == "outputs":
@@ -283,37 +265,23 @@ def _rename_column(
         return _expectation_columns(content, where)
     name = ALIASES.get(column, column)
     if name == "retrieved_contexts":
-        return _passage_columns(name, "retrieved_context_ids", content, where)
+        return passage_columns(name, "retrieved_context_ids", content, where)
     if name == "reference" and isinstance(content, list):
-        return _reference_columns(column, content, where)
+        if not all(isinstance(text, str) for text in content):
+            raise TestsetError(f"{column} is not a list of strings", where=where)
+        further = {"references": content} if content[1:] else {}
+        return {"reference": content[0], **further} if content else {}
     return {name: content}
 
 
-def _reference_columns(column: str, content: Sequence[Any], where: str) -> dict[str, Any]:
-    """Return the first of several accepted answers as the reference, and all as metadata."""
-    if not all(isinstance(text, str) for text in content):
-        raise TestsetError(f"{column} is not a list of strings", where=where)
-    if not content:
-        return {}
-    return {"reference": content[0]} | ({"references": list(content)} if content[1:] else {})
-
-
-def _passage_columns(name: str, ids: str, content: Any, where: str) -> dict[str, Any]:
+def passage_columns(name: str, ids: str, content: Any, where: str) -> dict[str, Any]:
     """Read passages given as texts, or as objects of text and document id."""
     if not isinstance(content, list) or not any(isinstance(entry, dict) for entry in content):
         return {name: content}
-    columns: dict[str, Any] = {
-        name: [_one_text(f"an entry of {name}", entry, _TEXTS, where) for entry in content]
-    }
-    keys = [
-        next((entry[key] for key in _IDS if entry.get(key) is not None), None)
-        if isinstance(entry, dict)
-        else None
-        for entry in content
-    ]
-    if all(key is not None for key in keys):
-        columns[ids] = keys
-    return columns
+    entries = [entry if isinstance(entry, dict) else {"text": entry} for entry in content]
+    keys = [next((e[key] for key in _IDS if e.get(key) is not None), None) for e in entries]
+    texts = [_one_text(f"an entry of {name}", entry, _TEXTS, where) for entry in entries]
+    return {name: texts} | ({} if None in keys else {ids: keys})
 
 
 def _output_columns(content: Any, where: str) -> dict[str, Any]:
@@ -328,7 +296,7 @@ def _output_columns(content: Any, where: str) -> dict[str, Any]:
     if len(keys) > 1:
         raise _ambiguous_column("outputs", keys[0], keys[1], where)
     if keys:
-        columns |= _passage_columns(
+        columns |= passage_columns(
             "retrieved_contexts", "retrieved_context_ids", content[keys[0]], where
         )
     return columns
@@ -344,7 +312,7 @@ def _expectation_columns(content: Any, where: str) -> dict[str, Any]:
         columns["reference"] = _one_text("expectations", rest, _EXPECTED, where)
     gold = rest.pop("expected_retrieved_context", None)
     if gold is not None:
-        passages = _passage_columns("reference_contexts", "reference_ids", gold, where)
+        passages = passage_columns("reference_contexts", "reference_ids", gold, where)
         texts = passages.pop("reference_contexts")
         columns |= passages
         if any(texts):
@@ -353,20 +321,9 @@ def _expectation_columns(content: Any, where: str) -> dict[str, Any]:
 
 
 def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> Any:
-    """Return the text itself, or that of the one known key of an object.
-
-    A chat (``messages``) gives its user's last message.
-    """
+    """Return the text itself, or that of the one known key of an object, or its only text."""
     if not isinstance(content, dict):
         return content
-    if isinstance(content.get("messages"), list) and names is _QUESTIONS:
-        messages = [
-            turn.get("content")
-            for turn in content["messages"]
-            if isinstance(turn, dict) and turn.get("role") == "user"
-        ]
-        if messages:
-            return messages[-1]
     keys = [name for name in names if content.get(name) is not None]
     if len(keys) > 1:
         raise _ambiguous_column(column, keys[0], keys[1], where)
@@ -382,6 +339,10 @@ def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> An
         where=where,
         hint="put the text under one of these keys",
     )
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _is_nested(value: Any) -> bool:

@@ -8,9 +8,8 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -83,27 +82,18 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 where=where,
                 hint="write one JSON object per line (JSONL)",
             ) from error
-        if not isinstance(value, dict):
-            raise TestsetError(
-                f"the line is {type(value).__name__}, not an object",
-                where=where,
-                hint="write one JSON object per line (JSONL)",
-            )
-        yield where, value
+        yield where, _check_object(value, where)
 
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """(``file:line``, columns)."""
 
 _HEAD = 65_536
-_PIECE = 1 << 20
-_LONGEST = 1 << 26  # characters of one record
 _ARRAY = re.compile(r"\s*(?P<wrapped>\{\s*\"results\"\s*:\s*)?\[")
 _BETWEEN = re.compile(r"[\s,]*")
 _SEPARATED = {".csv": ",", ".tsv": "\t"}
 _SHEETS = (".xlsx", ".xls", ".ods")
-_PARQUET = (".parquet",)
-TABLES = frozenset({*_SEPARATED, *_SHEETS, *_PARQUET})
+TABLES = frozenset({*_SEPARATED, *_SHEETS, ".parquet"})
 """Suffixes of files whose cells may hold lists as text."""
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
 _QUESTIONS = frozenset(
@@ -115,7 +105,7 @@ _BATCH = 4096
 
 
 def records_of(path: Path) -> Iterator[Record]:
-    """Return every record of a file, read lazily.
+    """Return every record of a file; JSONL and Parquet are read lazily.
 
     Records are the objects of a JSON array, alone or under ``results`` (RAGChecker); the lines of a
     ``.csv`` or ``.tsv`` file and of the first sheet of ``.xlsx``, ``.xls`` and ``.ods``
@@ -128,20 +118,23 @@ def records_of(path: Path) -> Iterator[Record]:
     """
     suffix = path.suffix.lower()
     if suffix in _SEPARATED:
-        return _table_records(path, _SEPARATED[suffix])
+        return _table_records(path, _csv_lines(path, _SEPARATED[suffix]))
     if suffix in _SHEETS:
-        return _sheet_records(path)
-    if suffix in _PARQUET:
+        return _table_records(path, _sheet_lines(path))
+    if suffix in TABLES:
         return _parquet_records(path)
     with open_bytes(path) as file:
-        head = file.read(_HEAD).decode("utf-8-sig", "replace")
+        first = file.readline()
+        head = (first + file.read(_HEAD)).decode("utf-8-sig", "replace")
     array = _ARRAY.match(head)
-    one_line = not (array and not array["wrapped"]) and _is_json(head.split("\n", 1)[0])
-    if array and not one_line:
-        return _array_records(path)
-    if suffix == ".json" and not one_line:
-        return _document_records(path)
-    return _line_records(path)
+    try:
+        json.loads(first)
+        by_line = array is None or bool(array["wrapped"])
+    except (ValueError, RecursionError):
+        by_line = array is None and suffix != ".json"
+    if by_line:
+        return (row for where, value in objects_of(path) for row in _rows_within(value, where))
+    return _json_records(path)
 
 
 def list_of(cell: str, where: str) -> Any:
@@ -173,17 +166,8 @@ def list_of(cell: str, where: str) -> Any:
     return value
 
 
-def _line_records(path: Path) -> Iterator[Record]:
-    for where, value in objects_of(path):
-        rows = _rows_within(value, where)
-        if rows is None:
-            yield where, value
-        else:
-            yield from _number_objects(rows, where)
-
-
-def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
-    """Return the rows in an object, None if it is a row itself.
+def _rows_within(value: dict[str, Any], where: str) -> Iterator[Record]:
+    """Yield the rows in an object, or the object if it is a row itself.
 
     Rows are under ``rows`` (written by ``score -o rows.json``), under ``results`` (RAGChecker), or
     in a table of ``columns`` and ``data`` (MLflow; the orientation ``split`` of pandas).
@@ -192,29 +176,30 @@ def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
         TestsetError: It has rows under another name, or a line of its table has more or fewer cells
             than there are columns.
     """
+    names, rows = value.get("columns"), value.get("data")
     if value.keys() & _QUESTIONS:
-        return None
+        yield where, value
+        return
     if isinstance(value.get("rows"), list) and isinstance(value.get("measures"), dict):
-        return list(value["rows"])
-    if isinstance(value.get("results"), list):
-        _refuse_rows({name: rows for name, rows in value.items() if name != "results"}, where)
-        return list(value["results"])
-    columns, data = value.get("columns"), value.get("data")
-    if isinstance(columns, list) and isinstance(data, list):
-        return [_row_of_cells(columns, cells, f"{where}#{at}") for at, cells in enumerate(data, 1)]
-    _refuse_rows(value, where)
-    return None
-
-
-def _refuse_rows(value: dict[str, Any], where: str) -> None:
-    """Refuse an object with rows under an unknown name."""
-    for name, rows in value.items():
-        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-            raise TestsetError(
-                f"the object is not a row; rows seem to be under {name!r}",
-                where=where,
-                hint="write that list to a separate file, as a JSON array",
-            )
+        rows = value["rows"]
+    elif isinstance(names, list) and isinstance(rows, list):
+        rows = [_row_of_cells(names, cells, f"{where}#{n}") for n, cells in enumerate(rows, 1)]
+    else:
+        rows = value.get("results")
+        for name, beside in value.items():
+            if isinstance(beside, list) and beside and all(isinstance(r, dict) for r in beside):
+                if name == "results":
+                    continue
+                raise TestsetError(
+                    f"the object is not a row; rows seem to be under {name!r}",
+                    where=where,
+                    hint="write that list to a separate file, as a JSON array",
+                )
+    if not isinstance(rows, list):
+        yield where, value
+        return
+    for number, row in enumerate(rows, 1):
+        yield f"{where}#{number}", _check_object(row, f"{where}#{number}")
 
 
 def _row_of_cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
@@ -229,201 +214,121 @@ def _row_of_cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
     return dict(zip(map(str, columns), cells, strict=True))
 
 
-def _document_records(path: Path) -> Iterator[Record]:
-    """Read one object over several lines."""
-    with open_bytes(path) as file:
-        data = file.read()
-    try:
-        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=build_object)
-    except (ValueError, RecursionError) as error:
-        raise TestsetError(
-            f"the file is not JSON: {error}",
-            where=f"{path}:{getattr(error, 'lineno', 1)}",
-            hint="write a JSON array of rows, or one JSON object per line (JSONL)",
-        ) from error
-    rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
-    yield from _number_objects([value] if rows is None else rows, f"{path}:1")
-
-
-def _number_objects(values: list[Any], where: str) -> Iterator[Record]:
-    for number, value in enumerate(values, 1):
-        yield f"{where}#{number}", _check_object(value, f"{where}#{number}")
-
-
 def _check_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TestsetError(
-            f"a row is {type(value).__name__}, not an object", where=where, hint="write objects"
+            f"a row is {type(value).__name__}, not an object",
+            where=where,
+            hint="write one JSON object per line (JSONL), or an array of objects",
         )
     return value
 
 
-def _array_records(path: Path) -> Iterator[Record]:
-    """Read the objects of an array, decoded one after the other from a window over the file."""
-    decoder = json.JSONDecoder(object_pairs_hook=build_object)
-    with open_bytes(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig")
-        try:
-            window = text.read(_HEAD)
-            start = _ARRAY.match(window)
-            wrapped = bool(start and start["wrapped"])
-            at = start.end() if start else 0
-            line = 1 + window.count("\n", 0, at)
-            while True:
-                separator = _BETWEEN.match(window, at)
-                end = separator.end() if separator else at
-                line += window.count("\n", at, end)
-                at = end
-                if window[at : at + 1] == "]":
-                    _check_end(window[at + 1 :], text, wrapped, path, line)
-                    return
-                try:
-                    value, end = decoder.raw_decode(window, at)
-                except (ValueError, RecursionError) as error:
-                    piece = text.read(_PIECE) if _is_cut_off(error, window, at) else ""
-                    if not piece:
-                        raise _json_error(error, path, line) from error
-                    window, at = window[at:] + piece, 0
-                    continue
-                yield f"{path}:{line}", _check_object(value, f"{path}:{line}")
-                line += window.count("\n", at, end)
-                at = end
-        except UnicodeDecodeError as error:
-            raise TestsetError(
-                "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
-            ) from error
-
-
-def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -> None:
-    """Refuse a file that continues after its array, since rows would be lost.
-
-    Args:
-        rest: The rest of the window.
-        text: The file, to read on.
-        wrapped: The array is under ``results``; other keys may follow, unless they hold rows.
-        path: The file, for errors.
-        line: Line of the closing bracket.
+def _json_records(path: Path) -> Iterator[Record]:
+    """Read an array one object after the other, which tells their lines, or an object of any lines.
 
     Raises:
-        TestsetError: Something follows; with its line.
+        TestsetError: The file is not JSON, or continues after its array: rows would be lost.
     """
-    if wrapped:
-        rest += text.read(_LONGEST)
-        head = '{"results": []'
-        try:
-            wrapper, end = json.JSONDecoder(object_pairs_hook=build_object).raw_decode(head + rest)
-        except (ValueError, RecursionError) as error:
-            raise _json_error(error, path, line) from error
-        if wrapper.keys() & _QUESTIONS:
-            raise TestsetError(
-                "the object has rows under 'results', but is also a row itself",
-                where=f"{path}:{line}",
-                hint="write one JSON object per line (JSONL), or an array of rows",
-            )
-        _refuse_rows(wrapper, f"{path}:{line}")
-        line += rest.count("\n", 0, end - len(head))
-        rest = rest[end - len(head) :]
-    while True:
-        more = rest.lstrip()
-        line += rest.count("\n", 0, len(rest) - len(more))
-        if more:
-            raise TestsetError(
-                "the file continues after the end of its rows",
-                where=f"{path}:{line}",
-                hint="were two files joined? Write one array, or one JSON object per line (JSONL)",
-            )
-        rest = text.read(_PIECE)
-        if not rest:
+    decode = json.JSONDecoder(object_pairs_hook=build_object).raw_decode
+    with open_bytes(path) as file:
+        data = file.read()
+    line, at = 1, 0
+    try:
+        text = data.decode("utf-8-sig")
+        array = _ARRAY.match(text)
+        if array is None:
+            value = json.loads(text, object_pairs_hook=build_object)
+            yield from _rows_within(_check_object(value, f"{path}:1"), f"{path}:1")
             return
+        end = array.end()
+        while True:
+            end = next(_BETWEEN.finditer(text, end)).end()
+            line, at = line + text.count("\n", at, end), end
+            if text.startswith("]", at):
+                break
+            value, end = decode(text, at)
+            yield f"{path}:{line}", _check_object(value, f"{path}:{line}")
+        end = at + 1
+        if array["wrapped"]:
+            opening = '{"results": []'
+            wrapper, length = decode(opening + text[end:])
+            if list(_rows_within(wrapper, f"{path}:{line}")):
+                raise TestsetError(
+                    "the object has rows under 'results', but is also a row itself",
+                    where=f"{path}:{line}",
+                    hint="write one JSON object per line (JSONL), or an array of rows",
+                )
+            end += length - len(opening)
+    except (ValueError, RecursionError) as error:
+        raise TestsetError(
+            f"the file is not JSON: {error}",
+            where=f"{path}:{getattr(error, 'lineno', line)}",
+            hint="write a JSON array of rows, or one JSON object per line (JSONL)",
+        ) from error
+    if text[end:].strip():
+        end = next(_BETWEEN.finditer(text, end)).end()
+        raise TestsetError(
+            "the file continues after the end of its rows",
+            where=f"{path}:{line + text.count(chr(10), at, end)}",
+            hint="were two files joined? Write one array, or one JSON object per line (JSONL)",
+        )
 
 
-def _is_cut_off(error: Exception, window: str, at: int) -> bool:
-    """True if the window may end inside a record; a fault far from its end is a real one."""
-    if not isinstance(error, json.JSONDecodeError) or len(window) - at > _LONGEST:
-        return False
-    return error.msg.startswith("Unterminated") or error.pos > len(window) - 16
-
-
-def _json_error(error: Exception, path: Path, line: int) -> TestsetError:
-    message = getattr(error, "msg", str(error))
-    return TestsetError(
-        f"this is not JSON: {message}",
-        where=f"{path}:{line}",
-        hint="write a JSON array of objects, or one JSON object per line (JSONL)",
-    )
-
-
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n')
 """First line of a table by which Excel names the separator."""
 
 
-def _table_records(path: Path, separator: str) -> Iterator[Record]:
-    """Read the lines of a table under the names of its first one."""
-    csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
-    with open_bytes(path) as file:
-        text = _table_text(file, path)
-        reader: Any = None
-        head, skipped = text.readline(), 1
-        if stated := _SEPARATOR_LINE.fullmatch(head.strip("\r\n")):
-            separator = stated[1]
-        else:
-            skipped = text.seek(0)
-        try:
-            if separator == "," and not skipped:
-                separator = max(
-                    ",;\t", key=lambda mark: len(next(csv.reader([head], delimiter=mark), []))
-                )
-            reader = csv.reader(text, delimiter=separator, strict=True)
-            names = _column_names([csv_text(name) for name in next(reader, [])], path)
-            for cells in reader:
-                where = f"{path}:{reader.line_num + skipped}"
-                if len(cells) > len(names):
-                    raise TestsetError(
-                        f"{len(cells)} cells under {len(names)} column names",
-                        where=where,
-                        hint="put cells that hold the separator into quotes",
-                    )
-                cells_by_name = _keep_filled_cells(names, [csv_text(cell) for cell in cells])
-                if cells_by_name:
-                    yield where, cells_by_name
-        except csv.Error as error:
-            line = 1 if reader is None else reader.line_num + skipped
-            raise TestsetError(f"not a table: {error}", where=f"{path}:{line}") from error
+def _table_records(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Iterator[Record]:
+    """Return the nonempty cells of each line under the names in the first one.
 
-
-def _table_text(file: IO[bytes], path: Path) -> IO[str]:
-    """The text of a table: UTF-8, else what Excel writes, or what its bytes are likely to be."""
-    try:
-        for line in file:
-            line.decode()
-    except UnicodeDecodeError:
-        file.seek(0)
-        return io.StringIO(decode(file.read(), str(path)).text.removeprefix("\ufeff"), newline="")
-    file.seek(0)
-    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-
-
-def _column_names(names: Sequence[str], path: Path) -> list[str]:
-    """Return the names of a table's columns.
-
-    Raises:
-        TestsetError: A name occurs twice.
+    An empty answer is included: the system was asked and answered nothing.
     """
-    stripped = [name.strip() for name in names]
-    twice = [name for name in stripped if name and stripped.count(name) > 1]
+    names = [name.strip() for name in next(lines, (1, []))[1]]
+    twice = [name for name in names if name and names.count(name) > 1]
     if twice:
         raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
-    return stripped
+    answers = [name for name in names if name in _ANSWERS]
+    for number, cells in lines:
+        if len(cells) > len(names):
+            raise TestsetError(
+                f"{len(cells)} cells under {len(names)} column names",
+                where=f"{path}:{number}",
+                hint="put cells that hold the separator into quotes",
+            )
+        filled = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
+        if filled:
+            unanswered = answers[:1] if filled.keys().isdisjoint(answers) else []
+            yield f"{path}:{number}", filled | dict.fromkeys(unanswered, "")
 
 
-def _keep_filled_cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
-    """Return the nonempty cells of a line under their names; an empty answer is included."""
-    cells_by_name = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
-    return _mark_empty_answer(cells_by_name, names) if cells_by_name else cells_by_name
+def _csv_lines(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Read the lines of a table in UTF-8, in what Excel writes, or in what its bytes look like."""
+    csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
+    with open_bytes(path) as file:
+        data = file.read()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = decode(data, str(path)).text.removeprefix("\ufeff")
+    stated = _SEPARATOR_LINE.match(text)
+    if stated:
+        text, separator = text[stated.end() :], stated[1]
+    number = 1
+    try:
+        if separator == "," and not stated:
+            head = [text.partition("\n")[0]]
+            separator = max(",;\t", key=lambda mark: len(next(csv.reader(head, delimiter=mark))))
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        for cells in reader:
+            number = reader.line_num + bool(stated)
+            yield number, [csv_text(cell) for cell in cells]
+    except csv.Error as error:
+        raise TestsetError(f"not a table: {error}", where=f"{path}:{number}") from error
 
 
-def _sheet_records(path: Path) -> Iterator[Record]:
-    """Read the rows of the first sheet of a workbook, every cell as its text."""
+def _sheet_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Read the first sheet of a workbook; a whole number has no decimal point, dates are ISO's."""
     calamine = require("python_calamine", "docs", "reading spreadsheets")
     with open_bytes(path) as file:
         data = file.read()
@@ -436,22 +341,16 @@ def _sheet_records(path: Path) -> Iterator[Record]:
             where=str(path),
             hint="save it without a password, or as CSV",
         ) from error
-    names = _column_names([_cell_text(name) for name in lines[0]] if lines else [], path)
-    for number, cells in enumerate(lines[1:], 2):
-        cells_by_name = _keep_filled_cells(names, [_cell_text(cell) for cell in cells])
-        if cells_by_name:
-            yield f"{path}:{number}", cells_by_name
-
-
-def _cell_text(cell: Any) -> str:
-    """Return a cell as text: a whole number without a decimal point, a date in ISO 8601."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
+    for number, cells in enumerate(lines, 1):
+        plain = (int(c) if isinstance(c, float) and c.is_integer() else c for c in cells)
+        yield number, [c.isoformat() if hasattr(c, "isoformat") else str(c) for c in plain]
 
 
 def _parquet_records(path: Path) -> Iterator[Record]:
-    """Read the rows of a Parquet file, a few thousand in memory at a time."""
+    """Read the rows of a Parquet file, a few thousand in memory at a time.
+
+    A column of objects has the keys of all rows; those that only other rows have are left out.
+    """
     parquet = require("pyarrow.parquet", "records", "reading Parquet files")
     arrow = require("pyarrow", "records", "reading Parquet files")
     number = 0
@@ -460,50 +359,26 @@ def _parquet_records(path: Path) -> Iterator[Record]:
             for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
                 for record in batch.to_pylist():
                     number += 1
-                    yield f"{path}:{number}", {n: _drop_nulls(v) for n, v in record.items()}
+                    for name, value in record.items():
+                        if isinstance(value, dict):
+                            record[name] = {k: v for k, v in value.items() if v is not None}
+                    yield f"{path}:{number}", record
         except arrow.ArrowException as error:
             raise TestsetError(
                 f"not a Parquet file that can be read: {error}", where=str(path)
             ) from error
 
 
-def _drop_nulls(value: Any) -> Any:
-    """Drop the keys of an object that only other rows have: a column has the keys of all rows."""
-    if isinstance(value, dict):
-        return {name: member for name, member in value.items() if member is not None}
-    return value
-
-
-def _mark_empty_answer(cells: dict[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Mark an empty answer cell: the system was asked and answered nothing."""
-    columns = [name for name in names if name in _ANSWERS]
-    if not columns or any(name in cells for name in columns):
-        return cells
-    return {**cells, columns[0]: ""}
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def row_record(row: Row) -> dict[str, Any]:
     """Return a row as one JSON object: the nonempty fields, under ragwright's names."""
-    record = {field.name: getattr(row, field.name) for field in fields(Row)}
-    record["reference_spans"] = [asdict(span) for span in row.reference_spans]
-    record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
-    record["history"] = [asdict(turn) for turn in row.history]
-    record["metadata"] = dict(row.metadata)
-    record["reference_ids"] = dict(row.reference_ids)
-    nonempty = {
-        name: value for name, value in record.items() if value not in (None, "", (), [], {})
+    record = {
+        name: value
+        for name, value in make_plain(row).items()
+        if value not in (None, "", (), [], {})
     }
     if row.response is not None:
-        nonempty["response"] = row.response  # an empty answer is an answer
-    return {"id": row.id, "user_input": row.user_input, **nonempty}
+        record["response"] = row.response  # an empty answer is an answer
+    return {"id": row.id, "user_input": row.user_input, **record}
 
 
 def make_plain_row(row: Row) -> dict[str, Any]:
@@ -518,17 +393,21 @@ def make_plain_row(row: Row) -> dict[str, Any]:
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:
-    """Write rows as JSONL, completely or not at all.
+    """Write rows as JSONL; see :func:`write_lines`."""
+    write_lines(Path(path), map(row_record, rows))
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write objects as JSONL, completely or not at all.
 
     Raises:
         TestsetError: The file cannot be written; the old file is unchanged.
     """
-    target = Path(path)
-    lines = [json.dumps(row_record(row), ensure_ascii=False, default=list) for row in rows]
+    lines = [json.dumps(record, ensure_ascii=False, default=list) for record in records]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(target, "".join(f"{line}\n" for line in lines))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise TestsetError(
-            f"the testset cannot be written: {error.strerror}", where=str(target)
+            f"the file cannot be written: {error.strerror}", where=str(path)
         ) from error
