@@ -252,7 +252,7 @@ def test_a_row_says_itself_whether_it_can_be_answered(tmp_path: Path) -> None:
         ]
         assert results[-1].scores[0].state == "abstained"
         path = tmp_path / f"{answerable}.csv"
-        path.write_bytes(row_file(row_records(results), ".csv").data)
+        path.write_bytes(row_file(row_records(results), ".csv")[0])
         words = ["gate", str(path), "--rule", "Contains>=0.97"]
         found = CliRunner().invoke(command_line(), words)
         assert found.exit_code == code, found.output

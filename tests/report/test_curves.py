@@ -32,12 +32,12 @@ def test_a_table_a_curve() -> None:
         "noise: accuracy (Contains) over share of irrelevant passages",
         "dose    mean  95 % interval     n  abstained  closed book  above it  95 % interval",
         "----  ------  ----------------  -  ---------  -----------  --------  -----------------",
-        "  0%  1.0000  0.4782 .. 1.0000  5         0%       0.2000   +0.8000  0.4000 .. 1.0000",
-        " 67%  0.5000  0.0676 .. 0.9324  4        25%       0.2000   +0.3000  -0.5000 .. 0.9000",
+        "  0%  1.0000  0.4782 to 1.0000  5         0%       0.2000   +0.8000  0.4000 to 1.0000",
+        " 67%  0.5000  0.0676 to 0.9324  4        25%       0.2000   +0.3000  -0.5000 to 0.9000",
     ]
-    assert "from the first dose to the last: -0.5000 (-1.0000 .. 0.1000)" in text
+    assert "from the first dose to the last: -0.5000 (-1.0000 to 0.1000)" in text
     assert "without a value: errored 1" in text
-    assert "   2     -  -              0          -" in text  # a number of questions, no share
+    assert "   2     -              -  0          -" in text  # a number of questions, no share
     assert text.endswith("note: one note")
 
 

@@ -239,6 +239,7 @@ def test_effects_of_prompt_parts() -> None:
     assert report.headline.text.startswith("Proven on 40 rows: role helps (TokenF1 +0.05")
     [chart] = [c for c in report.charts if c.name.startswith("ablation-TokenF1")]
     assert [row[-1] for row in chart.rows] == ["helps", "safe to delete", "no effect proven"]
+    assert chart.spec is not None
     assert len(chart.spec["data"]["values"]) == 2
     outline(subject)
     both = Report(replace(MakeStudy()(5), ablation=told, beside=True))

@@ -19,8 +19,8 @@ from ragwright.report import (
     gate_json,
     gate_junit,
     gate_table,
+    measures_block,
     rows_junit,
-    slice_table,
     summary_csv,
     summary_json,
     summary_table,
@@ -144,7 +144,7 @@ def test_a_comparison_in_both_forms() -> None:
 
 
 def test_slices_stand_below_each_other() -> None:
-    text = slice_table({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona")
+    text = measures_block({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona").text()
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["engineer", "engineer", "(none)"]
 
 
@@ -160,7 +160,7 @@ def test_tables_fit_a_hundred_columns(name: str) -> None:
     path = "runs/of/a/long/path/that/nobody/would/type/twice/and/that/has/no/place/to/break.jsonl"
     shown = [
         summary_table([summary] * 2, notes=[f"{path} and {path} again"], run="r"),
-        slice_table({path: [summary], "": [summary]}, "topic"),
+        measures_block({path: [summary], "": [summary]}, "topic").text(),
         text_table([["rule", "outcome", "because"], [path, "passed", f"{path} was good"]]),
         text_table([["measure", path, path, "n"], [name, "0.1234", "0.4321", "9"]], right=(1, 2)),
     ]

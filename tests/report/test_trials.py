@@ -49,7 +49,7 @@ def test_a_long_board_is_cut_but_not_before_the_project() -> None:
 def test_trials_without_a_result_are_told_once_a_reason() -> None:
     lost = [TrialResult(n, {"k": n}, "invalid", reason="does not fit") for n in range(1, 7)]
     text = leaderboard_table([trial(0, 0.5)], rest=lost)
-    assert "6 invalid: does not fit (T001 k=1; T002 k=2; T003 k=3; 3 more)" in text
+    assert "6 invalid: does not fit (T001 k = 1, T002 k = 2, T003 k = 3 and 3 more)" in text
 
 
 def test_a_trial_as_json_names_its_run() -> None:

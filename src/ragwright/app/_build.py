@@ -24,7 +24,7 @@ from ..project import (
     init_project,
     project_keys,
 )
-from ..report import audit_json, audit_page, audit_table, audit_verdict, hit_json
+from ..report import audit_json, audit_page, audit_table, audit_verdict, make_json
 from ..workbench import AskOptions, Workbench
 from ._commands import line_problem
 from ._console import EXIT_ERROR, EXIT_FAILED, Console, ProgressStep, fail, question_text
@@ -156,7 +156,7 @@ def retrieve_command(
             return
         retrieved = bench.retrieve(query, k, filters=flags.rights(bench))
         why = bench.explain(retrieved) if explained else None
-    document = {"hits": [hit_json(hit) for hit in retrieved.hits], "notes": list(retrieved.notes)}
+    document = {"hits": make_json(list(retrieved.hits)), "notes": list(retrieved.notes)}
     flags.console.show(
         lambda: document if why is None else {**document, "explanation": asdict(why)},
         lambda: hits_text(retrieved, why),

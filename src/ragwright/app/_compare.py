@@ -40,18 +40,20 @@ from ..experiment import (
 from ..measure import MeasureSetup
 from ..project import ProjectFolder, Session, settings_without_file
 from ..report import (
+    Block,
     Report,
     ReportOptions,
     answer_changes,
-    answer_changes_json,
-    answer_changes_text,
+    answers_block,
     baseline_json,
-    baselines_table,
+    baselines_block,
+    comparison_block,
     comparison_json,
-    comparison_table,
+    make_json,
     passport_html,
     passport_table,
     passport_verdict,
+    print_result,
     promise_json,
     promise_status_json,
     promise_status_text,
@@ -113,14 +115,7 @@ def show_table(flags: Flags, own: TableFlags) -> None:
         tutorial = bench.tutorial(options)
     console.show(
         lambda: tutorial_json(tutorial),
-        lambda: "\n".join(
-            [
-                tutorial_table(tutorial, console.columns()),
-                "",
-                *(f"run: {row.name}: {', '.join(row.runs)}" for row in tutorial.rows if row.runs),
-                *(f"note: {note}" for note in tutorial.notes),
-            ]
-        ),
+        lambda: tutorial_table(tutorial, console.columns()),
     )
 
 
@@ -175,7 +170,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
             "a": first.name,
             "b": second.name,
             **comparison_json(comparison),
-            "answers": answer_changes_json(*answers),
+            "answers": {"compared": answers[1], "changed": make_json(list(answers[0]))},
             "settings": [asdict(change) for change in changes],
             "notes": [*notes, *unequal_depths(comparison)],
         }
@@ -184,18 +179,20 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
         console.json(document)
         return
     names = _labels(project, (a, b), (first.name, second.name))
-    lines = [comparison_table(comparison, names=names, width=console.columns())]
-    if text := answer_changes_text(*answers, names, console.columns()):
-        lines.append(text)
+    differ = "the settings of the two runs are the same"
     if changes:
         texts = "\n".join(f"  {change.text}" for change in changes)
-        lines.append(f"settings that differ, {names[0]} -> {names[1]}:\n{texts}")
-    elif first.manifest and second.manifest:
-        lines.append("the settings of the two runs are the same")
-    if baselines:
-        lines.append(baselines_table(baselines, console.columns()))
-    lines += [f"note: {note}" for note in notes]
-    console.result("\n\n".join(lines))
+        differ = f"settings that differ, {names[0]} -> {names[1]}:\n{texts}"
+    known = bool(changes) or bool(first.manifest and second.manifest)
+    blocks = [
+        comparison_block(comparison, names),
+        answers_block(*answers, names),
+        Block("settings", differ if known else "", "", (), ()),
+        *([baselines_block(baselines)] if baselines else []),
+    ]
+    sentences = [c.text for c in comparison.measures]
+    notes += unequal_depths(comparison)
+    console.result(print_result(sentences, blocks, notes=notes, width=console.columns()))
 
 
 def _newest_like(folder: Path, name: str) -> str:

@@ -34,12 +34,13 @@ from ..measure import (
 from ..models import Models, UnderTest, open_system, read_system
 from ..project import ProjectFolder, settings_without_file
 from ..report import (
-    failing_json,
+    failing,
     failing_text,
     gate_json,
     gate_junit,
     gate_markdown,
     gate_table,
+    weak_json,
 )
 from ..testsets import project_testset, read_qrels, read_run
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, table
@@ -303,7 +304,7 @@ def _show(flags: Flags, evaluation: Evaluation, outcome: GateOutcome) -> None:
     if flags.output is not None and flags.output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
     elif flags.as_json:
-        weak = failing_json(evaluation.results, outcome)
+        weak = weak_json(failing(evaluation.results, outcome))
         console.json({"run": evaluation.name, **gate_json(outcome), "failing": weak})
     else:
         weak_table = failing_text(evaluation.results, outcome, console.columns())

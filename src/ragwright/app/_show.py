@@ -456,10 +456,10 @@ def show_evaluation(
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in flags.by or ()}
     if kind in _TABLES:
-        file = report.row_file(experiment.row_records(evaluation.results, rows), kind)
-        console.data(file.data)
-        if file.note:
-            console.remark(f"note: {file.note}")
+        data, note = report.row_file(experiment.row_records(evaluation.results, rows), kind)
+        console.data(data)
+        if note:
+            console.remark(f"note: {note}")
     elif kind == ".jsonl":
         console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
     elif kind == _SUMMARY:
@@ -480,15 +480,14 @@ def show_evaluation(
             )
         )
     else:
-        shown = (*evaluation.summaries, *evaluation.baselines)
-        wide = console.columns()
-        opening = report.counts_table(evaluation.counts, wide)
-        blocks = [opening] if opening else []
-        blocks.append(report.summary_table(shown, notes=evaluation.notes, run=run, width=wide))
-        if few:
-            blocks.append(report.rows_table(few, wide))
-        blocks += [report.slice_table(parts, field, wide) for field, parts in sliced.items()]
-        console.result("\n\n".join(blocks))
+        blocks = [
+            report.counts_block({"rows": evaluation.counts}),
+            report.measures_block({"": (*evaluation.summaries, *evaluation.baselines)}),
+            *([report.rows_block(few)] if few else []),
+            *(report.measures_block(parts, field) for field, parts in sliced.items()),
+        ]
+        wide, notes = console.columns(), evaluation.notes
+        console.result(report.print_result((), blocks, run=run, notes=notes, width=wide))
 
 
 class FewRows:

@@ -475,8 +475,8 @@ def suite_curves(
     if flags.writes_json:
         console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
         return
-    shown = curves_table(curves, notes=evaluation.notes, width=console.columns())
-    console.result(f"{shown}\n\nrun: {evaluation.name}")
+    name, notes = evaluation.name, evaluation.notes
+    console.result(curves_table(curves, run=name, notes=notes, width=console.columns()))
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:

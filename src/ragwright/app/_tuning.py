@@ -42,7 +42,6 @@ from ..report import (
     verdict_json,
     verdict_table,
     write_lost_rows,
-    write_lost_run_rows,
 )
 from ..testsets import Testset, project_testset
 from ._console import EXIT_UNTRUSTED, Console, fail
@@ -217,7 +216,7 @@ def ablate_command(
     if flags.writes_json:
         console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
     else:
-        console.result(ablation_table(result.ablation, run=result.run, width=console.columns(0)))
+        console.result(ablation_table(result.ablation, run=result.run, width=console.columns()))
     if result.again:
         console.remark("already confirmed: shown again, the confirm split was not opened")
     if result.stopped is not None:
@@ -384,7 +383,7 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
     if flags.writes_json:
         console.json(run_diagnosis_json(diagnosis))
     else:
-        lost = f"\n\n{write_lost_run_rows(diagnosis, own.rows)}" if own.rows else ""
+        lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
         console.result(f"{run_diagnosis_table(diagnosis, width=console.columns())}{lost}")
     return 0
 

@@ -1,9 +1,60 @@
 """Reports from stored runs: tables, charts, one HTML file, JSON, CSV and JUnit XML."""
 
-from ._ablation import (
+from ._audit import audit_json, audit_page, audit_table, audit_verdict
+from ._baseline import baseline_json, baseline_table, baselines_block
+from ._charts import DARK, LIGHT, Theme, apply_theme, heat, heat_span
+from ._files import check_row_file, gate_junit, gate_markdown, row_file, rows_junit
+from ._findings import (
     ablation_json,
     ablation_table,
-    certificate_json,
+    curves_json,
+    curves_table,
+    diagnosis_json,
+    diagnosis_table,
+    generators_json,
+    generators_table,
+    run_diagnosis_json,
+    run_diagnosis_table,
+    write_lost_rows,
+)
+from ._pack import STATES, PackedRows, pack_rows, unpack_block
+from ._page import formatting, stylesheet
+from ._passport_page import passport_html, passport_table, passport_verdict
+from ._report import BoardView, Report, leaderboard_table, trial_json
+from ._reporting import ReportOptions, report_subject
+from ._results import (
+    answer_changes,
+    answers_block,
+    comparison_block,
+    comparison_table,
+    counts_block,
+    failing,
+    failing_text,
+    gate_table,
+    measures_block,
+    rows_block,
+    summary_table,
+    unequal_depths,
+    verdict_json,
+    verdict_table,
+    weak_json,
+)
+from ._subject import Board, ScoredRun, Subject, parameter_relations, spearman
+from ._text import (
+    Block,
+    answer_json,
+    batch_json,
+    comparison_json,
+    gate_json,
+    make_json,
+    print_result,
+    snippet_json,
+    summary_csv,
+    summary_json,
+    text_table,
+    value_text,
+)
+from ._trained import (
     make_tuned_json,
     make_tuned_table,
     promise_json,
@@ -15,90 +66,25 @@ from ._ablation import (
     write_tuned_headline,
     write_tuned_use,
 )
-from ._answer_changes import (
-    AnswerChange,
-    ScoredRowFile,
-    answer_changes,
-    answer_changes_json,
-    answer_changes_text,
-    check_row_file,
-    failing_json,
-    failing_text,
-    gate_junit,
-    gate_markdown,
-    row_file,
-    rows_junit,
-)
-from ._audit import audit_json, audit_page, audit_table, audit_verdict
-from ._baseline import baseline_json, baseline_table, baselines_table
-from ._charts import DARK, LIGHT, Chart, Theme, apply_theme, heat, heat_span
-from ._diagnosis import (
-    curves_json,
-    curves_table,
-    diagnosis_json,
-    diagnosis_table,
-    generators_json,
-    generators_table,
-    run_diagnosis_json,
-    run_diagnosis_table,
-    write_lost_rows,
-    write_lost_run_rows,
-)
-from ._pack import STATES, PackedRows, pack_rows, unpack_block
-from ._page import formatting, stylesheet
-from ._passport_page import passport_html, passport_table, passport_verdict
-from ._report import (
-    BoardView,
-    Report,
-    TrialLike,
-    leaderboard_table,
-    trial_json,
-    verdict_json,
-    verdict_table,
-)
-from ._reporting import ReportOptions, report_subject
-from ._subject import Board, ScoredRun, Subject, parameter_relations, spearman, value_text
-from ._text import (
-    answer_json,
-    batch_json,
-    comparison_json,
-    comparison_table,
-    counts_table,
-    gate_json,
-    gate_table,
-    hit_json,
-    rows_table,
-    slice_table,
-    snippet_json,
-    summary_csv,
-    summary_json,
-    summary_table,
-    text_table,
-    unequal_depths,
-)
 
 __all__ = [
     "DARK",
     "LIGHT",
     "STATES",
-    "AnswerChange",
+    "Block",
     "Board",
     "BoardView",
-    "Chart",
     "PackedRows",
     "Report",
     "ReportOptions",
-    "ScoredRowFile",
     "ScoredRun",
     "Subject",
     "Theme",
-    "TrialLike",
     "ablation_json",
     "ablation_table",
     "answer_changes",
-    "answer_changes_json",
-    "answer_changes_text",
     "answer_json",
+    "answers_block",
     "apply_theme",
     "audit_json",
     "audit_page",
@@ -106,18 +92,18 @@ __all__ = [
     "audit_verdict",
     "baseline_json",
     "baseline_table",
-    "baselines_table",
+    "baselines_block",
     "batch_json",
-    "certificate_json",
     "check_row_file",
+    "comparison_block",
     "comparison_json",
     "comparison_table",
-    "counts_table",
+    "counts_block",
     "curves_json",
     "curves_table",
     "diagnosis_json",
     "diagnosis_table",
-    "failing_json",
+    "failing",
     "failing_text",
     "formatting",
     "gate_json",
@@ -128,26 +114,27 @@ __all__ = [
     "generators_table",
     "heat",
     "heat_span",
-    "hit_json",
     "leaderboard_table",
+    "make_json",
     "make_tuned_json",
     "make_tuned_table",
+    "measures_block",
     "pack_rows",
     "parameter_relations",
     "passport_html",
     "passport_table",
     "passport_verdict",
+    "print_result",
     "promise_json",
     "promise_status_json",
     "promise_status_text",
     "promise_text",
     "report_subject",
     "row_file",
+    "rows_block",
     "rows_junit",
-    "rows_table",
     "run_diagnosis_json",
     "run_diagnosis_table",
-    "slice_table",
     "snippet_json",
     "spearman",
     "stylesheet",
@@ -163,8 +150,8 @@ __all__ = [
     "value_text",
     "verdict_json",
     "verdict_table",
+    "weak_json",
     "write_lost_rows",
-    "write_lost_run_rows",
     "write_tuned_headline",
     "write_tuned_use",
 ]

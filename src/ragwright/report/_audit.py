@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..audit import Audit, Finding, Place, cut_place
 from ..core import count_noun
-from ._page import stylesheet
-from ._text import WIDTH, text_table
+from ._page import load_template, report_asset, stylesheet
+from ._text import WIDTH, Block, fields_of, print_result
 
 _SHOWN = 5
 """Findings of a kind that the terminal shows unless all are wanted."""
@@ -26,70 +25,45 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     ``{"findings": [{"kind", "severity", "places": [{"source", "start", "end", "text"}], "why",
     "what_to_do", …}], "counts", "documents", "snapshot", …}``.
     """
+    place = ("source", "start", "end", "text", "page", "document_id")
+    finding = ("why", "what_to_do", "id", "fault", "sure", "marks", "verdict")
+    counts = ("hidden", "dismissed", "known", "documents", "pages", "characters", "snapshot")
     return {
         "findings": [
             {
-                "kind": finding.kind,
-                "severity": finding.severity,
-                "places": [
-                    {
-                        "source": place.source,
-                        "start": place.start,
-                        "end": place.end,
-                        "text": place.text,
-                        "page": place.page,
-                        "document_id": place.document_id,
-                    }
-                    for place in finding.places
-                ],
-                "why": finding.why,
-                "what_to_do": finding.what_to_do,
-                "id": finding.id,
-                "fault": finding.fault,
-                "sure": finding.sure,
-                "marks": dict(finding.marks),
-                "verdict": finding.verdict,
+                **fields_of(found, "kind", "severity"),
+                "places": [fields_of(where, *place) for where in found.places],
+                **fields_of(found, *finding),
             }
-            for finding in audit.findings
+            for found in audit.findings
         ],
         "counts": audit.counts(),
-        "hidden": audit.hidden,
-        "dismissed": audit.dismissed,
-        "known": audit.known,
-        "documents": audit.documents,
-        "pages": audit.pages,
-        "characters": audit.characters,
-        "snapshot": audit.snapshot,
-        "run": audit.run,
-        "since": audit.since,
-        "notes": list(audit.notes),
+        **fields_of(audit, *counts, "run", "since", "notes"),
     }
 
 
 def audit_table(audit: Audit, *, width: int = WIDTH, every: bool = False) -> str:
     """The counts of each kind, then the findings in their order, a few of each kind or all."""
-    blocks = [audit_verdict(audit)]
-    counts = audit.counts()
-    if audit.findings:
-        rows = [("kind", "findings", "high", "medium", "low")]
-        for kind, count in counts.items():
-            of_kind = [f.severity for f in audit.findings if f.kind == kind]
-            marks = (str(of_kind.count(name) or "") for name in ("high", "medium", "low"))
-            rows.append((kind, str(count), *marks))  # type: ignore[arg-type]
-        blocks.append(text_table(rows, right=(1, 2, 3, 4), width=width))
-    shown: dict[str, int] = {}
+    severities = Counter((finding.kind, finding.severity) for finding in audit.findings)
+    rows = tuple(
+        (kind, str(n), *(str(severities[kind, name] or "") for name in ("high", "medium", "low")))
+        for kind, n in audit.counts().items()
+    )
+    head = ("kind", "findings", "high", "medium", "low")
+    counts = Block("counts", "", "", head, rows if audit.findings else ())
+    shown: Counter[str] = Counter()
+    texts = []
     for finding in audit.findings:
-        shown[finding.kind] = shown.get(finding.kind, 0) + 1
+        shown[finding.kind] += 1
         if every or shown[finding.kind] <= _SHOWN:
-            blocks.append(_finding_text(finding, width))
-    left = {} if every else {kind: n - _SHOWN for kind, n in shown.items() if n > _SHOWN}
-    tail = []
-    if left:
-        more = ", ".join(f"{count:,} {kind}" for kind, count in left.items())
-        tail.append(f"and {more} more: --all, --json or -o audit.html shows them")
-    tail += [f"note: {note}" for note in audit.notes]
-    tail += [f"run: {audit.run}"] if audit.run else []
-    return "\n\n".join([*blocks, "\n".join(tail)]).rstrip()
+            texts.append(_finding_text(finding, width))
+    left = [f"{n - _SHOWN:,} {kind}" for kind, n in shown.items() if n > _SHOWN and not every]
+    more = (
+        [f"and {', '.join(left)} more: --all, --json or -o audit.html shows them"] if left else []
+    )
+    head_text = print_result([audit_verdict(audit)], [counts], width=width)
+    tail = print_result((), (), run=audit.run, notes=audit.notes, width=width)
+    return "\n\n".join(filter(None, [head_text, *texts, *more, tail]))
 
 
 def audit_verdict(audit: Audit) -> str:
@@ -120,26 +94,19 @@ def place_text(place: Place) -> str:
 
 
 def _finding_text(finding: Finding, width: int) -> str:
+    def indent(text: str, first: int, rest: int) -> str:
+        return fill(text, width, initial_indent=" " * first, subsequent_indent=" " * rest)
+
     unsure = "" if finding.sure else "  less certain"
     lines = [f"{finding.severity}  {finding.kind}: {finding.fault}  [{finding.id}]{unsure}"]
-    lines.append(fill(finding.why, width, initial_indent="  ", subsequent_indent="  "))
+    lines.append(indent(finding.why, 2, 2))
     for place in finding.places[:4]:
-        lines.append(f"  {place_text(place)}")
         excerpt = " ".join(place.text.split())
-        if len(excerpt) > _EXCERPT:
-            excerpt = f"{excerpt[:_EXCERPT]}…"
-        if excerpt:
-            lines.append(fill(excerpt, width, initial_indent="    ", subsequent_indent="    "))
-    if finding.verdict:
-        lines.append(fill(f"judge: {finding.verdict}", width, initial_indent="  ",
-                          subsequent_indent="    "))  # fmt: skip
-    lines.append(fill(f"-> {finding.what_to_do}", width, initial_indent="  ",
-                      subsequent_indent="     "))  # fmt: skip
-    return "\n".join(lines)
+        cut = excerpt if len(excerpt) <= _EXCERPT else f"{excerpt[:_EXCERPT]}…"
+        lines += [f"  {place_text(place)}", *([indent(cut, 4, 4)] if cut else [])]
+    lines += [indent(f"judge: {finding.verdict}", 2, 4)] if finding.verdict else []
+    return "\n".join([*lines, indent(f"-> {finding.what_to_do}", 2, 5)])
 
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 _MOST = 200
 """Findings of a kind on the page; the others are counted."""
@@ -171,17 +138,17 @@ def audit_page(audit: Audit) -> str:
         views = [_finding_view(finding) for finding in findings[:_MOST]]
         left = counts[kind] - len(views)
         kinds.append((kind, _NAMES[kind], counts[kind], (views[:_OPEN], views[_OPEN:]), left))
-    return _audit_template().render(
+    page: str = load_template("audit.html").render(
         audit=audit,
         verdict=audit_verdict(audit),
         kinds=kinds,
         names=_NAMES,
         counts=counts,
-        style=stylesheet() + (files("ragwright.report") / "data" / "audit.css").read_text("utf-8"),
-        counted=count_noun,
+        style=stylesheet() + report_asset("audit.css"),
         policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'",
     )
+    return page
 
 
 def _finding_view(finding: Finding) -> dict[str, object]:
@@ -207,18 +174,3 @@ def _compare_texts(first: str, second: str) -> tuple[_Pieces, _Pieces]:
         left.append(("".join(words[0][a:b]), tag != "equal"))
         right.append(("".join(words[1][c:d]), tag != "equal"))
     return left, right
-
-
-@cache
-def _audit_template() -> Template:
-    from jinja2 import DictLoader, Environment, StrictUndefined
-
-    text = (files("ragwright.report") / "data" / "audit.html").read_text("utf-8")
-    environment = Environment(
-        loader=DictLoader({"audit.html": text}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("audit.html")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -23,9 +22,9 @@ from ..experiment import (
     load_baselines,
 )
 from ..flow import Run, Runs
-from ._charts import Chart, Spec, amount, frame, kind, layer, tooltip, whisker
-from ._subject import ScoredRun, Subject, format_interval
-from ._text import WIDTH, fields_of, make_json, number, text_table
+from ._charts import Spec, amount, frame, kind, layer, tooltip, whisker
+from ._subject import ScoredRun, Subject
+from ._text import WIDTH, Block, Cells, fields_of, interval, make_json, number, print_result
 
 SET_NAMES = {
     "baseline": "S_b: the pairs",
@@ -36,7 +35,7 @@ SET_NAMES = {
 """Names of the sets of a baseline in tables and charts."""
 
 _HEAD = (
-    *("answers", "n", "own", "median", "shuffled", "echoed"),
+    *("answers", "n", "own", "95 % interval", "median", "shuffled", "echoed"),
     *("random chunk", "mean rank", "first"),
 )
 _READ = {
@@ -49,29 +48,18 @@ _READ = {
 
 
 def baseline_table(result: BaselineResult, width: int = WIDTH) -> str:
-    """Return a line per set, the verdict below, then the notes."""
+    """Return the verdict, and a line per set."""
     changed = ", ".join(result.changed) or "nothing: the project as it is"
-    about = (
+    sentences = [
         f"Distance of question and answer, 0 to 2, by {result.embedder}. Pairs: {result.testset}. "
-        f"The experiment changes {changed}."
-    )
-    rows = [list(_HEAD), *map(_line, result.sets)]
-    verdict = [f"S_e against S_b: {shift_text(result.shift)}"]
+        f"The experiment changes {changed}.",
+        f"S_e against S_b: {shift_text(result.shift)}",
+    ]
     if result.context is not None:
         effect = shift_text(result.context, pairs=False)
-        verdict.append(f"With the chunk against without it: {effect}")
-    notes = (textwrap.fill(f"note: {n}", width, subsequent_indent="  ") for n in result.notes)
-    return "\n".join(
-        [
-            textwrap.fill(about, width),
-            "",
-            text_table(rows, right=range(1, len(_HEAD)), width=width),
-            "",
-            *(textwrap.fill(line, width) for line in verdict),
-            *notes,
-            f"run: {result.run}",
-        ]
-    )
+        sentences.append(f"With the chunk against without it: {effect}")
+    block = Block("sets", "", "", _HEAD, tuple(map(_set_cells, result.sets)))
+    return print_result(sentences, [block], run=result.run, notes=result.notes, width=width)
 
 
 def baseline_json(result: BaselineResult) -> dict[str, Any]:
@@ -84,10 +72,9 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     }
 
 
-def baselines_table(results: Sequence[BaselineResult], width: int = WIDTH) -> str:
+def baselines_block(results: Sequence[BaselineResult]) -> Block:
     """Return a line per experiment: S_b, S_e, null baselines and the verdict."""
-    rows = [list(line) for line in (BOARD_HEAD, *map(board_line, results))]
-    return text_table(rows, right=range(2, len(BOARD_HEAD) - 1), width=width, whole=(0,))
+    return Block("baselines", "", "", BOARD_HEAD, tuple(map(board_line, results)))
 
 
 BOARD_HEAD = (
@@ -147,14 +134,16 @@ def _numbers(side: DistanceSet) -> dict[str, Any]:
     }
 
 
-def _line(side: DistanceSet) -> list[str]:
-    numbers = _numbers(side)
-    names = ("mean", "median", "shuffled", "echoed", "random_chunk")
-    values = ["-" if numbers.get(key) is None else f"{numbers[key]:.3f}" for key in names]
-    ranks = ["-", "-"]
+def _set_cells(side: DistanceSet) -> Cells:
+    numbers, ranks = _numbers(side), ("-", "-")
     if side.distances is not None:
-        ranks = [f"{numbers['mean_rank']:.1f} of {numbers['n']}", str(numbers["first"])]
-    return [SET_NAMES[side.name], str(numbers["n"]), *values, *ranks]
+        ranks = f"{numbers['mean_rank']:.1f} of {numbers['n']}", str(numbers["first"])
+    return (
+        *(SET_NAMES[side.name], str(numbers["n"]), number(numbers.get("mean"))),
+        interval(numbers.get("low"), numbers.get("high")),
+        *map(number, map(numbers.get, ("median", "shuffled", "echoed", "random_chunk"))),
+        *ranks,
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -185,6 +174,10 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
             for result, label in zip(about, labels, strict=True)
         ]
         title = f"{labels[0]} and {labels[1]}, side by side"
+    shown = {result.run for result in about}
+    others = [result for result in load_baselines(runs, _MOST) if result.run not in shown]
+    left = len(baseline_runs(runs)) - _MOST
+    older = count_noun(left, "older one")
     return Subject(
         title,
         "pair" if len(entries) > 1 else "run",
@@ -193,22 +186,11 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
         facts=_facts(about),
         notes=(
             *dict.fromkeys(note for result in about for note in result.notes),
-            *_note_left_out(runs),
+            *([f"the board shows the newest {_MOST} experiments; {older} not"] if left > 0 else []),
         ),
-        baselines=(*about, *_others(runs, [result.run for result in about])),
+        baselines=(*about, *others),
         about=len(about),
     )
-
-
-def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
-    return [result for result in load_baselines(runs, _MOST) if result.run not in shown]
-
-
-def _note_left_out(runs: Runs) -> Iterable[str]:
-    count = len(baseline_runs(runs)) - _MOST
-    if count > 0:
-        older = count_noun(count, "older one")
-        yield f"the board shows the newest {_MOST} experiments; {older} not"
 
 
 def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
@@ -219,11 +201,11 @@ def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
         rows=len(side.pairs),
         run=result.run,
         judge=result.embedder,
-        read=partial(_rows, side),
+        read=partial(_read_rows, side),
     )
 
 
-def _rows(side: DistanceSet, _texts: bool) -> Iterable[RowResult]:
+def _read_rows(side: DistanceSet, _texts: bool) -> Iterable[RowResult]:
     return side.results()
 
 
@@ -258,7 +240,7 @@ _GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
 _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
-def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
+def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Block]:
     """Yield a chart of pairs for each baseline that the report is about, then all on one board.
 
     Args:
@@ -271,26 +253,18 @@ def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iter
     yield _board_chart(baselines)
 
 
-def band(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the middle 80 % of null distances, None without any."""
-    if not values:
-        return None
-    low, high = np.percentile(values, _BAND)
-    return round(float(low), 6), round(float(high), 6)
-
-
 def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
-    """Return bands of shuffled answers and echoed questions over both sets of an experiment."""
+    """Return bands of shuffled answers and echoed questions: the middle 80 % over both sets."""
     known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
     lists = {
         _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
         _GROUPS[3]: [*chain.from_iterable(distances.echoed for distances in known)],
     }
-    bands = {name: band(values) for name, values in lists.items()}
-    return {name: ends for name, ends in bands.items() if ends is not None}
+    ends = {name: np.percentile(values, _BAND) for name, values in lists.items() if values}
+    return {name: (round(float(a), 6), round(float(b), 6)) for name, (a, b) in ends.items()}
 
 
-def _pairs_chart(result: BaselineResult, at: int) -> Chart:
+def _pairs_chart(result: BaselineResult, at: int) -> Block:
     pairs, answers = result.sets[:2]
     questions = {pair.id: pair.question for pair in answers.pairs}
     own = {"S_b": pairs.own, "S_e": answers.own}
@@ -308,28 +282,21 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
         for place, key in ((int(place), shared[int(place)]) for place in steps)
         for group, other in (("S_b", "S_e"), ("S_e", "S_b"))
     ]
-    bands = null_bands(result)
     few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
-    rows = [
-        (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
-        for name, s in zip(_GROUPS, [side.summary for side in result.sets[:2]], strict=False)
-    ]
-    rows += [(name, "", format_interval(*ends), "", "") for name, ends in bands.items()]
-    return Chart(
+    return Block(
         f"distances-{at}" if at else "distances",
         f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
         "Distance of question and answer, pairs ordered by S_b. Bands: the middle 80 % of answers "
         "to other questions, and of the question itself taken as the answer. Good answers lie near "
         f"S_b and well below the shuffled band; answers within the echoed band repeat the question."
         f"{few}",
-        _pairs_spec(points, bands),
-        ("", "mean", "95 % interval, or band", "median", "n"),
-        tuple(rows),
-        "findings",
+        _HEAD,
+        tuple(map(_set_cells, result.sets)),
+        _pairs_spec(points, null_bands(result)),
     )
 
 
-def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
+def _board_chart(baselines: Sequence[BaselineResult]) -> Block:
     names = _names(baselines)
     points, bands = [], []
     for name, baseline in zip(names, baselines, strict=True):
@@ -352,18 +319,17 @@ def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
         if len({baseline.embedder for baseline in baselines}) > 1
         else ""
     )
-    return Chart(
+    return Block(
         "distance-board",
         "S_b against S_e: every experiment of the project",
         "Mean distance of the given pairs (S_b) and of the experiment's answers (S_e) with 95 % "
         "intervals, over bands of shuffled answers and echoed questions (their middle 80 %). S_e "
         f"about equal to S_b, or left of it, is good.{apart}",
-        _board_spec(points, bands, names),
         (*BOARD_HEAD, "testset", "embedding model"),
         tuple(
             (*board_line(baseline), baseline.testset, baseline.embedder) for baseline in baselines
         ),
-        "findings",
+        _board_spec(points, bands, names),
     )
 
 

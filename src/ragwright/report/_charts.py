@@ -1,4 +1,4 @@
-"""Charts as Vega-Lite specs in plain mappings, each with a table of the same data.
+"""Charts as Vega-Lite specs in plain mappings.
 
 Colours stand in a spec by name (``@accent``): the theme replaces them.
 """
@@ -6,11 +6,10 @@ Colours stand in a spec by name (``@accent``): the theme replaces them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..measure import MeasureScale
-from ._subject import format_interval, is_numeric, value_text
+from ._text import interval, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -19,29 +18,6 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _COLOURS = ("@accent", "@second", "@good", "@bad", "@quiet", "@ink")
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart and its table.
-
-    Attributes:
-        name: Short name, part of file names and links: ``pareto``.
-        title: Heading.
-        note: How to read it, a sentence.
-        spec: Vega-Lite spec; width and colours are the theme's.
-        head: Heads of the table.
-        rows: Its lines.
-        section: Section of the report.
-    """
-
-    name: str
-    title: str
-    note: str
-    spec: Spec
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    section: str = "settings"
 
 
 Theme: TypeAlias = Mapping[str, Any]
@@ -151,7 +127,7 @@ def whisker(
         "value": value,
         "low": value if low is None else low,
         "high": value if high is None else high,
-        "told": format_interval(low, high),
+        "told": interval(low, high),
     }
 
 
@@ -167,29 +143,29 @@ def dots(
 
     A point has ``x``, ``y``, ``trial`` and ``settings``; a mean ``x``, ``y``, ``n``.
     """
-    axis: Spec = {"labelAngle": 0, "grid": numeric}
-    across = (amount if numeric else kind)("x", title=x, axis=axis)
-    if numeric:
-        values = sorted({point["x"] for point in points})
-        across["scale"] = {"zero": False, "padding": 14}
-        if len(values) <= 8:
-            axis["values"] = values
-        mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
-    else:
-        names = list(dict.fromkeys(str(point["x"]) for point in points))
-        across["sort"] = None
-        axis["labelAngle"] = _angle(names)
-        wide = min(44, 300 // len(names)) if names else 44
-        mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": wide}
-    axes = {"x": across, "y": amount("y", title=y, scale={"zero": False})}
-    dot = {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"}
+    values = list(dict.fromkeys(point["x"] for point in points))
+    angle = 0 if numeric else _angle([str(value) for value in values])
+    known = {"values": sorted(values)} if numeric and len(values) <= 8 else {}
+    scale = {"scale": {"zero": False, "padding": 14}} if numeric else {"sort": None}
+    axis = {"labelAngle": angle, "grid": numeric, **known}
+    axes = {
+        "x": (amount if numeric else kind)("x", title=x, axis=axis, **scale),
+        "y": amount("y", title=y, scale={"zero": False}),
+    }
+    size = min(44, 300 // max(1, len(values)))
+    mark = (
+        {"type": "line", "point": {"color": "@second"}}
+        if numeric
+        else {"type": "tick", "thickness": 2.5, "size": size}
+    )
     trial = tooltip(trial="trial", settings="settings", y=(y, ".4f"))
     means = tooltip(x=x, y=("mean", ".4f"), n="trials")
+    dot = {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"}
     return frame(
         240,
         layer=[
             layer(dot, {**axes, "tooltip": trial}, points),
-            layer(mean, {**axes, "tooltip": means}, line),
+            layer({**mark, "color": "@second"}, {**axes, "tooltip": means}, line),
         ],
     )
 
@@ -208,14 +184,11 @@ def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float
     low, high = min(values), max(values)
     bottom, top = (scale.low, scale.high) if scale is not None else (None, None)
     whole = top - bottom if top is not None and bottom is not None else abs(high)
-    missing = _LEAST_SPAN * (whole or 1.0) - (high - low)
-    if missing > 0:
-        low, high = low - missing / 2, high + missing / 2
-        # within the scale, where it has ends
-        up = max(0.0, bottom - low) if bottom is not None else 0.0
-        down = max(0.0, high - top) if top is not None else 0.0
-        low, high = low + up - down, high + up - down
-    return low, high
+    missing = max(0.0, _LEAST_SPAN * (whole or 1.0) - (high - low)) / 2
+    # within the scale, where it has ends
+    up = max(0.0, bottom - low + missing) if bottom is not None and missing else 0.0
+    down = max(0.0, high + missing - top) if top is not None and missing else 0.0
+    return low - missing + up - down, high + missing + up - down
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:
@@ -256,33 +229,28 @@ def _angle(names: Sequence[str]) -> int:
     return -40 if len(names) > 8 or long * len(names) > 75 else 0
 
 
-def intervals(
-    points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
-) -> Spec:
-    """Draw dots with whiskers, one per line: see :func:`whisker`."""
+def intervals(points: Sequence[Mapping[str, Any]], *, x: str, groups: Sequence[str] = ()) -> Spec:
+    """Draw dots with whiskers around 0, one per line: see :func:`whisker`."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
     colour: Spec = _colour_by_group(groups) if groups else {"value": "@accent"}
     axis = {"labelLimit": 170, "grid": True, "ticks": False}
-    up = {"y": kind("y", sort=down, title=None, axis=axis)}
-    if groups:
-        up["yOffset"] = kind("group", sort=list(groups))
+    beside = {"yOffset": kind("group", sort=list(groups))} if groups else {}
+    up = {"y": kind("y", sort=down, title=None, axis=axis), **beside, "color": colour}
+    of = {"group": "of"} if groups else {}
+    hover = tooltip(y="what", **of, value=("", ".4f"), told="95 % interval")
+    zero = {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]}
     ends = {"x": amount("low", title=x, scale={"zero": False}), "x2": {"field": "high"}}
-    hover = tooltip(
-        y="what",
-        **({"group": "of"} if groups else {}),
-        value=("", ".4f"),
-        told="95 % interval",
-    )
-    value = {"x": amount("value", title=x), "color": colour, "tooltip": hover}
-    layers = [
-        layer({"type": "rule", "strokeWidth": 2}, {**up, **ends, "color": colour}),
-        layer({"type": "circle", "size": 64, "opacity": 1}, {**up, **value}),
-    ]
-    if zero:
-        rule = {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]}
-        layers.insert(0, layer(rule, {"x": amount("at")}, [{"at": 0}]))
+    value = {"x": amount("value", title=x), "tooltip": hover}
     lines = 14 * len(points) if groups else 26 * len(down)
-    return frame(max(70, lines + 20), data={"values": list(points)}, layer=layers)
+    return frame(
+        max(70, lines + 20),
+        data={"values": list(points)},
+        layer=[
+            layer(zero, {"x": amount("at")}, [{"at": 0}]),
+            layer({"type": "rule", "strokeWidth": 2}, {**up, **ends}),
+            layer({"type": "circle", "size": 64, "opacity": 1}, {**up, **value}),
+        ],
+    )
 
 
 def bars(
@@ -291,66 +259,66 @@ def bars(
     """Draw bars ``x``, ``y``, side by side for each ``group``."""
     across = list(dict.fromkeys(str(count["x"]) for count in counts))
     axis = {"labelAngle": 0, "labelOverlap": True}
-    hover = tooltip(**({"group": "of"} if groups else {}), x=x, y=y)
     encoding: Spec = {
         "x": kind("x", sort=across, title=x, axis=axis),
         "y": amount("y", title=y, axis={"tickMinStep": 1}),
-        "tooltip": hover,
+        "tooltip": tooltip(**({"group": "of"} if groups else {}), x=x, y=y),
+        **({"xOffset": kind("group", sort=list(groups))} if groups else {}),
+        "color": _colour_by_group(groups) if groups else {"value": "@accent"},
     }
-    if groups:
-        encoding["xOffset"] = kind("group", sort=list(groups))
-    encoding["color"] = _colour_by_group(groups) if groups else {"value": "@accent"}
     return frame(170, **layer({"type": "bar", "cornerRadiusEnd": 2}, encoding, counts))
 
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
     """Draw trials as points ``x``, ``y``, ``kind``; a line joins those of the Pareto front."""
-    kinds = {"on the front": "@accent", "current settings": "@second", "other trials": "@quiet"}
+    kinds = {
+        "on the front": ("@accent", "circle"),
+        "current settings": ("@second", "diamond"),
+        "other trials": ("@quiet", "circle"),
+    }
     known = [name for name in kinds if any(point["kind"] == name for point in points)]
     colour, shape = (
-        kind("kind", title=None, scale={"domain": known, "range": marks})
-        for marks in ([kinds[name] for name in known], ["circle", "diamond", "circle"])
+        kind("kind", title=None, scale={"domain": known, "range": [kinds[k][at] for k in known]})
+        for at in range(2)
     )
     axes = {
-        "x": amount("x", title=x, scale={"zero": False}),
-        "y": amount("y", title=y, scale={"zero": False}),
+        name: amount(name, title=title, scale={"zero": False})
+        for name, title in (("x", x), ("y", y))
     }
     hover = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
     joined = {"type": "line", "color": "@accent", "opacity": 0.6}
     dot = {"type": "point", "filled": True, "size": 62, "opacity": 0.8}
+    of_front = layer(joined, {**axes, "order": {"field": "x"}})
     return frame(
         280,
         data={"values": list(points)},
         layer=[
-            {
-                "transform": [{"filter": "datum.front"}],
-                **layer(joined, {**axes, "order": {"field": "x"}}),
-            },
+            {"transform": [{"filter": "datum.front"}], **of_front},
             layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": hover}),
         ],
     )
 
 
-def curve(
-    points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool, control: bool
-) -> Spec:
-    """Draw a dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
+def curve(points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool) -> Spec:
+    """Draw a dose-response curve: :func:`whisker` with ``dose`` and ``closed``, the control."""
     axis = {"format": ".0%"} if share else {"tickMinStep": 1}
     across = {"x": amount("dose", title=x, axis=axis, scale={"zero": share, "padding": 8})}
-    up = {"type": "quantitative", "title": y, "scale": {"domainMin": 0}}
-    hover = tooltip(dose=x, mean=("", ".4f"), told="95 % interval", n="rows")
     low, mean, closed = (
-        {**across, "y": {"field": name, **up}} for name in ("low", "mean", "closed")
+        {**across, "y": amount(name, title=y, scale={"domainMin": 0})}
+        for name in ("low", "value", "closed")
     )
+    hover = tooltip(dose=x, value=("", ".4f"), told="95 % interval", n="rows")
     line = {"type": "line", "color": "@accent", "point": {"color": "@accent"}}
     area = {"type": "area", "color": "@accent", "opacity": 0.16}
-    layers = [
-        layer(area, {**low, "y2": {"field": "high"}}),
-        layer(line, {**mean, "tooltip": hover}),
-    ]
-    if control:
-        layers.append(layer({"type": "line", "color": "@second", "strokeDash": [5, 4]}, closed))
-    return frame(200, data={"values": list(points)}, layer=layers)
+    return frame(
+        200,
+        data={"values": list(points)},
+        layer=[
+            layer(area, {**low, "y2": {"field": "high"}}),
+            layer(line, {**mean, "tooltip": hover}),
+            layer({"type": "line", "color": "@second", "strokeDash": [5, 4]}, closed),
+        ],
+    )
 
 
 def order_values(values: Iterable[Any]) -> list[Any]:

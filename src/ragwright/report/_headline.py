@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import MeasureError, count_noun
-from ..experiment import StudyVerdict
-from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure, p_text
+from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure
 from ._baseline import shift_text
-from ._subject import FACT_NAMES, ScoredRun, Subject, value_text
-from ._text import judge_failed_text, name_with_scale
+from ._results import judge_failed_text
+from ._subject import FACT_NAMES, ScoredRun, Subject
+from ._text import name_with_scale, settings_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def compare_entries(subject: Subject, a: ScoredRun, b: ScoredRun) -> Comparisons
 
 def values_of(entry: ScoredRun) -> str:
     """Return the settings of an entry as text."""
-    shown = ", ".join(f"{key} = {value_text(value)}" for key, value in entry.shown.items())
+    shown = settings_text(entry.shown)
     if entry.values or not shown:
         return shown or "the current settings"
     return f"the current settings ({shown})"
@@ -139,67 +139,24 @@ def _study(subject: Subject) -> Headline:
     if verdict is not None and verdict.selection.difference <= 0:
         return Headline(verdict.text, "open")
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
-    comparisons = compare_entries(subject, incumbent, chosen)
-    names = ("current", chosen.id)
-    evidence = [f"{chosen.id} is {values_of(chosen)}."]
-    if verdict is not None:
-        evidence += _selection(verdict)
-    if verdict is not None and verdict.confirmations:
-        first = verdict.confirmations[0]
-        state = first.outcome if first.outcome in ("better", "worse") else "open"
-        return Headline(_sentence(verdict), state, tuple(evidence), comparisons, names)
+    confirmed = verdict.confirmations[:1] if verdict is not None else ()
     text = (
-        f"Not confirmed yet: {chosen.id} leads the current settings"
-        f"{_lead(verdict, comparisons, goal.name)} on the "
-        f"{subject.questions or 'questions'} that chose it."
+        f"Not confirmed yet: {chosen.id} leads the current settings on "
+        f"{FACT_NAMES.get(goal.name, goal.name)}, on the {subject.questions or 'questions'} that "
+        "chose it."
     )
-    evidence.append(
+    advice = (
         "The best of many trials looks better than it is: `ragwright confirm` compares the two on "
         "held-out questions."
     )
-    return Headline(text, "open", tuple(evidence), comparisons, names)
-
-
-def _sentence(verdict: StudyVerdict) -> str:
-    """The result on the confirm split in a sentence."""
-    first = verdict.confirmations[0]
-    held = first.confirmed and first.confirmed.deciding
-    if held is None or held.difference is None:
-        return f"{first.trial}: no question of the confirm split has a score under both settings."
-    effect = f"{_chance_text(held)} {first.objective} on {held.n} held-out questions"
-    if first.outcome in ("better", "worse"):
-        where = f" on {held.questions}" if held.questions else ""
-        return f"{first.trial} is {first.outcome}{where} than the current settings: {effect}."
-    return f"No change proven for {first.trial}: {effect}."
-
-
-def _selection(verdict: StudyVerdict) -> Iterable[str]:
-    """Yield the result on the tune split, with the effect of choosing by it."""
-    chosen = verdict.selection
-    many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
-    lead = f"On the {chosen.n} {chosen.questions} that chose it, it leads by "
-    lead += f"{chosen.difference:.4f}. "
-    yield (
-        f"{lead if verdict.confirmations else ''}Expected optimism from picking the best of "
-        f"{many}: at least {chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
+    proven = any(first.outcome in ("better", "worse") for first in confirmed)
+    return Headline(
+        text if verdict is None else verdict.text,
+        confirmed[0].outcome if proven else "open",
+        (f"{chosen.id} is {values_of(chosen)}.", *(() if confirmed else (advice,))),
+        compare_entries(subject, incumbent, chosen),
+        ("current", chosen.id),
     )
-    if verdict.confirmations:
-        confirmed = verdict.confirmations[0].confirmed
-        if confirmed is not None and verdict.confirmations[0].outcome == "no change proven":
-            side = confirmed.deciding
-            why = side.beside_interval(verdict.confirmations[0].p), side.outlook("question")
-            yield from (f"{text[0].upper()}{text[1:]}." for text in why if text)
-
-
-def _lead(verdict: StudyVerdict | None, comparisons: Comparisons | None, name: str) -> str:
-    """The lead by which it was chosen, with the interval of a comparison that gives the same."""
-    if verdict is None:
-        return f" on {FACT_NAMES.get(name, name)}"
-    lead = f"{verdict.selection.difference:+.4f}"
-    for comparison in () if comparisons is None else comparisons.measures:
-        if comparison.measure == name and _chance_text(comparison).startswith(lead):
-            lead = _chance_text(comparison)
-    return f" by {lead} of {FACT_NAMES.get(name, name)}"
 
 
 def _runs(subject: Subject) -> Headline:

@@ -6,25 +6,26 @@ import base64
 import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import count_noun
-from ._answer_changes import ROW_HEAD, SLICE_HEAD, WeakSpots, row_line, slice_line
-from ._charts import DARK, LIGHT, Chart, theme_data
+from ._charts import DARK, LIGHT, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, PackedRows
-from ._subject import FACT_NAMES, Board, ScoredRun, Subject, format_interval, value_text
-from ._text import format_signed, mean_cells, mean_heads, name_with_scale, number
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from ._results import counts_block, measures_block, verdict_block
+from ._subject import FACT_NAMES, Board, Subject
+from ._text import Block, interval, name_with_scale, number, settings_text, value_text
 
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 _SHOWN = 25
 """Lines of a leaderboard that are not folded."""
+
+_MOST = 40
+"""Lines of a table that are not folded."""
 
 _CHART_SECTIONS = {
     "findings": "What was found",
@@ -33,6 +34,29 @@ _CHART_SECTIONS = {
     "relations": "What goes together",
 }
 """Sections of a report with charts, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A section of a page.
+
+    Attributes:
+        name: Its id, part of links.
+        title: Its heading.
+        note: A sentence below the heading.
+        blocks: Its tables and charts.
+        sentences: Its text.
+        boards: Leaderboards, in a section of this name.
+        left_out: What the list of rows lacks, in the section ``browse``.
+    """
+
+    name: str
+    title: str
+    note: str = ""
+    blocks: Sequence[Block] = ()
+    sentences: Sequence[str] = ()
+    boards: Sequence[Mapping[str, Any]] = ()
+    left_out: str = ""
 
 
 def stylesheet() -> str:
@@ -45,85 +69,102 @@ def formatting() -> str:
     return report_asset("formatted.js")
 
 
-def html_document(
-    subject: Subject,
-    verdict: Headline,
-    charts: Sequence[Chart],
-    packed: PackedRows,
-    weak: WeakSpots,
+def report_page(
+    subject: Subject, verdict: Headline, blocks: Sequence[Block], packed: PackedRows
 ) -> str:
-    """Return the whole file."""
-    ranked = {name for board in subject.boards for name in board.entries}
-    text = page_template("report.html").render(
-        subject=subject,
-        verdict=verdict,
-        sections=_sections(subject, charts, weak),
-        confirmed=_confirm_rows(subject),
-        boards=[_board(subject, board) for board in subject.boards],
-        unranked=[
-            (entry.id, entry.state, values_of(entry), entry.reason or "not run")
-            for entry in subject.entries
-            if entry.id not in ranked
-        ],
-        places=_places(subject),
-        measures=_measures(subject),
-        counts=_counts(subject),
-        usage=_usage(subject.entries),
-        weak=weak,
-        charts=[figure_of(chart) for chart in charts],
+    """Return the page of a report."""
+    entries, study = subject.entries, subject.kind == "study"
+    results = PageSection("measures", "Measures", blocks=_measure_blocks(subject))
+    if study:
+        boards = [_board(subject, board) for board in subject.boards]
+        tables = [_unranked_block(subject), _places_block(subject)]
+        results = PageSection("leaderboard", "Leaderboard", "", tables, boards=boards)
+    named = [
+        PageSection(name, title, "", [block for block in blocks if block.section == name])
+        for name, title in {"weak": "Where it fails", **_CHART_SECTIONS}.items()
+    ]
+    browse = PageSection(
+        "browse",
+        "Rows",
+        "Every row with its question, gold, answer, passages, prompt and judges' reasoning.",
         left_out=_left_out_text(subject, packed.left_out),
+    )
+    answered = {e.label or e.id: e.counts for e in entries if any(e.counts.lines()) and not study}
+    opening = [counts_block(answered)]
+    opening += [verdict_block(subject.verdict)] if subject.verdict else []
+    return write_page(
+        PageSection("top", subject.title, "", opening, subject.notes),
+        verdict,
+        [
+            *(results, *(section for section in named if section.blocks)),
+            *([browse] if any(entry.rows for entry in entries) else []),
+        ],
+        facts=subject.facts,
+        packed=packed.blocks,
         data={  # for the scripts of the file
             "kind": subject.kind,
             "incumbent": subject.incumbent,
             "best": subject.best.id if subject.best else "",
-            "states": list(STATES),
             "measures": list(subject.measures),
             "scales": {
                 measure: [scale.low, scale.high, scale.higher_is_better]
                 for measure in subject.measures
                 if (scale := subject.scale(measure)) is not None
             },
-            "labels": {entry.id: entry.label for entry in subject.entries if entry.label},
-            "settings": {entry.id: dict(entry.values) for entry in subject.entries if entry.values},
+            "labels": {entry.id: entry.label for entry in entries if entry.label},
+            "settings": {entry.id: dict(entry.values) for entry in entries if entry.values},
             "index": packed.index,
-            **chart_data(charts),
         },
-        **page_parts(),
-        blocks=packed.blocks,
+    )
+
+
+def write_page(
+    top: PageSection,
+    verdict: Headline,
+    sections: Sequence[PageSection],
+    *,
+    facts: Mapping[str, str],
+    packed: Sequence[str] = (),
+    data: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a page: the verdict with its evidence, the blocks and notes of ``top``, sections."""
+    script, library = formatting() + report_asset("report.js"), _join_libraries()
+    drawn = [block for section in sections for block in section.blocks if block.spec]
+    text: str = load_template("page.html").render(
+        top=top,
+        verdict=verdict,
+        sections=sections,
+        facts=facts,
+        packed=packed,
+        data={
+            **dict.fromkeys(("kind", "incumbent", "best"), ""),
+            "measures": [],
+            **{name: {} for name in ("scales", "labels", "settings")},
+            "index": {"rows": 0, "entries": []},
+            **(data or {}),
+            "states": list(STATES),
+            "charts": {block.name: block.spec for block in drawn},
+            "themes": {"light": theme_data(LIGHT), "dark": theme_data(DARK)},
+        },
+        policy="default-src 'none'; "
+        f"script-src {_hash_source(script)} {_hash_source(library)}; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        style=stylesheet(),
+        script=script,
+        library=_pack_library(),
+        licences=report_asset("VEGA-LICENSES.txt"),
     )
     # Characters that cannot be encoded become "?".
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
-def page_parts() -> dict[str, str]:
-    """Return what every page holds: style, scripts, licences, and the policy that allows them."""
-    script, library = formatting() + report_asset("report.js"), _library()
-    return {
-        "policy": "default-src 'none'; "
-        f"script-src {_source(script)} {_source(library)}; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
-        "style": stylesheet(),
-        "script": script,
-        "library": _pack_library(),
-        "licences": report_asset("VEGA-LICENSES.txt"),
-    }
-
-
-def chart_data(charts: Sequence[Chart]) -> dict[str, Any]:
-    """Return the specs of charts and their themes, for the scripts of a page."""
-    return {
-        "charts": {chart.name: chart.spec for chart in charts},
-        "themes": {"light": theme_data(LIGHT), "dark": theme_data(DARK)},
-    }
-
-
 @cache
-def page_template(name: str) -> Template:
-    """Return a template of this room, ``report.html`` or ``passport.html``."""
+def load_template(name: str) -> Any:
+    """Return a template of this room."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({file: report_asset(file) for file in ("macros.html", name)}),
+        loader=DictLoader({name: report_asset(name)}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -131,53 +172,15 @@ def page_template(name: str) -> Template:
     )
     form = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
     environment.policies["json.dumps_kwargs"] = form
-    environment.filters.update(row_line=row_line, slice_line=slice_line)
     environment.globals.update(
-        between=format_interval,
+        between=interval,
         counted=count_noun,
         number=number,
         value_text=value_text,
         shown=_SHOWN,
-        chart_sections=_CHART_SECTIONS,
-        row_head=ROW_HEAD,
-        slice_head=SLICE_HEAD,
+        most=_MOST,
     )
     return environment.get_template(name)
-
-
-def _sections(subject: Subject, charts: Sequence[Chart], weak: WeakSpots) -> list[tuple[str, str]]:
-    """Id and title of each section that the report has."""
-    drawn = {chart.section for chart in charts}
-    study = subject.kind == "study"
-    return [
-        ("leaderboard", "Leaderboard") if study else ("measures", "Measures"),
-        *([("weak", "Where it fails")] if weak.slices or weak.rows else []),
-        *((name, title) for name, title in _CHART_SECTIONS.items() if name in drawn),
-        *([("browse", "Rows")] if any(entry.rows for entry in subject.entries) else []),
-    ]
-
-
-def _confirm_rows(subject: Subject) -> list[tuple[str, ...]]:
-    """Effects on the tune split and on the confirm split, one below the other."""
-    rows: list[tuple[str, ...]] = []
-    for confirmation in subject.verdict.confirmations if subject.verdict else ():
-        for split, comparison in (("tune", confirmation.tune), ("confirm", confirmation.confirmed)):
-            if comparison is None:
-                continue
-            last, side = split == "confirm", comparison.deciding
-            rows.append(
-                (
-                    f"{confirmation.trial} on {split} split",
-                    number(side.mean_a),
-                    number(side.mean_b),
-                    format_signed(side.difference),
-                    format_interval(side.low, side.high),
-                    number(confirmation.p if last else None),
-                    str(side.n),
-                    confirmation.outcome if last else "",
-                )
-            )
-    return rows
 
 
 def _board(subject: Subject, board: Board) -> dict[str, Any]:
@@ -213,116 +216,82 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
     }
 
 
-def _places(subject: Subject) -> list[tuple[str, ...]]:
-    """The place of each setting under each judge, below the names of the judges."""
-    places: dict[str, list[str]] = {}
-    for at, board in enumerate(subject.boards):
-        for place, name in enumerate(board.entries, 1):
-            entry = subject.entry(name)
-            if entry is None:
-                continue
-            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
-            key = ", ".join(f"{k} = {value_text(v)}" for k, v in values.items())
-            line = places.setdefault(key or "current settings", ["-"] * len(subject.boards))
-            if line[at] == "-":
-                line[at] = f"{place} of {len(board.entries)}"
-    head = ("settings", *(board.judge or "judge" for board in subject.boards))
-    return [head, *((key, *line) for key, line in places.items())]
-
-
-def _counts(subject: Subject) -> list[tuple[str, ...]]:
-    """What became of the questions of one run, or of two side by side; empty without answers."""
-    runs = [e for e in subject.entries if any(e.counts.lines())] if subject.kind != "study" else []
-    sides = [{what: f"{n} of {of}" for what, n, of in entry.counts.lines()} for entry in runs]
-    names = dict.fromkeys(what for side in sides for what in side)
-    rows = [(what, *(side.get(what, "-") for side in sides)) for what in names]
-    return [("outcome", *(entry.label or entry.id for entry in runs)), *rows] if rows else []
-
-
-def _measures(subject: Subject) -> list[tuple[str, ...]]:
-    """Means, intervals, n, coverage and states of one run, or of two below each other."""
-    several = len(subject.entries) > 1
-    missed = any(
-        (s := e.summary(m)) and s.missed for m in subject.measures for e in subject.entries
+def _unranked_block(subject: Subject) -> Block:
+    ranked = {name for board in subject.boards for name in board.entries}
+    rows = (
+        (entry.id, entry.state, values_of(entry), entry.reason or "not run")
+        for entry in subject.entries
+        if entry.id not in ranked
     )
-    rows = [("measure", *(("run",) if several else ()), *mean_heads(missed), "median", "sd")]
-    rows[0] = (*rows[0], "n", "coverage", "without a score")
-    for measure in subject.measures:
-        for entry in subject.entries:
-            summary = entry.summary(measure)
-            if summary is None:
-                continue
-            states = [f"{s} {n}" for s, n in summary.states.items() if n and s != "scored"]
-            if ends := summary.judge_range:
-                states.append(f"with those of the judge {ends[0]:.4f} to {ends[1]:.4f}")
-            rows.append(
-                (
-                    name_with_scale(measure, summary.scale, summary.counted),
-                    *((entry.label or entry.id,) if several else ()),
-                    *mean_cells(summary, missed),
-                    number(summary.median),
-                    number(summary.sd),
-                    str(summary.n),
-                    f"{summary.coverage:.1%}",
-                    ", ".join(states) or "none",
-                )
-            )
-    return rows
+    head = ("trial", "state", "settings", "because")
+    return Block("unranked", "Trials without a rank", "", head, tuple(rows))
 
 
-def _usage(entries: Sequence[ScoredRun]) -> list[tuple[str, ...]]:
-    """Mean usage per answer of each entry, below the heads; empty if nothing is known."""
-    names = [name for name in FACT_NAMES if any(entry.facts.get(name) for entry in entries)]
-    rows = [
-        (
-            entry.label or entry.id,
-            *(f"{entry.facts[name]:.4g}" if name in entry.facts else "-" for name in names),
-        )
-        for entry in entries
-        if entry.facts
+def _places_block(subject: Subject) -> Block:
+    """The place of each setting under each judge, if there are several."""
+    boards = subject.boards if len(subject.boards) > 1 else ()
+    places: dict[str, dict[int, str]] = {}
+    for at, board in enumerate(boards):
+        for place, entry in enumerate(subject.ranked(board), 1):
+            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
+            line = places.setdefault(settings_text(values) or "current settings", {})
+            line.setdefault(at, f"{place} of {len(board.entries)}")
+    return Block(
+        "judges",
+        "How the order depends on the judge",
+        "Scores of different judges are not comparable. A setting that leads under one judge only "
+        "says something about that judge.",
+        ("settings", *(board.judge or "judge" for board in boards)),
+        tuple(
+            (key, *(line.get(at, "-") for at in range(len(boards)))) for key, line in places.items()
+        ),
+    )
+
+
+def _measure_blocks(subject: Subject) -> list[Block]:
+    """Measures of one run, or of two below each other, and what an answer took."""
+    entries = [(entry.label or entry.id, entry) for entry in subject.entries]
+    title = (lambda name: name) if len(entries) > 1 else (lambda _name: "")
+    names = [name for name in FACT_NAMES if any(e.facts.get(name) for e in subject.entries)]
+    rows = (
+        (label, *(f"{e.facts[name]:.4g}" if name in e.facts else "-" for name in names))
+        for label, e in entries
+        if names and e.facts
+    )
+    head = ("run", *(FACT_NAMES[name] for name in names))
+    return [
+        *(
+            replace(measures_block({"": e.summaries}), title=title(label), name=f"measures-{e.id}")
+            for label, e in entries
+        ),
+        Block("usage", "What an answer took, on average", "", head, tuple(rows)),
     ]
-    return [("run", *(FACT_NAMES[name] for name in names)), *rows] if names else []
-
-
-def figure_of(chart: Chart) -> dict[str, Any]:
-    """A chart, with the columns of its table that hold numbers."""
-    numbers = [
-        at
-        for at in range(1, len(chart.head))
-        if chart.rows and all(_numeric(row[at]) for row in chart.rows)
-    ]
-    names = ("name", "title", "note", "head", "rows", "section")
-    return {"numbers": numbers, **{name: getattr(chart, name) for name in names}}
-
-
-def _numeric(cell: str) -> bool:
-    return cell in ("", "-") or cell.lstrip("+-").replace(".", "", 1).replace("%", "").isdigit()
 
 
 def _left_out_text(subject: Subject, left_out: Mapping[str, int]) -> str:
     """A sentence on rows left out of the file, and the command that includes them."""
-    if not left_out:
-        return ""
     names = list(left_out)
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    more = f"--trial {names[0]}" if subject.kind == "study" else "--size 60"
-    return (
+    more = f"--trial {''.join(names[:1])}" if subject.kind == "study" else "--size 60"
+    text = (
         f"To keep this file small, {count_noun(sum(left_out.values()), 'row')} of {some} are "
         "included "
         "with scores only, without answers, passages and prompts. "
         f"Get them with `ragwright report {subject.facts.get('run', 'RUN')} {more}`."
     )
+    return text if left_out else ""
 
 
 @cache
-def _library() -> str:
+def _join_libraries() -> str:
     """The drawing libraries as one script, run only when a chart comes into view."""
     return "\n;\n".join(map(report_asset, _LIBRARIES))
 
 
 @cache
 def _pack_library() -> str:
-    return base64.b64encode(gzip.compress(_library().encode(), 9, mtime=0)).decode("ascii")
+    packed = gzip.compress(_join_libraries().encode(), 9, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
 
 
 @cache
@@ -331,7 +300,7 @@ def report_asset(name: str) -> str:
     return (files("ragwright.report") / "data" / name).read_text("utf-8")
 
 
-def _source(script: str) -> str:
+def _hash_source(script: str) -> str:
     """The only script that the policy allows: exactly this text."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -3,78 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..core import csv_lines, replace_text, replacing, require
-from ..experiment import StudyVerdict, TrialResult
-from ..measure import Comparison, Summary, p_text
-from ._answer_changes import WeakSpots, weak_json, weak_of, weak_text
-from ._charts import LIGHT, Chart, apply_theme
+from ..experiment import TrialResult
+from ..measure import Summary
+from ._charts import LIGHT, apply_theme
 from ._headline import Headline, headline_of
 from ._pack import PackedRows, pack_rows
-from ._page import html_document
+from ._page import report_page
+from ._results import (
+    WeakSpots,
+    verdict_json,
+    weak_blocks,
+    weak_json,
+    weak_of,
+)
 from ._subject import ScoredRun, Subject
 from ._text import (
-    WIDTH,
+    Block,
+    Cells,
     comparison_json,
     fields_of,
-    format_signed,
     group_by_measure,
-    interval,
     make_json,
     name_with_scale,
-    number,
-    text_table,
+    print_result,
+    settings_text,
+    shorten_list,
+    value_text,
 )
 from ._views import finding_charts, relation_charts, row_charts, setting_charts
-
-
-def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
-    """Return the verdict as text; below it the two splits side by side."""
-    lines = [verdict.text]
-    rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
-    for confirmation in verdict.confirmations:
-        name = f"{confirmation.trial} {confirmation.objective}"
-        rows.append([f"{name}, tune split", *_cells(confirmation.tune, None)])
-        if confirmation.confirmed is not None:
-            rows.append([f"{name}, confirm split", *_cells(confirmation.confirmed, confirmation.p)])
-    if len(rows) > 1:
-        lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
-        selection = verdict.selection
-        lines += [
-            "",
-            f"expected optimism from picking the best of {selection.candidates}: "
-            f"at least {selection.optimism:.4f}; lead without it: at most "
-            f"{selection.expected:+.4f} ({p_text(selection.p)}, corrected for the choice)",
-        ]
-    lines += [f"note: {note}" for note in verdict.notes]
-    lines += [f"run: {run}"] if run else []
-    return "\n".join(lines)
-
-
-def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
-    """The document of ``confirm --json``."""
-    selection = make_json(verdict.selection) | {"expected": verdict.selection.expected}
-    rest = fields_of(verdict, "confirmations", "openings", "notes")
-    return {"text": verdict.text, "selection": selection, **rest, "run": run}
-
-
-def _cells(comparison: Comparison, p: float | None) -> list[str]:
-    side = comparison.deciding
-    shown = side.p if p is None else p
-    return [
-        str(side.n),
-        number(side.mean_a),
-        number(side.mean_b),
-        "" if side.difference is None else format_signed(side.difference),
-        interval(side.low, side.high),
-        "" if shown is None else f"{shown:.3g}",
-    ]
-
 
 SIZE = 15.0
 """Default limit of a report in megabytes."""
@@ -104,20 +68,31 @@ class Report:
     def headline(self) -> Headline:
         """The verdict with its evidence."""
         headline = headline_of(self.subject)
-        worst = [f"WeakSpots: {weak.text}." for weak in self.weak.slices[:_NAMED]]
+        worst = [f"Weak: {weak.text}." for weak in self.weak[0][:_NAMED]]
         return replace(headline, sentences=(*headline.sentences, *worst))
 
     @cached_property
-    def charts(self) -> tuple[Chart, ...]:
-        """Charts for which the runs have data."""
-        subject = self.subject
-        charts = (
+    def blocks(self) -> tuple[Block, ...]:
+        """Tables and charts for which the runs have data, under names that are valid in links."""
+        subject, counts = self.subject, Counter[str]()
+        found = []
+        for block in (
+            *weak_blocks(self.weak),
             *setting_charts(subject),
             *finding_charts(subject),
             *row_charts(subject, self.headline.comparisons),
             *relation_charts(subject),
-        )
-        return tuple(_name_charts(charts))
+        ):
+            name = "".join(c if c.isalnum() or c in "-_" else "-" for c in block.name).strip("-")
+            counts[name] += 1
+            number = f"-{counts[name]}" if counts[name] > 1 else ""
+            found.append(replace(block, name=f"{name}{number}"))
+        return tuple(found)
+
+    @property
+    def charts(self) -> tuple[Block, ...]:
+        """The blocks that are drawn."""
+        return tuple(block for block in self.blocks if block.spec)
 
     @cached_property
     def weak(self) -> WeakSpots:
@@ -136,7 +111,7 @@ class Report:
 
     def html(self) -> str:
         """Return one HTML file that loads nothing."""
-        return html_document(self.subject, self.headline, self.charts, self.packed, self.weak)
+        return report_page(self.subject, self.headline, self.blocks, self.packed)
 
     def json(self) -> dict[str, Any]:
         """Return the report as one document.
@@ -171,12 +146,12 @@ class Report:
                 chart.name: {
                     "title": chart.title,
                     "note": chart.note,
-                    "spec": apply_theme(chart.spec, LIGHT, _PICTURE_WIDTH),
+                    "spec": apply_theme(chart.spec or {}, LIGHT, _PICTURE_WIDTH),
                     "table": {"head": list(chart.head), "rows": [list(r) for r in chart.rows]},
                 }
                 for chart in self.charts
             },
-            "weak": weak_json(self.weak.slices, self.weak.rows),
+            "weak": weak_json(self.weak),
             "notes": list(subject.notes),
         }
 
@@ -188,26 +163,31 @@ class Report:
         rows: list[Sequence[Any]] = [
             ["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"]
         ]
-        for place, judge, entry in _place_entries(subject):
-            values = [
-                ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-                for value in (entry.shown.get(key, "") for key in keys)
+        for place, judge, entry in self._place_entries():
+            shown = (entry.shown.get(key, "") for key in keys)
+            values = [", ".join(map(str, v)) if isinstance(v, list | tuple) else v for v in shown]
+            rows += [
+                [
+                    *(place, entry.id, entry.state, *values, summary.measure),
+                    *(getattr(summary, name) for name in numbers),
+                    *(entry.facts.get(name) for name in facts),
+                    judge,
+                ]
+                for summary in entry.summaries
             ]
-            usage = [entry.facts.get(name) for name in facts]
-            for summary in entry.summaries:
-                means = [getattr(summary, name) for name in numbers]
-                start = (place, entry.id, entry.state, *values, summary.measure)
-                rows.append([*start, *means, *usage, judge])
         return "".join(csv_lines(rows))
 
     def text(self) -> str:
-        """Return the verdict and the charts' tables as plain text, for a terminal."""
-        blocks = ["\n".join((self.headline.text, *self.headline.sentences))]
-        if weak := weak_text(self.weak.slices, self.weak.rows):
-            blocks.append(weak)
-        for chart in self.charts:
-            blocks.append(f"{chart.title}\n{text_table([chart.head, *chart.rows])}")
-        return "\n\n".join(blocks)
+        """Return the verdict and the tables as plain text, for a terminal."""
+        return print_result((self.headline.text, *self.headline.sentences), self.blocks)
+
+    def _place_entries(self) -> Iterator[tuple[str, str, ScoredRun]]:
+        """Place, judge and entry: the leaderboards, then the entries without a place."""
+        for board in self.subject.boards:
+            for place, entry in enumerate(self.subject.ranked(board), 1):
+                yield str(place), board.judge, entry
+        ranked = {name for board in self.subject.boards for name in board.entries}
+        yield from (("", "", entry) for entry in self.subject.entries if entry.id not in ranked)
 
     def pictures(self, folder: Path, kind: str = "png") -> Iterator[Path]:
         """Write each chart as a picture, and yield its path.
@@ -222,7 +202,7 @@ class Report:
         draw = require("vl_convert", "viz", "pictures of charts")
         folder.mkdir(parents=True, exist_ok=True)
         for chart in self.charts:
-            spec = apply_theme(chart.spec, LIGHT, _PICTURE_WIDTH)
+            spec = apply_theme(chart.spec or {}, LIGHT, _PICTURE_WIDTH)
             spec["background"] = "white"
             spec["title"] = {"text": chart.title, "anchor": "start", "fontWeight": "normal"}
             path = folder / f"{chart.name}.{kind}"
@@ -233,27 +213,6 @@ class Report:
                     file.write(draw.vegalite_to_png(spec, scale=2))
             yield path
 
-
-def _name_charts(charts: Sequence[Chart]) -> Iterator[Chart]:
-    """Charts under unique names that are valid in links and file names."""
-    counts: Counter[str] = Counter()
-    for chart in charts:
-        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in chart.name).strip("-")
-        counts[name] += 1
-        yield replace(chart, name=name if counts[name] == 1 else f"{name}-{counts[name]}")
-
-
-def _place_entries(subject: Subject) -> Iterator[tuple[str, str, ScoredRun]]:
-    """Place, judge and entry: the leaderboards, then the entries without a place."""
-    for board in subject.boards:
-        for place, entry in enumerate(subject.ranked(board), 1):
-            yield str(place), board.judge, entry
-    ranked = {name for board in subject.boards for name in board.entries}
-    yield from (("", "", entry) for entry in subject.entries if entry.id not in ranked)
-
-
-_FEW = 3
-"""Trials without a result that are listed for each reason."""
 
 _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
 
@@ -298,122 +257,99 @@ def leaderboard_table(
         view: Display settings.
     """
     view = view or BoardView()
-    keys = _swept(board)
-    measures = board[0].summaries if board else ()
+    keys = _list_swept_keys(board)
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
-    missed = {s.measure for trial in board for s in trial.summaries if s.missed}
-    lost = {s.measure for t in board for s in t.summaries if _counts_lost_rows(s, view.objectives)}
-    heads = []
-    for summary in measures:
-        heads += _heads(summary, summary.measure in missed, lost=summary.measure in lost)
-    rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
-    shown = [(n, t) for n, t in enumerate(board, 1) if n <= view.most or not t.values]
-    hidden = len(board) - len(shown)
-    for place, trial in shown:
-        values = [_shown_text(trial.shown[key]) if key in trial.shown else "" for key in keys]
-        usage = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
-        cells = []
-        for summary in trial.summaries:
-            cells += _summary_cells(summary, view.objectives, summary.measure in missed)
-        mark = f"{place}*" if trial.id in view.front else str(place)
-        name = trial.id if trial.values else f"{trial.id} current"
-        rows.append([mark, name, *values, *cells, str(trial.rows), *usage])
-    right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=view.width)] if board else ["no trial has results"]
-    if hidden:
-        lines.append(f"… {hidden} more; --json lists all")
+    measures = [
+        _measure_columns(board, summary, summary.measure in view.objectives)
+        for summary in (board[0].summaries if board else ())
+    ]
+    rows = [
+        (
+            f"{place}*" if trial.id in view.front else str(place),
+            trial.id if trial.values else f"{trial.id} current",
+            *(value_text(trial.shown[key]) if key in trial.shown else "" for key in keys),
+            *chain.from_iterable(cells[place - 1] for _, cells in measures),
+            str(trial.rows),
+            *(f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts),
+        )
+        for place, trial in enumerate(board, 1)
+        if place <= view.most or not trial.values
+    ]
+    heads = chain.from_iterable(heads for heads, _ in measures)
+    head = ("", "trial", *keys, *heads, "n", *(_FACTS[name] for name in facts))
+    hidden = len(board) - len(rows)
+    remarks = [f"… {hidden} more; --json lists all"] if hidden else []
     if view.front:
-        lines.append("* on the Pareto front: no other trial is better on every objective")
-    lines += _order_notes(board, view.objectives)
-    lines += _list_without_result(rest)
-    return "\n".join([*lines, *(f"note: {note}" for note in notes)])
+        remarks.append("* on the Pareto front: no other trial is better on every objective")
+    remarks += [*_describe_order(board, view.objectives), *_list_without_result(rest)]
+    block = Block("board", "", "", head, tuple(rows), remarks=tuple(remarks))
+    sentences = [] if board else ["no trial has results"]
+    return print_result(sentences, [block], notes=notes, width=view.width)
 
 
-def _counts_lost_rows(summary: Summary, objectives: Sequence[str]) -> bool:
-    """True if rows of an objective that lack a score count as the worst value in the order."""
-    ordering = summary.measure in objectives and summary.worst is not None
-    return ordering and bool(summary.n) and summary.accounted < 1
+def _measure_columns(
+    board: Sequence[TrialLike], first: Summary, ordering: bool
+) -> tuple[Cells, list[Cells]]:
+    """Heads and cells of a measure: its mean; with abstentions also that of the answered rows.
+
+    Rows of an objective that lack a score count as the worst value in the order, so that leads are
+    differences of what is shown.
+    """
+    summaries = [next(s for s in t.summaries if s.measure == first.measure) for t in board]
+    lost = [ordering and s.worst is not None and bool(s.n) and s.accounted < 1 for s in summaries]
+    name, worst = name_with_scale(first.measure, first.scale, first.counted), None
+    if first.scale is not None and (any(lost) or any(s.missed for s in summaries)):
+        worst = first.scale.worst
+    both = worst is not None and any(s.missed for s in summaries)
+    heads = [name]
+    if worst is not None:
+        heads = [f"{name}, {'unscored' if any(lost) else 'abstained'} = {worst:g}"]
+    heads += [f"{first.measure}, answered rows only"] if both else []
+    cells: list[Cells] = []
+    for s, counted in zip(summaries, lost, strict=True):
+        mean, low, high = (s.worst, None, None) if counted else s.deciding
+        shown = "-" if mean is None else f"{mean:.3f}"
+        if ordering and low is not None and high is not None:
+            shown += f" [{low:.2f}, {high:.2f}]"
+        covered = f" ({s.coverage:.0%})"
+        answered = "-" if s.mean is None else f"{s.mean:.3f}{covered}"
+        alone = f"{shown}{'' if s.coverage == 1 or mean is None else covered}"
+        cells.append((shown, answered) if both else (alone,))
+    return tuple(heads), cells
 
 
-def _heads(summary: Summary, missed: bool, lost: bool = False) -> list[str]:
-    """A column for the mean; with abstentions another one for the mean of the answered rows."""
-    name = name_with_scale(summary.measure, summary.scale, summary.counted)
-    scale = summary.scale
-    if not (missed or lost) or scale is None or scale.worst is None:
-        return [name]
-    name += f", {'unscored' if lost else 'abstained'} = {scale.worst:g}"
-    return [name, f"{summary.measure}, answered rows only"] if missed else [name]
-
-
-def _summary_cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[str]:
-    """Mean, for an objective with its interval, and the coverage if rows are missing."""
-    mean, low, high = summary.deciding
-    if _counts_lost_rows(
-        summary, objectives
-    ):  # the value that orders, so that leads are differences of it
-        mean, low, high = summary.worst, None, None
-    shown = "-" if mean is None else f"{mean:.3f}"
-    if summary.measure in objectives and low is not None and high is not None:
-        shown = f"{shown} [{low:.2f}, {high:.2f}]"
-    covered = "" if summary.coverage == 1 or mean is None else f" ({summary.coverage:.0%})"
-    if len(_heads(summary, missed)) == 1:
-        return [f"{shown}{covered}"]
-    return [shown, "-" if summary.mean is None else f"{summary.mean:.3f} ({summary.coverage:.0%})"]
-
-
-def _swept(board: Sequence[TrialLike]) -> list[str]:
+def _list_swept_keys(board: Sequence[TrialLike]) -> list[str]:
     """Keys on which trials of the board differ; all if there is one trial."""
-    keys = dict.fromkeys(key for trial in board for key in trial.values)
     swept = [trial.values for trial in board if trial.values]
     return [
         key
-        for key in keys
-        if len(swept) < 2 or len({_shown_text(values.get(key)) for values in swept}) > 1
+        for key in dict.fromkeys(chain(*swept))
+        if len(swept) < 2 or len({value_text(values.get(key)) for values in swept}) > 1
     ]
 
 
-def _order_notes(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[str]:
+def _describe_order(board: Sequence[TrialLike], objectives: Sequence[str]) -> Iterator[str]:
     """Notes on the order of trials with unscored rows."""
-    lines = []
     for name in objectives:
-        partly = [
-            (t.id, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1
+        endless = [
+            trial.id
+            for trial in board
+            for s in trial.summaries
+            if s.measure == name and s.coverage < 1 and s.worst is None and s.mean is not None
         ]
-        endless = [trial for trial, s in partly if s.worst is None and s.mean is not None]
         if endless:
-            lines.append(
-                f"{name} has no worst value: {_first(endless)} ordered by their scored rows"
-            )
-    return lines
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
-
-
-def _short(keys: Sequence[str]) -> list[str]:
-    """Keys shortened to the last parts that distinguish them."""
-
-    def distinct(key: str) -> str:
-        parts = key.split(".")
-        tails = (".".join(parts[-length:]) for length in range(1, len(parts)))
-        return next((t for t in tails if sum(f".{k}".endswith(f".{t}") for k in keys) == 1), key)
-
-    return [distinct(key) for key in keys]
+            some = shorten_list(endless)
+            yield f"{name} has no worst value: {some} ordered by their scored rows"
 
 
 def _list_without_result(rest: Iterable[TrialLike]) -> list[str]:
     """Trials without a result, grouped by reason."""
-    groups: dict[str, list[TrialLike]] = {}
+    groups: dict[str, list[str]] = {}
     for trial in rest:
         state = "unscored" if trial.state == "done" else trial.state
-        groups.setdefault(f"{state}: {trial.reason or 'not run'}", []).append(trial)
-    lines = []
-    for reason, trials in groups.items():
-        few = "; ".join(f"{trial.id} {_values(trial.values)}" for trial in trials[:_FEW])
-        more = f"; {len(trials) - _FEW} more" if len(trials) > _FEW else ""
-        lines.append(f"{len(trials)} {reason} ({few}{more})")
-    return lines
+        name = f"{trial.id} {settings_text(trial.values) or 'current settings'}"
+        groups.setdefault(f"{state}: {trial.reason or 'not run'}", []).append(name)
+    return [f"{len(g)} {reason} ({shorten_list(g, 3)})" for reason, g in groups.items()]
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
@@ -423,18 +359,3 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
         "measures": group_by_measure(trial.summaries),
         **fields_of(trial, "facts", "reason", "run"),
     }
-
-
-def _values(values: Mapping[str, Any]) -> str:
-    return (
-        ", ".join(f"{key}={_shown_text(value)}" for key, value in values.items())
-        or "current settings"
-    )
-
-
-def _shown_text(value: Any) -> str:
-    if value is None or value == "":
-        return "none"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..experiment import (
     StudyVerdict,
 )
 from ..measure import MeasureScale, Summary
+from ._text import is_numeric, value_text
 
 SubjectKind: TypeAlias = Literal["run", "pair", "study"]
 
@@ -218,13 +218,11 @@ class ColumnRelation:
 def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> ColumnRelation:
     """Return Spearman's rho of the complete pairs; ties share their mean rank."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    if len(pairs) < _FEWEST:
+    sides = np.array(pairs, dtype=np.float64).reshape(-1, 2).T.round(6)
+    if len(pairs) < _FEWEST or not np.ptp(sides, axis=1).all():
         return ColumnRelation("", "", None, len(pairs))
-    ranks = [_ranks(side) for side in np.array(pairs, dtype=np.float64).T]
-    a, b = (side - side.mean() for side in ranks)
-    spread = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    rho = round(float((a * b).sum()) / spread, 6) if spread else None
-    return ColumnRelation("", "", rho, len(pairs))
+    rho = np.corrcoef([_ranks(side) for side in sides])[0, 1]
+    return ColumnRelation("", "", round(float(rho), 6), len(pairs))
 
 
 def parameter_relations(subject: Subject) -> tuple[ColumnRelation, ...]:
@@ -244,39 +242,6 @@ def parameter_relations(subject: Subject) -> tuple[ColumnRelation, ...]:
     )
 
 
-def measure_relations(
-    measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
-) -> tuple[ColumnRelation, ...]:
-    """Correlate every pair of measures over the rows of one entry."""
-    return tuple(
-        replace(spearman(columns[first], columns[second]), first=first, second=second)
-        for first, second in combinations(measures, 2)
-    )
-
-
-def is_numeric(values: Sequence[Any]) -> bool:
-    """Return True if values are numbers, so that a line through them makes sense."""
-    return bool(values) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values
-    )
-
-
-def value_text(value: Any) -> str:
-    """Return a swept value as text; no value is ``none``."""
-    if value is None or value == "":
-        return "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def format_interval(low: float | None, high: float | None) -> str:
-    """Return both ends of an interval, or a dash."""
-    return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
-
-
 def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
     keys = dict.fromkeys(key for values in settings for key in values)
     columns: dict[str, list[float | None]] = {}
@@ -294,6 +259,5 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | No
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    rounded = np.array([round(float(value), 6) for value in values])
-    _, places, counts = np.unique(rounded, return_inverse=True, return_counts=True)
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places], dtype=np.float64)

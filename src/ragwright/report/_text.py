@@ -1,18 +1,18 @@
-"""Plain text tables, JSON documents and CSV of results."""
+"""Blocks of a result (a table, and for pages a chart), their text, JSON documents and CSV."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
-from ..core import Answer, Hit, Score, Snippet, count_noun, csv_lines, make_plain
+from ..core import Answer, Snippet, csv_lines, make_plain
 from ..drafting import DraftBatch
-from ..experiment import AnswerCounts, RowResult
+from ..experiment import AnswerCounts
 from ..measure import (
     LEAST_P,
-    Comparison,
     Comparisons,
     GateOutcome,
     MeasureScale,
@@ -22,6 +22,83 @@ from ..measure import (
 
 WIDTH = 100
 """Most characters of a line if possible: a terminal, a log, a mail."""
+
+Cells: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a result: a table that terminals, pages and files show; on pages also a chart.
+
+    Attributes:
+        name: Short name, part of file names and links: ``pareto``.
+        title: Heading; empty for none.
+        note: How to read the chart, a sentence.
+        head: Heads of the table.
+        rows: Its lines.
+        spec: Vega-Lite spec of the chart; width and colours are the theme's. None: a table alone.
+        section: Section of the page.
+        remarks: What the table does not say, a sentence each.
+    """
+
+    name: str
+    title: str
+    note: str
+    head: Cells
+    rows: tuple[Cells, ...]
+    spec: dict[str, Any] | None = None
+    section: str = "findings"
+    remarks: Cells = ()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Columns of numbers, which are right-aligned."""
+        return [
+            at
+            for at in range(len(self.head))
+            if self.rows and all(_is_number(row[at]) for row in self.rows)
+        ]
+
+    def text(self, width: int = WIDTH) -> str:
+        """Return title, table and remarks as text."""
+        title = [wrap_line(line, width) for line in self.title.splitlines()]
+        table = [text_table([self.head, *self.rows], self.numbers, width)] if self.rows else []
+        return "\n".join([*title, *table, *(wrap_line(text, width) for text in self.remarks)])
+
+
+def _is_number(cell: str) -> bool:
+    plain = cell.lstrip("+-< ").replace(".", "", 1).replace(",", "").rstrip("% *")
+    return not plain or plain.isdigit()
+
+
+def print_result(
+    sentences: Iterable[str],
+    blocks: Iterable[Block],
+    *,
+    run: str = "",
+    notes: Iterable[str] = (),
+    width: int = WIDTH,
+) -> str:
+    """Return a result as text: sentences, blocks, then its run and notes."""
+    parts = ["\n".join(wrap_line(line, width) for line in sentences)]
+    parts += [block.text(width) for block in blocks]
+    tail = [f"run: {run}"] if run else []
+    tail += [wrap_line(f"note: {note}", width) for note in notes]
+    return "\n\n".join(filter(None, [*parts, "\n".join(tail)]))
+
+
+def wrap_line(text: str, width: int = WIDTH) -> str:
+    """Return a sentence in lines; the further ones are indented."""
+    lines = textwrap.wrap(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
+
+
+def drop_empty_columns(head: Cells, rows: Sequence[Cells]) -> tuple[Cells, tuple[Cells, ...]]:
+    """Return the heads and cells of the columns that have a value."""
+    kept = [at for at in range(len(head)) if any(row[at] not in ("", "-") for row in rows)]
+    return tuple(head[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows)
 
 
 def text_table(
@@ -82,239 +159,38 @@ def _column_widths(
     return widths
 
 
-def _line(text: str, width: int) -> str:
-    """A sentence below a table, with further lines indented."""
-    lines = textwrap.wrap(
-        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(lines)
-
-
-def summary_table(
-    summaries: Iterable[Summary],
-    *,
-    notes: Iterable[str] = (),
-    run: str = "",
-    width: int = WIDTH,
-) -> str:
-    """Return measures with scale, mean, interval, n and coverage.
-
-    Below: the states of rows without a score, the bounds of the mean with them at the ends of the
-    scale, and the histograms of judged measures.
-    """
-    summaries = tuple(summaries)
-    missed = any(s.missed for s in summaries)
-    rows = [["measure", *mean_heads(missed), "median", "sd", "n", "coverage"]]
-    below: dict[str, list[str]] = {}
-    for s in summaries:
-        means = (*mean_cells(s, missed), number(s.median), number(s.sd))
-        name = name_with_scale(s.measure, s.scale, s.counted)
-        rows.append([name, *means, str(s.n), f"{s.coverage:.1%}"])
-        for sentence in _describe_mean(s):
-            below.setdefault(sentence, []).append(s.measure)
-    right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
-    lines = [text_table(rows, right=tuple(right), width=width)]
-    lines += [
-        _line(f"{', '.join(measures)}: {sentence}", width) for sentence, measures in below.items()
-    ]
-    lines += [f"run: {run}"] if run else []
-    return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
-
-
-_INTERVAL = "95 % interval"
-
-
-def mean_heads(missed: bool) -> tuple[str, ...]:
-    """Return the heads of a mean: two means if systems abstained on rows with gold."""
-    if not missed:
-        return "mean", _INTERVAL
-    return "mean, abstained = worst", _INTERVAL, "mean of answered"
-
-
-def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
-    """Return the cells of a summary under :func:`mean_heads`."""
-    mean, low, high = s.deciding
-    return number(mean), interval(low, high), *((number(s.mean),) if missed else ())
-
-
-def _describe_mean(s: Summary) -> Iterator[str]:
-    """Details of a mean: rows without a score, histogram, clusters."""
-    lost = s.lost
-    failed = lost.pop("judge_invalid", 0)
-    if failed:
-        yield judge_failed_text(failed, s.judge_range)
-    missing = [f"{state} {count}" for state, count in lost.items()]
-    if missing:
-        bounds = ""
-        if s.n and s.worst is not None and s.best is not None:
-            low, high = sorted((s.worst, s.best))
-            bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
-        yield f"without a score: {', '.join(missing)}{bounds}"
-    if s.no_gold:
-        yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
-    if s.missed and s.scale is not None and s.scale.worst is not None:
-        yield (
-            f"{count_noun(s.missed, 'abstention counts', 'abstentions count')} as "
-            f"{s.scale.worst:g} in the first mean (the rows have gold); the other columns are of "
-            "the answered rows"
-        )
-    if s.unanswerable:
-        yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
-    if s.histogram:
-        yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
-    if s.stability:
-        rows = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
-        yield f"repeated rows: {rows} (right: beyond the middle of the scale in every repeat)"
-    if s.clusters is not None:
-        yield f"{count_noun(s.n, 'row')} in {s.clusters} clusters"
-
-
-def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
-    """Say on how many rows a judge failed, and how far they could move the mean."""
-    moved = (
-        "" if ends is None else f"; with their scores the mean is {ends[0]:.4f} to {ends[1]:.4f}"
-    )
-    return f"the judge failed, judge_invalid {failed}{moved}"
-
-
-def counts_table(counts: AnswerCounts, width: int = WIDTH) -> str:
-    """Return what became of the questions; empty if no answers were asked for."""
-    rows = [[what, str(count), f"of {of}"] for what, count, of in counts.lines()]
-    return text_table([["outcome", "rows", ""], *rows], right=(1,), width=width) if rows else ""
-
-
-def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
-    """Return a line per row: its value of every measure, or its state if it has none."""
-    measures = dict.fromkeys(score.measure for result in results for score in result.scores)
-    rows = [["row", "question", *measures]]
-    for result in results:
-        known = {score.measure: score for score in result.scores}
-        question = "" if result.row is None else " ".join(result.row.user_input.split())
-        cells = [_score_cell(known.get(name)) for name in measures]
-        rows.append([result.row_id, textwrap.shorten(question, 40, placeholder=" …"), *cells])
-    return text_table(rows, right=range(2, len(rows[0])), width=width)
-
-
-def _score_cell(score: Score | None) -> str:
-    if score is None:
-        return "-"
-    return number(score.value) if score.value is not None else score.state
-
-
-def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
-    """Return a line per slice and measure, with mean, interval and n."""
-    missed = any(s.missed for summaries in parts.values() for s in summaries)
-    rows = [[by, "measure", *mean_heads(missed), "n", "coverage"]]
-    for value, summaries in parts.items():
-        rows += [
-            [
-                value or "(none)",
-                name_with_scale(s.measure, s.scale, s.counted),
-                *mean_cells(s, missed),
-                str(s.n),
-                f"{s.coverage:.1%}",
-            ]
-            for s in summaries
-        ]
-    return text_table(rows, right=(2, *range(4, len(rows[0]))), width=width)
-
-
-def unequal_depths(comparisons: Comparisons) -> list[str]:
-    """Say which measures the two runs have at different depths, and how to score both at one."""
-    depths: dict[str, list[int]] = {}
-    for name in comparisons.missing:
-        stem, mark, depth = name.partition("@")
-        if mark and depth.isdigit():
-            depths.setdefault(stem, []).append(int(depth))
-    shallow = [f"{stem}@{min(each)}" for stem, each in depths.items() if len(each) > 1]
-    if not shallow:
-        return []
-    measures = ",".join(shallow)
-    return [
-        f"the runs measure different depths. To compare {measures}, score each of them: "
-        f"ragwright score RUN --measures {measures}"
-    ]
-
-
-def comparison_table(
-    comparisons: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
-) -> str:
-    """Compare B with A, measure by measure, with a sentence for each."""
-    a, b = names
-    missed = any(c.with_abstained is not None for c in comparisons.measures)
-    rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
-    rows[0] += ["both answered", "coverage"] if missed else []
-    for c in comparisons.measures:
-        answered = (format_signed(c.difference), f"{c.coverage:.1%}") if missed else ()
-        rows.append([*comparison_cells(c), *answered])
-    lines = [
-        *(_line(c.text, width) for c in comparisons.measures),
-        "",
-        text_table(rows, right=(1, 2, 3, 5, 7, *((8, 9) if missed else ())), width=width),
-    ]
-    if missed:
-        lines.append(_line(ABSTAINED_AT_WORST, width))
-    for c in comparisons.measures:
-        lines += [f"{c.measure}: {sentence}" for sentence in _describe_difference(c, a, b)]
-    only = ((a, comparisons.only_a), (b, comparisons.only_b))
-    lines += [f"rows only in {name}, left out: {_some(ids)}" for name, ids in only if ids]
-    if comparisons.missing:
-        lines.append(f"measures of only one run, left out: {_some(comparisons.missing)}")
-        lines += [_line(f"note: {note}", width) for note in unequal_depths(comparisons)]
-    return "\n".join(lines)
-
-
-def _describe_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
-    """Details of a comparison: rows left out, and rows whose state changed."""
-    if c.only_a or c.only_b:
-        only_a = count_noun(c.only_a, "row has", "rows have")
-        yield f"{only_a} a score only in {a}, {c.only_b} only in {b}"
-    if c.no_gold:
-        yield f"{count_noun(c.no_gold, 'row')} without gold for it, left out"
-    if c.unanswerable:
-        yield f"{c.unanswerable} unanswerable rows where one run abstained, left out"
-    for change, ids in c.moved.items():
-        yield f"{change} in {count_noun(len(ids), 'row')}: {_some(ids)}"
-
-
-ABSTAINED_AT_WORST = (
-    "An abstention on a row with gold counts as the worst value of the measure. Both answered: the "
-    "difference on the rows that both answered, which are the coverage."
-)
-
-
 def interval(low: float | None, high: float | None) -> str:
     """Return both ends, or a dash."""
-    return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
+    return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
-COMPARISON_HEAD = ("95 % interval", "p (Holm)", "wins/ties/losses", "n")
+def is_numeric(values: Sequence[Any]) -> bool:
+    """Return True if values are numbers, so that a line through them makes sense."""
+    return bool(values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
 
 
-def comparison_cells(
-    c: Comparison, interval: Callable[[float | None, float | None], str] = interval
-) -> list[str]:
-    """Return measure, both means, difference, interval, p, wins and rows of what decides."""
-    side = c.deciding
-    return [
-        name_with_scale(c.measure, c.scale, c.counted),
-        number(side.mean_a),
-        number(side.mean_b),
-        format_signed(side.difference),
-        interval(side.low, side.high),
-        p_cell(side.p_holm),
-        f"{side.wins}/{side.ties}/{side.losses}",
-        str(side.n),
-    ]
+def value_text(value: Any) -> str:
+    """Return a swept value as text; no value is ``none``."""
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
-    """Return each rule with its outcome, and the overall outcome last."""
-    rows = [["rule", "outcome", "because"]]
-    rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
-    hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    warnings = [f"warning: {warning}" for warning in outcome.warnings]
-    return "\n".join([text_table(rows, width=width), *hints, *warnings, f"gate: {outcome.state}"])
+def settings_text(values: Mapping[str, Any]) -> str:
+    """Return settings as text."""
+    return ", ".join(f"{key} = {value_text(value)}" for key, value in values.items())
+
+
+def shorten_list(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def name_with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
@@ -350,11 +226,6 @@ def share(value: float | None) -> str:
 def p_cell(value: float | None) -> str:
     """Return a p-value as a cell: four digits, ``< 0.001``, or a dash."""
     return "< 0.001" if value is not None and value < LEAST_P else number(value)
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def make_json(value: Any) -> Any:
@@ -462,12 +333,6 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     return "".join(csv_lines(rows))
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a hit as ``retrieve --json`` prints it."""
-    document: dict[str, Any] = make_json(hit)
-    return document
-
-
 def answer_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as ``ask --json`` prints it."""
     return {
@@ -475,7 +340,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "snippets": [snippet_json(snippet) for snippet in answer.snippets],
         **fields_of(answer, "route", "route_reason", "model", "cached", "usage", "notes"),
         **({} if answer.promise is None else fields_of(answer, "promise")),
-        "hits": [hit_json(hit) for hit in answer.hits],
+        "hits": [make_json(hit) for hit in answer.hits],
     }
 
 
@@ -492,7 +357,7 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
     return {
         "batch": batch.number,
         **fields_of(batch, "request", "models", "query", "mode"),
-        "hits": [hit_json(hit) for hit in batch.hits],
+        "hits": [make_json(hit) for hit in batch.hits],
         "prompts": [
             make_json(prompt)
             | {

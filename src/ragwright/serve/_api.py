@@ -27,7 +27,7 @@ from ..drafting import DraftRequest, Feedback
 from ..flow import Flow, Message, embed
 from ..jobs import brief_model
 from ..models import NO_MODEL
-from ..report import batch_json, hit_json, summary_json
+from ..report import batch_json, make_json, summary_json
 from ..testsets import Testset, rows_of
 from ..workbench import AskOptions
 from ._admission import (
@@ -404,7 +404,7 @@ async def retrieve(
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.retrieved(body.query, body.top_k, asking)
     hits = [
-        hit_json(hit)
+        make_json(hit)
         | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
         for hit in hits_for(retrieval.hits, caller)
     ]

@@ -9,7 +9,7 @@ import pytest
 from ragwright.core import ConfigError, Row, TestsetError
 from ragwright.experiment import diagnose_run
 from ragwright.project import ProjectFolder
-from ragwright.report import run_diagnosis_json, run_diagnosis_table, write_lost_run_rows
+from ragwright.report import run_diagnosis_json, run_diagnosis_table, write_lost_rows
 from ragwright.testsets import Testset
 from ragwright.workbench import Workbench
 
@@ -102,7 +102,7 @@ def test_a_run_is_split_by_a_field_and_its_rows_are_shown(tmp_path: Path) -> Non
     assert "kind = no" in text
     assert "rule: an answer is right if it holds a gold answer of up to 5 words" in text
     assert run_diagnosis_json(found)["parts"]["kind = no"]["losses"]["generate"] == 1
-    shown = write_lost_run_rows(found, "generate")
+    shown = write_lost_rows(found, "generate")
     assert "wrong: wrong\n  gold: Paris\n  answer: Rome" in shown
     with pytest.raises(ConfigError, match="no row can be lost at 'rerank'"):
-        write_lost_run_rows(found, "rerank")
+        write_lost_rows(found, "rerank")

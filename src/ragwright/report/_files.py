@@ -1,0 +1,240 @@
+"""Results as files: a comment for a pull request, JUnit XML, and rows as CSV, Parquet, Excel."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+from xml.etree import ElementTree
+
+from ..core import ConfigError, count_noun, csv_lines, require
+from ..experiment import Evaluation, RowResult
+from ..measure import GateOutcome
+from ._results import failing, rules_block, weak_blocks
+from ._text import Block
+
+_LONGEST = 60_000
+"""Most characters: GitHub takes 65,536."""
+
+_MARK = "<!-- ragwright gate -->"
+"""The first line, by which a workflow finds the comment again (`examples/github/gate.yml`)."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>])")
+
+
+def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
+    """Return the rules, the failing rows and slices, and the cost of the answers as Markdown.
+
+    Questions are text of the data: no character of theirs formats, links or mentions anybody.
+    """
+    rules = rules_block(outcome)
+    weak = weak_blocks(failing(evaluation.results, outcome))
+    costs = (result.made.usage.cost for result in evaluation.results if result.made is not None)
+    paid = sum(cost for cost in costs if cost is not None)
+    rows = count_noun(len(evaluation.results), "row")
+    cost = f", answers cost {paid:.4f}" if paid else ""
+    opening = [_MARK, f"### ragwright gate: {outcome.state}", _print_table(rules)]
+    parts = [*opening, *(_escape(text[0].upper() + text[1:]) for text in rules.remarks)]
+    parts += [
+        f"<details><summary>{block.title}</summary>\n\n{_print_table(block)}\n\n</details>"
+        for block in weak
+    ]
+    footer = f"Run {_escape(evaluation.name)}: {rows}{cost}."
+    text = "\n\n".join([*parts, footer])
+    if len(text) > _LONGEST:
+        text = "\n\n".join([*opening, "Too many rows to list here; see the run.", footer])
+    return text
+
+
+def _print_table(block: Block) -> str:
+    lines = ([_escape(cell) for cell in row] for row in block.rows)
+    rows = [block.head, ["---"] * len(block.head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _escape(text: str) -> str:
+    """Text on one line that Markdown shows as it is."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    plain = _SPECIAL.sub(r"\\\1", plain)
+    # An empty comment keeps GitHub from mentioning people and from linking addresses and issues,
+    # an element from reading formulas.
+    plain = plain.replace("\\#", "#<!-- -->").replace("$", "<span>$</span>")
+    plain = re.sub(r"(?i)\bwww\.", "www<!-- -->.", plain)
+    plain = re.sub(r"(?i)\bgh-(?=\d)", "GH<!-- -->-", plain)
+    return plain.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow, even escaped."""
+
+_Case: TypeAlias = tuple[str, str, list[tuple[str, str, str, str]]]
+"""Class and name of a test case, and its elements: tag, type, message, text."""
+
+
+def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
+    """Return a test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
+
+    The reason is the message; the text adds what to do, if known.
+    """
+    cases: list[_Case] = []
+    for check in outcome.checks:
+        kind = {"passed": "", "failed": "failure"}.get(check.state, "error")
+        hint = f"to do: {check.hint}" if check.hint else ""
+        failed = [(kind, check.state, check.reason, hint)] if kind else []
+        warned = [("system-out", "", "", f"warning: {check.warning}")] if check.warning else []
+        cases.append((check.measure, check.rule, [*failed, *warned]))
+    return _write_junit(name, cases)
+
+
+def rows_junit(results: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
+    """Return a test case per row and measure; a score is never a failure, as it has no bound.
+
+    ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
+    ``not_applicable`` and ``skipped`` are skipped with it; a value is in ``system-out``, followed
+    by the judge's reasoning.
+    """
+    cases: list[_Case] = []
+    for result, score in ((each, score) for each in results for score in each.scores):
+        kind = "error" if score.state in ("judge_invalid", "errored") else "skipped"
+        found: tuple[str, str, str, str] = (kind, score.state, score.reason, "")
+        if score.value is not None:
+            detail = f"\n{score.detail}" if score.detail else ""
+            found = ("system-out", "", "", f"{score.value:.6g}{detail}")
+        cases.append((score.measure, result.row_id, [found]))
+    return _write_junit(name, cases)
+
+
+def _write_junit(name: str, cases: Sequence[_Case]) -> str:
+    """Write cases as a suite with its counts, inside ``testsuites``."""
+
+    def clean(text: str) -> str:
+        return _FORBIDDEN.sub("\ufffd", text)
+
+    tags = [tag for *_, elements in cases for tag, *_ in elements]
+    counts = {
+        "tests": str(len(cases)),
+        **{f"{tag}s": str(tags.count(tag)) for tag in ("failure", "error")},
+        "skipped": str(tags.count("skipped")),
+    }
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": clean(name), **counts})
+    for of, title, elements in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=clean(of), name=clean(title))
+        for tag, kind, message, text in elements:
+            facts = {"message": clean(message), "type": kind} if kind else {}
+            ElementTree.SubElement(case, tag, facts).text = clean(text) or None
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+Record = Mapping[str, Any]
+
+_LONGEST_CELL = 32_767
+"""Characters of a cell in Excel."""
+
+_MOST_ROWS = 1_048_575
+_CUT = " … (cut)"
+_WIDE = frozenset({"user_input", "response", "reference", "retrieved_contexts"})
+
+
+def check_row_file(suffix: str) -> None:
+    """Refuse a file of rows whose package is missing, before any request is made.
+
+    Raises:
+        MissingExtraError: It is; with the line that installs it.
+    """
+    if suffix == ".parquet":
+        require("pyarrow.parquet", "records", "writing Parquet files")
+    if suffix == ".xlsx":
+        require("xlsxwriter", "docs", "writing Excel files")
+
+
+def row_file(records: Sequence[Record], suffix: str) -> tuple[bytes, str]:
+    """Return records with the same keys as a file, and what it could not hold; empty for nothing.
+
+    In CSV and Excel lists and objects are JSON. Text that a spreadsheet would run gets an
+    apostrophe in CSV; in Excel it is text. A cell of Excel holds 32,767 characters: longer ones are
+    cut, and the note counts them.
+
+    Args:
+        records: The rows.
+        suffix: ``.csv``, ``.parquet`` or ``.xlsx``.
+
+    Raises:
+        MissingExtraError: The package is missing.
+        ConfigError: More rows than Excel has.
+    """
+    head = list(records[0]) if records else ["id"]
+    lines = [[_text(record[name]) for name in head] for record in records]
+    if suffix == ".xlsx":
+        return _write_xlsx(head, lines)
+    if suffix == ".parquet":
+        return _write_parquet(records), ""
+    return "".join(csv_lines([head, *lines])).encode(), ""
+
+
+def _text(value: Any) -> Any:
+    """A value as a cell: lists and objects as JSON."""
+    if isinstance(value, list | tuple | Mapping):
+        return json.dumps(value, ensure_ascii=False, default=list)
+    return value
+
+
+def _write_parquet(records: Sequence[Record]) -> bytes:
+    arrow = require("pyarrow", "records", "writing Parquet files")
+    parquet = require("pyarrow.parquet", "records", "writing Parquet files")
+    head = records[0] if records else ()
+    columns = {name: _column([record[name] for record in records], arrow) for name in head}
+    out = io.BytesIO()
+    parquet.write_table(arrow.table(columns), out)
+    return out.getvalue()
+
+
+def _column(values: Sequence[Any], arrow: Any) -> Any:
+    """A column of numbers, of lists of texts, or else of texts."""
+    known = [value for value in values if value is not None]
+    if known and all(
+        isinstance(value, list) and all(isinstance(text, str) for text in value) for value in known
+    ):
+        return arrow.array(values, arrow.list_(arrow.string()))
+    if known and all(isinstance(value, bool) for value in known):
+        return arrow.array(values)
+    if known and all(isinstance(value, int | float) for value in known):
+        return arrow.array([None if value is None else float(value) for value in values])
+    texts = [None if (text := _text(value)) is None else str(text) for value in values]
+    return arrow.array(texts, arrow.string())
+
+
+def _write_xlsx(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> tuple[bytes, str]:
+    writer = require("xlsxwriter", "docs", "writing Excel files")
+    if len(lines) > _MOST_ROWS:
+        raise ConfigError(
+            f"{count_noun(len(lines), 'row')}, and a sheet of Excel holds {_MOST_ROWS:,}",
+            hint="write .parquet, .jsonl or .csv",
+        )
+    out, cut = io.BytesIO(), 0
+    plain = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    with writer.Workbook(out, {"in_memory": True, **plain}) as book:
+        sheet = book.add_worksheet("rows")
+        wrapped = book.add_format({"text_wrap": True})
+        sheet.freeze_panes(1, 2)
+        sheet.write_row(0, 0, head, book.add_format({"bold": True}))
+        for at, name in enumerate(head):
+            wide = name in _WIDE
+            sheet.set_column(at, at, 40 if wide else 14)
+            for line, value in enumerate((cells[at] for cells in lines), 1):
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    sheet.write_number(line, at, value)
+                    continue
+                text = "" if value is None else str(value)
+                if len(text) > _LONGEST_CELL:
+                    text, cut = text[: _LONGEST_CELL - len(_CUT)] + _CUT, cut + 1
+                if text:
+                    sheet.write_string(line, at, text, wrapped if wide else None)
+    note = (
+        f"{cut} cells are cut at {_LONGEST_CELL:,} characters, the limit of Excel: .parquet, "
+        ".jsonl and .csv hold them whole"
+    )
+    return out.getvalue(), note if cut else ""

@@ -1,0 +1,486 @@
+"""Evaluations, comparisons, gates and leaderboards as blocks, text and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from textwrap import shorten
+from typing import Any, Literal, TypeAlias
+
+from ..core import GoldSpan, Score, count_noun
+from ..experiment import (
+    AnswerCounts,
+    Evaluation,
+    RowResult,
+    StudyVerdict,
+    WeakRow,
+    WeakSlice,
+    weak_rows,
+    weak_slices,
+)
+from ..measure import Comparisons, GateOutcome, Summary, p_text, parse_rule
+from ._charts import intervals, whisker
+from ._subject import Subject
+from ._text import (
+    WIDTH,
+    Block,
+    Cells,
+    fields_of,
+    format_signed,
+    interval,
+    make_json,
+    name_with_scale,
+    number,
+    p_cell,
+    print_result,
+    shorten_list,
+)
+
+
+def measures_block(groups: Mapping[str, Iterable[Summary]], by: str = "") -> Block:
+    """Return a line per measure: scale, mean, interval, n and coverage.
+
+    The remarks hold the states of rows without a score, the bounds of the mean with them at the
+    ends of the scale, and the histograms of judged measures.
+
+    Args:
+        groups: Group of rows -> its summaries.
+        by: What tells the groups apart, the head of a first column; then there are no remarks.
+    """
+    pairs = [(group, s) for group, summaries in groups.items() for s in summaries]
+    missed = any(s.missed for _, s in pairs)
+    means = ("mean, abstained = worst", _INTERVAL, "mean of answered")
+    rows = [
+        (
+            *((group or "(none)",) if by else ()),
+            name_with_scale(s.measure, s.scale, s.counted),
+            number(s.deciding[0]),
+            interval(*s.deciding[1:]),
+            *((number(s.mean),) if missed else ()),
+            number(s.median),
+            number(s.sd),
+            str(s.n),
+            f"{s.coverage:.1%}",
+        )
+        for group, s in pairs
+    ]
+    remarks: dict[str, list[str]] = {}
+    for _, s in () if by else pairs:
+        for sentence in _describe_mean(s):
+            remarks.setdefault(sentence, []).append(s.measure)
+    heads = (*((by,) if by else ()), "measure", *(means if missed else ("mean", _INTERVAL)))
+    return Block(
+        f"measures-{by}" if by else "measures",
+        "",
+        "",
+        (*heads, "median", "sd", "n", "coverage"),
+        tuple(rows),
+        remarks=tuple(f"{', '.join(names)}: {sentence}" for sentence, names in remarks.items()),
+    )
+
+
+_INTERVAL = "95 % interval"
+
+
+def summary_table(
+    summaries: Iterable[Summary],
+    *,
+    notes: Iterable[str] = (),
+    run: str = "",
+    width: int = WIDTH,
+) -> str:
+    """Return :func:`measures_block` of one group as text, with the run and notes below."""
+    return print_result((), [measures_block({"": summaries})], run=run, notes=notes, width=width)
+
+
+def _describe_mean(s: Summary) -> Iterator[str]:
+    """Details of a mean: rows without a score, histogram, clusters."""
+    lost = s.lost
+    failed = lost.pop("judge_invalid", 0)
+    if failed:
+        yield judge_failed_text(failed, s.judge_range)
+    missing = [f"{state} {count}" for state, count in lost.items()]
+    if missing:
+        bounds = ""
+        if s.n and s.worst is not None and s.best is not None:
+            low, high = sorted((s.worst, s.best))
+            bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
+        yield f"without a score: {', '.join(missing)}{bounds}"
+    if s.no_gold:
+        yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
+    if s.missed and s.scale is not None and s.scale.worst is not None:
+        yield (
+            f"{count_noun(s.missed, 'abstention counts', 'abstentions count')} as "
+            f"{s.scale.worst:g} in the first mean (the rows have gold); the other columns are of "
+            "the answered rows"
+        )
+    if s.unanswerable:
+        yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
+    if s.histogram:
+        yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
+    if s.stability:
+        rows = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
+        yield f"repeated rows: {rows} (right: beyond the middle of the scale in every repeat)"
+    if s.clusters is not None:
+        yield f"{count_noun(s.n, 'row')} in {s.clusters} clusters"
+
+
+def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
+    """Say on how many rows a judge failed, and how far they could move the mean."""
+    moved = (
+        "" if ends is None else f"; with their scores the mean is {ends[0]:.4f} to {ends[1]:.4f}"
+    )
+    return f"the judge failed, judge_invalid {failed}{moved}"
+
+
+def counts_block(counts: Mapping[str, AnswerCounts]) -> Block:
+    """Return what became of the questions of each run; no lines if no answers were asked for."""
+    sides = [{what: f"{n} of {of}" for what, n, of in side.lines()} for side in counts.values()]
+    rows = (
+        (what, *(side.get(what, "-") for side in sides)) for what in dict.fromkeys(chain(*sides))
+    )
+    return Block("outcome", "", "", ("outcome", *counts), tuple(rows))
+
+
+def rows_block(results: Sequence[RowResult]) -> Block:
+    """Return a line per row: its value of every measure, or its state if it has none."""
+    measures = dict.fromkeys(score.measure for result in results for score in result.scores)
+    rows = []
+    for result in results:
+        known = {score.measure: score for score in result.scores}
+        question = "" if result.row is None else " ".join(result.row.user_input.split())
+        cells = (_score_cell(known.get(name)) for name in measures)
+        rows.append((result.row_id, shorten(question, 40, placeholder=" …"), *cells))
+    return Block("rows", "", "", ("row", "question", *measures), tuple(rows))
+
+
+def _score_cell(score: Score | None) -> str:
+    if score is not None and score.value is None:
+        return score.state
+    return number(None if score is None else score.value)
+
+
+def unequal_depths(comparisons: Comparisons) -> list[str]:
+    """Say which measures the two runs have at different depths, and how to score both at one."""
+    depths: dict[str, list[int]] = {}
+    for name in comparisons.missing:
+        stem, mark, depth = name.partition("@")
+        if mark and depth.isdigit():
+            depths.setdefault(stem, []).append(int(depth))
+    measures = ",".join(f"{stem}@{min(each)}" for stem, each in depths.items() if len(each) > 1)
+    text = (
+        f"the runs measure different depths. To compare {measures}, score each of them: "
+        f"ragwright score RUN --measures {measures}"
+    )
+    return [text] if measures else []
+
+
+def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> Block:
+    """Return a line per measure that compares the second with the first, and its interval drawn."""
+    a, b = names
+    missed = any(c.with_abstained is not None for c in comparisons.measures)
+    sides = [(c, c.deciding) for c in comparisons.measures]
+    rows = [
+        (
+            name_with_scale(c.measure, c.scale, c.counted),
+            number(side.mean_a),
+            number(side.mean_b),
+            format_signed(side.difference),
+            interval(side.low, side.high),
+            p_cell(side.p_holm),
+            f"{side.wins}/{side.ties}/{side.losses}",
+            str(side.n),
+            *((format_signed(c.difference), f"{c.coverage:.1%}") if missed else ()),
+        )
+        for c, side in sides
+    ]
+    points = [
+        whisker(rows[at][0], side.difference, side.low, side.high)
+        for at, (_, side) in enumerate(sides)
+        if side.difference is not None
+    ]
+    head = ("measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n")
+    return Block(
+        "differences",
+        "",
+        "Difference of the means on the rows both have, with its 95 % interval. An interval that "
+        "contains 0 proves no change.",
+        (*head, *(("both answered", "coverage") if missed else ())),
+        tuple(rows),
+        intervals(points, x="difference") if points else None,
+        "rows",
+        (*((_ABSTAINED_AT_WORST,) if missed else ()), *_describe_differences(comparisons, a, b)),
+    )
+
+
+def comparison_table(
+    comparisons: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
+) -> str:
+    """Compare B with A, measure by measure, with a sentence for each."""
+    return print_result(
+        (c.text for c in comparisons.measures),
+        [comparison_block(comparisons, names)],
+        notes=unequal_depths(comparisons),
+        width=width,
+    )
+
+
+def _describe_differences(comparisons: Comparisons, a: str, b: str) -> Iterator[str]:
+    """Details of a comparison: rows left out, and rows whose state changed."""
+    for c in comparisons.measures:
+        if c.only_a or c.only_b:
+            only_a = count_noun(c.only_a, "row has", "rows have")
+            yield f"{c.measure}: {only_a} a score only in {a}, {c.only_b} only in {b}"
+        if c.no_gold:
+            yield f"{c.measure}: {count_noun(c.no_gold, 'row')} without gold for it, left out"
+        if c.unanswerable:
+            yield (
+                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
+            )
+        for change, ids in c.moved.items():
+            yield f"{c.measure}: {change} in {count_noun(len(ids), 'row')}: {shorten_list(ids)}"
+    for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b)):
+        if ids:
+            yield f"rows only in {name}, left out: {shorten_list(ids)}"
+    if comparisons.missing:
+        yield f"measures of only one run, left out: {shorten_list(comparisons.missing)}"
+
+
+_ABSTAINED_AT_WORST = (
+    "An abstention on a row with gold counts as the worst value of the measure. Both answered: the "
+    "difference on the rows that both answered, which are the coverage."
+)
+
+
+def rules_block(outcome: GateOutcome) -> Block:
+    """Return each rule of a gate with its outcome; the remarks say what to do."""
+    hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
+    rows = tuple((check.rule, check.state, check.reason) for check in outcome.checks)
+    remarks = (*hints, *(f"warning: {warning}" for warning in outcome.warnings))
+    return Block("rules", "", "", ("rule", "outcome", "because"), rows, remarks=remarks)
+
+
+def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
+    """Return each rule with its outcome, and the overall outcome last."""
+    return f"{rules_block(outcome).text(width)}\ngate: {outcome.state}"
+
+
+def verdict_block(verdict: StudyVerdict) -> Block:
+    """Return the effect of each confirmed trial on the tune split and on the held-out rows."""
+    rows = []
+    for trial in verdict.confirmations:
+        for split, comparison in (("tune", trial.tune), ("confirm", trial.confirmed)):
+            if comparison is not None:
+                side, last = comparison.deciding, split == "confirm"
+                rows.append(
+                    (
+                        f"{trial.trial} {trial.objective}, {split} split",
+                        str(side.n),
+                        number(side.mean_a),
+                        number(side.mean_b),
+                        format_signed(side.difference),
+                        interval(side.low, side.high),
+                        p_cell(trial.p if last else side.p),
+                        trial.outcome if last else "",
+                    )
+                )
+    selection = verdict.selection
+    optimism = (
+        f"expected optimism from picking the best of {selection.candidates}: at least "
+        f"{selection.optimism:.4f}; lead without it: at most {selection.expected:+.4f} "
+        f"({p_text(selection.p)}, corrected for the choice)"
+    )
+    head = ("", "rows", "current", "trial", "difference", _INTERVAL, "p", "")
+    return Block("confirmed", "", "", head, tuple(rows), remarks=(optimism,) if rows else ())
+
+
+def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
+    """Return the verdict as text; below it the two splits side by side."""
+    blocks = [verdict_block(verdict)]
+    return print_result([verdict.text], blocks, run=run, notes=verdict.notes, width=width)
+
+
+def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
+    """The document of ``confirm --json``."""
+    selection = make_json(verdict.selection) | {"expected": verdict.selection.expected}
+    rest = fields_of(verdict, "confirmations", "openings", "notes")
+    return {"text": verdict.text, "selection": selection, **rest, "run": run}
+
+
+WeakSpots: TypeAlias = tuple[Sequence[WeakSlice], Sequence[WeakRow]]
+"""Slices and rows with low scores."""
+
+
+def weak_of(subject: Subject) -> WeakSpots:
+    """Return weak slices and lowest rows of a run, or of the compared entry of a report."""
+    entry = subject.focus[-1] if subject.focus else None
+    if entry is None or not entry.rows or subject.baselines:
+        return (), ()
+    results = list(entry.read(True))
+    rows = [row for name in subject.measures for row in weak_rows(results, name, most=5)]
+    return weak_slices(results, subject.measures)[:10], rows
+
+
+def failing(results: Sequence[RowResult], outcome: GateOutcome) -> WeakSpots:
+    """Return weak slices and lowest rows of the measures whose rules are not met."""
+    rows: list[WeakRow] = []
+    missed = [check for check in outcome.checks if check.state != "passed"]
+    for check in missed:
+        rule = parse_rule(check.rule)
+        rows += weak_rows(results, check.measure, below=rule.bound if rule.margin is None else None)
+    slices = weak_slices(results, dict.fromkeys(check.measure for check in missed))
+    return slices, list(dict.fromkeys(rows))
+
+
+def weak_blocks(spots: WeakSpots) -> list[Block]:
+    """Return a table of the slices and one of the rows, those that have lines."""
+    slices, rows = spots
+    slice_lines: list[Cells] = [
+        (
+            *(weak.measure, f"{weak.by} = {weak.value}", f"{weak.mean:.3f}", str(weak.n)),
+            *(f"{weak.rest:.3f}", str(weak.others)),
+            "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}",
+        )
+        for weak in slices
+    ]
+    row_lines: list[Cells] = [
+        (
+            *(weak.measure, weak.id, weak.state if weak.value is None else f"{weak.value:.3f}"),
+            shorten(weak.question, 100, placeholder=" …"),
+        )
+        for weak in rows
+    ]
+    about = (
+        "Rows with this value score lower than the others: more than chance explains (corrected "
+        "for every slice that was looked at)."
+    )
+    heads = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected")
+    tables: dict[str, tuple[str, Cells, list[Cells]]] = {
+        "weak slices": (about, heads, slice_lines),
+        "worst rows": ("", ("measure", "row", "value", "question"), row_lines),
+    }
+    return [
+        Block(title.replace(" ", "-"), title, note, head, tuple(lines), section="weak")
+        for title, (note, head, lines) in tables.items()
+        if lines
+    ]
+
+
+def failing_text(results: Sequence[RowResult], outcome: GateOutcome, width: int = WIDTH) -> str:
+    """Return :func:`failing` as two tables; empty if every rule is met."""
+    return print_result((), weak_blocks(failing(results, outcome)), width=width)
+
+
+def weak_json(spots: WeakSpots) -> dict[str, Any]:
+    """Return weak slices and low rows as ``{"slices": […], "rows": […]}``."""
+    return {"slices": make_json(list(spots[0])), "rows": make_json(list(spots[1]))}
+
+
+ChangeKind: TypeAlias = Literal[
+    "text", "now abstains", "now answers", "lost citations", "new citations", "now fails", "failed"
+]
+
+_SHOWN = 20
+"""Answers that the text shows."""
+_CELL = 160
+"""Characters of a question or an answer that the text shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerChange:
+    """A row whose answer differs between two runs.
+
+    Attributes:
+        row_id: The row.
+        user_input: Its question.
+        kinds: What differs; ``failed`` if the first run has no answer, ``now fails`` if the second.
+        a: Answer of the first run; None if it has none.
+        b: Answer of the second run.
+        lost: Citations of the first answer, of which the second cites no character.
+        gained: Citations of the second answer, of which the first cites no character.
+    """
+
+    row_id: str
+    user_input: str
+    kinds: tuple[ChangeKind, ...]
+    a: str | None
+    b: str | None
+    lost: tuple[GoldSpan, ...] = ()
+    gained: tuple[GoldSpan, ...] = ()
+
+
+def answer_changes(a: Evaluation, b: Evaluation) -> tuple[tuple[AnswerChange, ...], int]:
+    """The rows whose answers differ, in the order of the first run, and how many were compared.
+
+    Rows that only one run holds, or that neither answers (those of rankings alone), are not
+    compared. Citations are known only of the project's own answers.
+    """
+    others = {result.row_id: result for result in b.results}
+    changes = [
+        change
+        for result in a.results
+        if (other := others.get(result.row_id)) is not None
+        and (change := _compare_answers(result, other)) is not None
+    ]
+    return tuple(change for change in changes if change.kinds), len(changes)
+
+
+def _compare_answers(a: RowResult, b: RowResult) -> AnswerChange | None:
+    """Compare two answers; None if there is none."""
+    if a.row is None or b.row is None or a.row.response is b.row.response is None:
+        return None
+    texts = a.row.response, b.row.response
+    question = a.row.user_input
+    if texts[0] is None or texts[1] is None:
+        return AnswerChange(
+            a.row_id, question, ("failed" if texts[0] is None else "now fails",), *texts
+        )
+    abstained = [row.metadata.get("abstained") is True for row in (a.row, b.row)]
+    cited = [result.made.citations if result.made else () for result in (a, b)]
+    lost, gained = _find_uncited(cited[0], cited[1]), _find_uncited(cited[1], cited[0])
+    changed: Mapping[ChangeKind, object] = {
+        "now abstains": abstained == [False, True],
+        "now answers": abstained == [True, False],
+        "text": a.row.response_text.strip() != b.row.response_text.strip(),
+        "lost citations": lost,
+        "new citations": gained,
+    }
+    kinds = tuple(kind for kind, differs in changed.items() if differs)
+    return AnswerChange(a.row_id, question, kinds, *texts, lost, gained)
+
+
+def _find_uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tuple[GoldSpan, ...]:
+    """The spans that share no character with the others."""
+    return tuple(
+        span
+        for span in spans
+        if not any(
+            span.document_id == other.document_id
+            and span.start < other.end
+            and other.start < span.end
+            for other in others
+        )
+    )
+
+
+def answers_block(
+    changes: Sequence[AnswerChange], compared: int, names: tuple[str, str] = ("A", "B")
+) -> Block:
+    """How many answers differ and in what, and the first of them."""
+    counts = Counter(kind for change in changes for kind in change.kinds)
+    kinds = ", ".join(f"{kind} {number}" for kind, number in counts.most_common())
+    head = f"answers that differ: {len(changes)} of {compared}{f' ({kinds})' if kinds else ''}"
+    rows = tuple(
+        (
+            change.row_id,
+            *(shorten(text or "-", _CELL) for text in (change.user_input, change.a, change.b)),
+            ", ".join(change.kinds),
+        )
+        for change in changes[:_SHOWN]
+    )
+    left = len(changes) - len(rows)
+    more = (f"{count_noun(left, 'more row')}: --json shows all",) if left else ()
+    heads = ("row", "question", *names, "what differs")
+    return Block("answers", head if compared else "", "", heads, rows, remarks=more)
