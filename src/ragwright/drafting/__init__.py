@@ -10,13 +10,10 @@ from ._copies import (
     split_reply,
 )
 from ._draft import (
-    Underway,
     collect_feedback,
-    draft,
     draft_plan,
     drafts,
     forecast_drafts,
-    no_model,
     origin_of,
     project_outputs,
     read_promoted_declarations,
@@ -61,7 +58,7 @@ from ._scores import (
     moment,
 )
 from ._store import Outputs
-from ._write import ONE_CALL, portions, text_tokens, texts_per_call
+from ._write import ONE_CALL, Underway, draft, portions, text_tokens, texts_per_call
 
 __all__ = [
     "ONE_CALL",
@@ -114,7 +111,6 @@ __all__ = [
     "forget_tenant",
     "index_is_behind",
     "moment",
-    "no_model",
     "origin_of",
     "output_row",
     "portions",

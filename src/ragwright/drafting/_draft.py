@@ -1,10 +1,11 @@
-"""The record declarations that drafts depend on, the present or the promoted ones."""
+"""Drafts of a project: what they depend on, running and storing them, and feedback on them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,16 @@ from ..answer import DraftOptions
 from ..core import (
     ConfigError,
     GoldSpan,
+    PromptError,
     RagwrightError,
     Row,
-    Usage,
     case_folded,
     count_noun,
+    read_mapping,
     rights_first,
     value_hash,
 )
-from ..flow import Flow, Forecast, gather, run_in_pool
+from ..flow import Flow, Forecast
 from ..models import NO_MODEL
 from ..project import (
     Project,
@@ -35,27 +37,15 @@ from ..project import (
     refuse_forget,
 )
 from ..records import RecordsSpec
-from ..retrieve import Target
 from ..testsets import FEEDBACK, store_candidates
-from ._copies import copies_among
 from ._export import output_row
-from ._find import DraftPlan, check_biography, find_pool, settle_request
-from ._records import DraftBatch, Drafting, DraftPrompt, DraftRequest, DraftText, Feedback, Origin
+from ._find import DraftPlan
+from ._records import DraftBatch, Drafting, DraftRequest, Feedback, Origin
 from ._store import Outputs
-from ._write import (
-    NEAR_COPY,
-    DraftJob,
-    Known,
-    ModelDrafts,
-    partial_results,
-    preview_calls,
-    write_texts,
-)
+from ._write import Underway, draft, no_model
 
 _RECORDS = "records"
 """The section of the project file, and the key of a promoted configuration."""
-
-_BIOGRAPHIES = "biographies"
 
 
 def draft_declarations(folder: ProjectFolder, settings: Settings) -> RecordsSpec:
@@ -83,7 +73,14 @@ def read_promoted_declarations(
     """
     name = _format_name(folder, settings)
     changed = {"format": name} if name != records.RecordsOptions().format else {}
-    return changed, [path for path in _declarations(folder.parts, name) if _within(path)]
+    rollups = f"{_RECORDS}/rollups.yaml"
+    names = [f"{_RECORDS}/rules.yaml", f"{_RECORDS}/text_formats/{name}.yaml", rollups]
+    with suppress(PromptError):  # reading the file for a draft reports the fault
+        table = read_mapping(folder.parts / rollups).text("biographies")
+        names += [f"{_RECORDS}/{table}"] if table else []
+    paths = [Path(os.path.normpath(name)) for name in names]
+    inside = [path for path in paths if not path.is_absolute() and ".." not in path.parts]
+    return changed, [path.as_posix() for path in inside]
 
 
 def _format_name(folder: ProjectFolder, settings: Settings) -> str:
@@ -92,194 +89,6 @@ def _format_name(folder: ProjectFolder, settings: Settings) -> str:
     if folder.frozen is not None:
         options = records.RecordsOptions(**(read_promoted_settings(folder).get(_RECORDS) or {}))
     return options.format
-
-
-def _within(path: str) -> bool:
-    """True for a path that stays within its folder."""
-    plain = Path(os.path.normpath(path))
-    return not plain.is_absolute() and ".." not in plain.parts
-
-
-def _declarations(root: Path, name: str) -> Iterator[str]:
-    """Files of declarations that drafts depend on, relative to the project folder."""
-    yield f"{_RECORDS}/rules.yaml"
-    yield os.path.normpath(f"{_RECORDS}/text_formats/{name}.yaml")
-    yield f"{_RECORDS}/rollups.yaml"
-    if table := _biographies(root / _RECORDS / "rollups.yaml"):
-        yield os.path.normpath(f"{_RECORDS}/{table}")
-
-
-def _biographies(rollups: Path) -> str:
-    """The table of biographies in a file of rollups; empty if there is none."""
-    import yaml
-
-    # The file may list thousands of clients: libyaml events are several times faster than values
-    # with lines. Its composer is not used: deep nesting overflows its stack and ends the process.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        text = rollups.read_text("utf-8-sig")
-        return _value_of(_BIOGRAPHIES, yaml.parse(text, loader)) if _BIOGRAPHIES in text else ""
-    except (OSError, ValueError, yaml.YAMLError):  # reading the file for a draft reports the fault
-        return ""
-
-
-def _value_of(name: str, events: Iterable[Any]) -> str:
-    """The text of a key of the outermost mapping, empty if the key or text is missing."""
-    import yaml
-
-    level = 0
-    key: str | None = None  # the last key of the outermost mapping, until its value follows
-    for event in events:
-        if isinstance(event, yaml.CollectionEndEvent):
-            level -= 1
-        elif level == 1 and key is None and isinstance(event, yaml.ScalarEvent):
-            key = str(event.value)
-            continue
-        elif level == 1 and key == name:
-            return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-        elif isinstance(event, yaml.CollectionStartEvent):
-            level += 1
-        if level == 1:
-            key = None
-    return ""
-
-
-@dataclass(slots=True)
-class Underway:
-    """A draft in progress, with its partial result if it is stopped."""
-
-    job: DraftJob | None = None
-
-    def batch(self, known: Known, reason: str) -> DraftBatch | None:
-        """Return the answered calls and their texts, marked partial; None if there are none.
-
-        Args:
-            known: Returns the stored reply to a request, None if there is none.
-            reason: Reason of the stop.
-        """
-        results = [] if self.job is None else partial_results(self.job, known)
-        if self.job is None or not results:
-            return None
-        batch = _batch_of(self.job, results)
-        return replace(
-            batch, notes=(f"stopped before its end: {reason}", *batch.notes), partial=True
-        )
-
-
-def draft(
-    request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
-) -> Flow[DraftBatch]:
-    """Draft texts in a client's style, by every model of the plan, from records found once.
-
-    Soft filters choose the records: client, ask type, length, every topic and every tone. A model
-    gets a sample of them as turns and writes all texts at once; of long texts
-    each text has its own call with mutually dissimilar examples. Missing texts and those of a wrong
-    length are requested once more. Near copies are marked.
-
-    With ``plan.preview`` prompts are built but not sent; no model is needed. ``underway`` holds the
-    partial result if the draft is stopped (budget, interrupt).
-
-    Raises:
-        PromptError: An unknown name, with the nearest; too few records; a template that fails; a
-            window that is too small.
-        RetrieveError: The index holds no records.
-        ModelError: Every model failed; with the error of each.
-        ConfigError: There is no model.
-    """
-    settled = settle_request(request, plan)
-    if not plan.models and not plan.preview:
-        raise no_model()
-    typed = request.client.strip()
-    pool = yield from find_pool(settled, target, plan, typed)
-    yield from check_biography(settled, target, plan, typed)
-    job = DraftJob(settled, plan, pool, target.snapshot)
-    if underway is not None:
-        underway.job = job
-    if plan.preview:
-        return (yield from run_in_pool(partial(_preview_batch, job)))
-    outcomes = yield from gather([write_texts(model, job) for model in plan.models], settle=True)
-    results = [
-        _result_or_failure(model, outcome)
-        for model, outcome in zip(plan.models, outcomes, strict=True)
-    ]
-    errors = [(result.model, result.error) for result in results if result.error is not None]
-    if len(errors) == len(results):
-        raise _combined_error(errors)
-    return (yield from run_in_pool(partial(_batch_of, job, results)))
-
-
-def no_model() -> ConfigError:
-    """Return the error if no model is configured for drafts."""
-    return ConfigError(
-        "no chat model is configured",
-        where="answer.draft.models",
-        hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
-        "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",
-    )
-
-
-def _preview_batch(job: DraftJob) -> DraftBatch:
-    return _batch_of(job, [preview_calls(model, job) for model in job.plan.models or ("",)])
-
-
-def _result_or_failure(model: str, outcome: ModelDrafts | Exception) -> ModelDrafts:
-    """Return the result of a model; an error of its prompt does not affect other models."""
-    if isinstance(outcome, ModelDrafts):
-        return outcome
-    if not isinstance(outcome, RagwrightError):
-        raise outcome
-    return ModelDrafts(
-        model, notes=(f"{model}: {type(outcome).__name__}: {outcome.what}",), error=outcome
-    )
-
-
-def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
-    """Combine the errors of all models, in their common class."""
-    _, first = errors[0]
-    if len(errors) == 1:
-        return first
-    kind = next(k for k in type(first).__mro__ if all(isinstance(error, k) for _, error in errors))
-    messages = "; ".join(
-        f"{model}: {type(error).__name__}: {error.what}" for model, error in errors
-    )
-    hints = dict.fromkeys(error.hint for _, error in errors if error.hint)
-    combined: RagwrightError = kind(
-        f"each of the {len(errors)} models failed: {messages}",
-        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
-        hint="; ".join(hints) or None,
-    )
-    combined.__cause__ = first
-    return combined
-
-
-def _batch_of(job: DraftJob, results: Sequence[ModelDrafts]) -> DraftBatch:
-    prompts: list[DraftPrompt] = []
-    texts: list[DraftText] = []
-    notes = [*job.plan.notes, *job.pool.retrieved.notes]
-    for result in results:
-        texts += [replace(text, prompt=len(prompts) + text.prompt) for text in result.texts]
-        prompts += result.prompts
-        notes += result.notes
-    # Near copies are marked: of examples of the pool, and of earlier texts.
-    examples = [(example.hit.document_id, example.text) for example in job.pool.examples]
-    copies = copies_among([text.text for text in texts], examples, NEAR_COPY)
-    return DraftBatch(
-        job.request,
-        tuple(
-            replace(text, marks=(*text.marks, *map(str, near))) if near else text
-            for text, near in zip(texts, copies, strict=True)
-        ),
-        tuple(prompts),
-        job.pool.retrieved.hits,
-        job.pool.retrieved.query,
-        job.pool.retrieved.mode,
-        tuple(result.model for result in results if result.model),
-        tuple(dict.fromkeys(notes)),
-        # The cost of a failed call is unknown; it must not hide that of the others.
-        sum((prompt.usage for prompt in prompts if not prompt.error), Usage()),
-        bool(prompts) and all(prompt.cached for prompt in prompts),
-        snapshot=job.snapshot,
-    )
 
 
 def project_outputs(project: Project) -> Outputs:
@@ -335,28 +144,42 @@ def run_drafts(project: Project, request: DraftRequest, options: Drafting) -> Dr
         StoreError: The table of outputs cannot be written; no model was called.
         KeyboardInterrupt: After Ctrl-C; its note names that batch.
     """
-    storing = options.save and not options.preview
+    storing, scope, underway = options.save and not options.preview, options.scope, Underway()
     if storing:  # before any call is paid for
         project_outputs(project).require_writable()
-    underway = Underway()
     flow = drafts(project, request, options, underway)()
-    # taken before the run: files may change meanwhile
-    origin = origin_of(project, _settings_of_draft(project, options)) if storing else Origin()
+    origin = Origin()
+    if storing:  # before the run: files may change meanwhile
+        whole = project.settings.answer
+        numbers = replace(whole, draft=_set_numbers(whole.draft, options))
+        origin = origin_of(project, replace(project.settings, answer=numbers))
     try:
-        batch = project.runner.run(
-            flow, scope=options.scope, timeout=options.timeout, trace=options.trace
-        )
+        batch = project.runner.run(flow, scope=scope, timeout=options.timeout, trace=options.trace)
     except (RagwrightError, KeyboardInterrupt) as stop:
-        if storing:
-            _store_partial(project, underway, options, origin, stop)
+        reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
+        known = partial(project.runner.known, scope=scope)
+        if storing and (left := underway.batch(known, reason)) is not None:
+            outcome = _store_partial(project, left, scope, origin)
+            if isinstance(stop, RagwrightError):
+                stop.hint = f"{stop.hint}; {outcome}" if stop.hint else outcome
+            else:
+                stop.add_note(outcome)
         raise
     batch = replace(batch, notes=(*batch.notes, *project.replies.notes))
-    if not storing:
-        return batch
-    return replace(batch, number=save_drafts(project, batch, options.scope, origin))
+    return replace(batch, number=save_drafts(project, batch, scope, origin)) if storing else batch
 
 
-def set_draft_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
+def _store_partial(project: Project, batch: DraftBatch, scope: str, origin: Origin) -> str:
+    """Store the texts written before a stop; return where they are, or why they are not stored."""
+    texts = count_noun(len(batch.texts), "text is", "texts are")
+    try:
+        number = save_drafts(project, batch, scope, origin)
+    except RagwrightError as error:
+        return f"{texts} not stored as outputs: {error.what}"
+    return f"{texts} stored as batch {number}, marked partial: ragwright outputs show {number}"
+
+
+def _set_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
     """Set the numbers of examples and records that a draft requests.
 
     Raises:
@@ -372,45 +195,6 @@ def set_draft_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions
             "answer.draft.examples (--examples)",
         )
     return replace(options, examples=examples, pool=pool)
-
-
-def _settings_of_draft(project: Project, options: Drafting) -> Settings:
-    """Return the project's settings with those of one draft."""
-    project_answer = project.settings.answer
-    return replace(
-        project.settings,
-        answer=replace(project_answer, draft=set_draft_numbers(project_answer.draft, options)),
-    )
-
-
-def _store_partial(
-    project: Project,
-    underway: Underway,
-    options: Drafting,
-    origin: Origin,
-    stop: RagwrightError | KeyboardInterrupt,
-) -> None:
-    """Store the texts written before a stop; the error names their place, or the failure."""
-    reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
-    batch = underway.batch(partial(project.runner.known, scope=options.scope), reason)
-    if batch is None:
-        return
-    try:
-        number = save_drafts(project, batch, options.scope, origin)
-        outcome = (
-            f"{count_noun(len(batch.texts), 'text is', 'texts are')} stored as batch "
-            f"{number}, marked partial: "
-            f"ragwright outputs show {number}"
-        )
-    except RagwrightError as error:
-        outcome = (
-            f"{count_noun(len(batch.texts), 'text is', 'texts are')} not stored as outputs: "
-            f"{error.what}"
-        )
-    if isinstance(stop, RagwrightError):
-        stop.hint = f"{stop.hint}; {outcome}" if stop.hint else outcome
-    else:
-        stop.add_note(outcome)
 
 
 def forecast_drafts(project: Project, request: DraftRequest, options: Drafting) -> Forecast:
@@ -437,13 +221,14 @@ def drafts(
         # a misspelt name is reported before other calls are paid for
         project.models.settings_of(model)
     plan = draft_plan(project)
-    plan = replace(plan, options=set_draft_numbers(plan.options, options))
-    filters = rights_first(plan.retrieve.filters + options.filters)
     plan = replace(
         plan,
+        options=_set_numbers(plan.options, options),
         models=models,
         preview=options.preview,
-        retrieve=replace(plan.retrieve, filters=filters),
+        retrieve=replace(
+            plan.retrieve, filters=rights_first(plan.retrieve.filters + options.filters)
+        ),
     )
     return partial(draft, request, project.target(), plan, underway)
 

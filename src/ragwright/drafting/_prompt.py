@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..answer import Window
 from ..core import (
-    Mapped,
     PromptError,
     guard_text,
     load_shipped_mapping,
@@ -56,69 +56,45 @@ class Form:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCall:
-    """The request of one call: number of texts, and lengths of earlier attempts."""
-
-    count: int = 1
-    lengths: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SentPrompt:
-    """A prompt as sent: turns, the raw text if the form is raw, and its examples."""
-
-    messages: tuple[Message, ...]
-    text: str
-    examples: tuple[Example, ...]
-
-
 def form_of(model: str, plan: DraftPlan) -> Form:
     """Return the prompt form of a model.
 
     Raises:
         PromptError: The form or file does not exist, or the file has a fault, whose line is named.
     """
-    return _form_by_name(plan.options.formats.get(model, plan.options.format))
-
-
-def _form_by_name(name: str) -> Form:
+    name = plan.options.formats.get(model, plan.options.format)
     if name == CHAT:
-        return Form(CHAT)
-    shipped = load_shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
-    if name in shipped.values:
-        return _form_from_values(name, shipped.values[name], shipped)
-    file = Path(name)
-    if not file.is_file():
+        return Form()
+    data, file = load_shipped_mapping("answer", f"prompts/{_FORMS}.yaml"), Path(name)
+    values = data.values.get(name)
+    if values is None and not file.is_file():
         raise PromptError(
             f"unknown prompt form {name!r}, and no file of that name",
             where="answer.draft.format",
-            hint=suggest_name(name, (CHAT, *shipped.values)),
+            hint=suggest_name(name, (CHAT, *data.values)),
         )
-    if file.suffix in {".yaml", ".yml"}:
-        custom = read_mapping(file)
-        custom.check_keys(_FORM, "a prompt form")
-        return _form_from_values(name, custom.values, custom)
-    try:
-        template = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"the prompt form cannot be read: {error}", where=name) from error
-    return Form(name, template, where=name)
-
-
-def _form_from_values(name: str, values: Mapping[str, Any], data: Mapped) -> Form:
+    if values is None and file.suffix not in {".yaml", ".yml"}:
+        try:
+            return Form(name, file.read_text("utf-8"), where=name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise PromptError(f"the prompt form cannot be read: {error}", where=name) from error
+    if values is None:
+        data = read_mapping(file)
+        data.check_keys(_FORM, "a prompt form")
+        values = data.values
     template = values.get("template", "")
     if not isinstance(template, str) or not template.strip():
         raise PromptError("a prompt form needs the key 'template'", where=data.where)
-    stop, guard = _list_of_texts(values, "stop", data), _list_of_texts(values, "guard", data)
+    for key in ("stop", "guard"):
+        texts = values.get(key, [])
+        if not isinstance(texts, list) or not all(isinstance(t, str) and t for t in texts):
+            raise PromptError(f"{key!r} must be a list of texts", where=data.place(key))
+    stop, guard = tuple(values.get("stop", ())), tuple(values.get("guard", ()))
     return Form(name, template, stop, guard, data.where)
 
 
-def _list_of_texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]:
-    texts = values.get(key, [])
-    if not isinstance(texts, list) or any(not isinstance(text, str) or not text for text in texts):
-        raise PromptError(f"{key!r} must be a list of texts", where=data.place(key))
-    return tuple(texts)
+SentPrompt: TypeAlias = tuple[tuple[Message, ...], str]
+"""A prompt as sent: its turns, and the raw text if the form is raw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,77 +106,58 @@ class Frame:
     form: Form
     window: Window
 
-    def composed(self, examples: Sequence[Example], wanted: DraftCall) -> SentPrompt:
+    @classmethod
+    def of(cls, model: str, request: DraftRequest, plan: DraftPlan) -> Frame:
+        """The frame of a request to a model; see :func:`form_of`."""
+        return cls(request, plan, form_of(model, plan), plan.window(model))
+
+    def compose(
+        self, examples: Sequence[Example], count: int, lengths: Sequence[int]
+    ) -> SentPrompt:
         """Return the prompt with these examples.
+
+        Args:
+            examples: Examples to show.
+            count: Number of texts to ask for.
+            lengths: Lengths of earlier texts that were too long or too short.
 
         Raises:
             PromptError: A template is wrong, with its file.
         """
-        request, wording = self.request, self.plan.wording
-        values = {
-            "client": self._guarded_text(" ".join(request.client.split())),
-            "biography": self._guarded_text(biography_of(request, self.plan)),
-        }
-        turns = [Message("system", render_wording(wording, "system", values))]
+        request, plan = self.request, self.plan
+
+        def turn(role: str, key: str, **values: Any) -> Message:
+            return Message(role, render_wording(plan.wording, key, values))
+
+        def guard(text: str) -> str:
+            return guard_text(text.strip(), self.form.guard)
+
+        def length(group: str) -> str:
+            return guard(length_words(group, plan))
+
+        client, biography = " ".join(request.client.split()), biography_of(request, plan)
+        turns = [turn("system", "system", client=guard(client), biography=guard(biography))]
         for example in examples:
-            example_values = {
-                "request": self._guarded_text(example.request),
-                "length": self._guarded_text(self._length_text(example.length)),
-            }
-            turns.append(Message("user", render_wording(wording, "example", example_values)))
-            turns.append(Message("assistant", self._guarded_text(example.text)))
-        request_values = {
-            "request": self._guarded_text(write_request_text(request, self.plan)),
-            "length": self._guarded_text(self._length_text(request.length)),
-            "headlines": [self._guarded_text(headline) for headline in request.headlines],
-            "count": wanted.count,
-            "lengths": list(wanted.lengths),
-        }
-        turns.append(Message("user", render_wording(wording, "request", request_values)))
-        turns = [turn for turn in turns if turn.content]
-        return SentPrompt(tuple(turns), self._raw_text(turns), tuple(examples))
-
-    def fitted(self, examples: Sequence[Example], wanted: DraftCall) -> tuple[SentPrompt, int]:
-        """Return the prompt with as many of the first examples as fit, and the number left out.
-
-        Raises:
-            PromptError: Not even one fits.
-        """
-        complete = self.composed(examples, wanted)
-        if self._tokens_over(complete) <= 0:
-            return complete, 0
-        low, high = 0, len(examples) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._tokens_over(self.composed(examples[:middle], wanted)) <= 0:
-                low = middle
-            else:
-                high = middle - 1
-        longest = self.composed(examples[:low], wanted)
-        if not low or self._tokens_over(longest) > 0:
-            raise PromptError(
-                f"no example fits a window of {self.window.tokens} tokens beside a reply of "
-                f"{self.plan.options.max_tokens}",
-                hint="lower answer.draft.max_tokens, or use a model with a larger window",
+            asked = guard(example.request)
+            turns.append(turn("user", "example", request=asked, length=length(example.length)))
+            turns.append(Message("assistant", guard(example.text)))
+        turns.append(
+            turn(
+                "user",
+                "request",
+                request=guard(write_request_text(request, plan)),
+                length=length(request.length),
+                headlines=[guard(headline) for headline in request.headlines],
+                count=count,
+                lengths=list(lengths),
             )
-        return longest, len(examples) - low
-
-    def _tokens_over(self, composed: SentPrompt) -> int:
-        """Return the tokens over the window, 0 or less if it fits or the window is unknown."""
-        if self.window.tokens is None:
-            return 0
-        if composed.text:
-            size = self.window.count(composed.text)
-        else:
-            size = self.window.size(composed.messages)
-        return size + self.plan.options.max_tokens - self.window.tokens
-
-    def _raw_text(self, turns: Sequence[Message]) -> str:
+        )
+        turns = [turn for turn in turns if turn.content]
         if self.form.name == CHAT:
-            return ""
+            return tuple(turns), ""
         values = {"messages": [{"role": t.role, "content": t.content} for t in turns]}
         try:
-            return render(self.form.template, values, strip=False)
+            return tuple(turns), render(self.form.template, values, strip=False)
         except PromptError as error:
             raise PromptError(
                 f"the prompt form {self.form.name!r}: {error.what}",
@@ -208,11 +165,33 @@ class Frame:
                 hint=error.hint,
             ) from error
 
-    def _guarded_text(self, text: str) -> str:
-        return guard_text(text.strip(), self.form.guard)
+    def fit(
+        self, examples: Sequence[Example], count: int, lengths: Sequence[int]
+    ) -> tuple[tuple[Message, ...], str, int]:
+        """Return the prompt with as many of the first examples as fit, and their number.
 
-    def _length_text(self, group: str) -> str:
-        return length_words(group, self.plan)
+        Raises:
+            PromptError: Not even one fits.
+        """
+        number, most = len(examples), self.plan.options.max_tokens
+
+        def is_over(number: int) -> bool:
+            """True if the prompt with that many examples and a reply are over the window."""
+            if self.window.tokens is None:
+                return False
+            messages, text = self.compose(examples[:number], count, lengths)
+            size = self.window.count(text) if text else self.window.size(messages)
+            return size + most > self.window.tokens
+
+        if is_over(number):
+            number = bisect_left(range(1, number), True, key=is_over)
+            if not number:
+                raise PromptError(
+                    f"no example fits a window of {self.window.tokens} tokens beside a reply of "
+                    f"{most}",
+                    hint="lower answer.draft.max_tokens, or use a model with a larger window",
+                )
+        return (*self.compose(examples[:number], count, lengths), number)
 
 
 def length_words(group: str, plan: DraftPlan) -> str:

@@ -1,4 +1,4 @@
-"""The work of one model on a draft: calls, splitting and checking of replies, repeated requests."""
+"""A draft: the calls of each model, the splitting and checking of replies, and its batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..answer import MARGIN, DraftOptions, Window
 from ..core import ConfigError, ModelError, RagwrightError, Usage
@@ -25,19 +25,19 @@ from ..flow import (
     send,
     sort_params,
 )
-from ._copies import normalise_case, shares_before, split_reply
-from ._find import MOST_TEXTS, ONE_PER_CALL, DraftPlan, Pool
-from ._prompt import (
-    DraftCall,
-    Form,
-    Frame,
-    SentPrompt,
-    Shown,
-    choose_examples,
-    example_set,
-    form_of,
+from ..retrieve import Retrieved, Target
+from ._copies import copies_among, normalise_case, shares_before, split_reply
+from ._find import (
+    MOST_TEXTS,
+    ONE_PER_CALL,
+    DraftPlan,
+    Pool,
+    check_biography,
+    find_pool,
+    settle_request,
 )
-from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
+from ._prompt import Frame, Shown, choose_examples, example_set
+from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 
 ONE_CALL = 15
 """Most texts that one call asks for at once, if that many of medium length fit."""
@@ -118,8 +118,11 @@ def portions(count: int, most: int) -> list[int]:
 
     No parts for 0. Even parts leave every reply some room, and rarely change with the estimate.
     """
-    calls = -(-count // most)
-    return [count // calls + (number < count % calls) for number in range(calls)]
+    return _even_parts(count, -(-count // most))
+
+
+def _even_parts(total: int, parts: int) -> list[int]:
+    return [total // parts + (number < total % parts) for number in range(parts)]
 
 
 FORECAST = "forecast"
@@ -135,73 +138,56 @@ _SAMPLES = 2 * MOST_TEXTS
 """Number of samples per seed: equal prompts with different seeds are different samples."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftJob:
-    """The common input of all models of a draft: a resolved request, the plan, the examples.
+@dataclass(slots=True, eq=False)
+class Underway:
+    """A draft in progress: a resolved request, the plan, the examples, and a writer per model."""
 
-    ``desks`` are the writers of the models, in order, each with its calls.
-    """
-
-    request: DraftRequest
-    plan: DraftPlan
-    pool: Pool
+    request: DraftRequest = DraftRequest()
+    plan: DraftPlan = field(default_factory=DraftPlan)
+    pool: Pool = Pool(Retrieved("", ()), ())
     snapshot: str = ""
-    desks: list[_DraftWriter] = field(default_factory=list, repr=False, compare=False)
+    writers: list[DraftWriter] = field(default_factory=list)
 
     @property
     def single(self) -> bool:
         """True if each call asks for one text with its own examples."""
         return self.request.length in ONE_PER_CALL
 
+    def batch(self, known: Known, reason: str) -> DraftBatch | None:
+        """Return the answered calls and their texts, marked partial; None if there are none.
 
-@dataclass(frozen=True, slots=True)
-class ModelDrafts:
-    """Result of one model: its calls, its texts (``prompt`` counts within these calls), notes.
+        Args:
+            known: Returns the stored reply to a request, for calls in flight at the stop.
+            reason: Reason of the stop.
+        """
+        stopped = [writer for writer in self.writers if writer.stop(known)]
+        if not stopped:
+            return None
+        batch = _batch_of(self, stopped)
+        return replace(
+            batch, notes=(f"stopped before its end: {reason}", *batch.notes), partial=True
+        )
 
-    ``error`` is the error of its first call, None if one succeeded.
-    """
 
-    model: str
-    prompts: tuple[DraftPrompt, ...] = ()
-    texts: tuple[DraftText, ...] = ()
-    notes: tuple[str, ...] = ()
-    error: RagwrightError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _DraftCall:
-    """A call to make: the request, and its record without a reply."""
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call: its request and its record; once it is done, its texts or why there are none."""
 
     request: Chat | Complete
-    form: Form
     prompt: DraftPrompt
-
-
-@dataclass(frozen=True, slots=True)
-class _FinishedCall:
-    """A finished call: its record and texts (``fault`` is the reason for requesting one again)."""
-
-    prompt: DraftPrompt
-    texts: tuple[_ReceivedText, ...] = ()
+    done: bool = False
+    texts: list[_ReceivedText] = field(default_factory=list)
     refused: str = ""
     error: RagwrightError | None = None
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class _StartedCall:
-    """A started call, with its result once known."""
-
-    call: _DraftCall
-    finished: _FinishedCall | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _ReceivedText:
-    """A text as received, with its call."""
+    """A text as received, with its call; ``fault`` is the reason for requesting one again."""
 
     text: str
-    prompt: DraftPrompt
+    call: _Call
     marks: tuple[str, ...] = ()
     fault: str = ""
 
@@ -211,188 +197,279 @@ class _ReceivedText:
         return self.fault.startswith("too ")
 
 
-@dataclass(frozen=True, slots=True)
-class _SortedTexts:
-    """Texts by quality; ``repeats`` are equal to a text of another call."""
+def draft(
+    request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
+) -> Flow[DraftBatch]:
+    """Draft texts in a client's style, by every model of the plan, from records found once.
 
-    good: list[_ReceivedText] = field(default_factory=list)
-    faulty: list[_ReceivedText] = field(default_factory=list)
-    repeats: list[_ReceivedText] = field(default_factory=list)
+    Soft filters choose the records: client, ask type, length, every topic and every tone. A model
+    gets a sample of them as turns and writes all texts at once; of long texts
+    each text has its own call with mutually dissimilar examples. Missing texts and those of a wrong
+    length are requested once more. Near copies are marked.
 
-
-def write_texts(model: str, job: DraftJob) -> Flow[ModelDrafts]:
-    """Write the texts of a model: the first calls, and one more round for missing or faulty texts.
-
-    A failed call becomes a note; texts of a wrong length are replaced if the second calls return
-    better ones, else they stay, marked.
+    With ``plan.preview`` prompts are built but not sent; no model is needed. ``underway`` holds the
+    partial result if the draft is stopped (budget, interrupt).
 
     Raises:
-        PromptError: The prompt cannot be rendered, or does not fit the window.
+        PromptError: An unknown name, with the nearest; too few records; a template that fails; a
+            window that is too small.
+        RetrieveError: The index holds no records.
+        ModelError: Every model failed; with the error of each.
+        ConfigError: There is no model.
     """
-    writer = _DraftWriter(model, job)
-    job.desks.append(writer)
-    first = yield from writer.ask((yield from run_in_pool(writer.first_calls)))
-    wanted = job.request.count
-    by_quality = _sort_texts(first)
-    unanswered = sum(call.prompt.wanted for call in first if call.error or call.refused)
-    short = max(0, wanted - len(by_quality.good) - unanswered)
-    # Declared before any decision: a dry run counts the calls of the worst case as high.
-    estimate = yield from branch(0, 0, wanted)
-    if estimate is not None:
-        short = estimate
-    second: Sequence[_FinishedCall] = ()
-    if short:
-        second = yield from writer.ask(
-            (yield from run_in_pool(partial(writer.more_calls, short, by_quality.faulty)))
-        )
-    texts = yield from run_in_pool(partial(_merged_texts, first, second, job))
-    notes = [*writer.notes, *_call_notes([*first, *second])]
-    if estimate is None:
-        notes += _count_notes(first, by_quality, short, len(texts), wanted)
-    return _result_of_model(model, [*first, *second], texts, _notes_of_model(model, notes))
+    settled = settle_request(request, plan)
+    if not plan.models and not plan.preview:
+        raise no_model()
+    typed = request.client.strip()
+    pool = yield from find_pool(settled, target, plan, typed)
+    yield from check_biography(settled, target, plan, typed)
+    job = underway or Underway()
+    job.request, job.plan, job.pool, job.snapshot = settled, plan, pool, target.snapshot
+    job.writers = [DraftWriter(model, job) for model in plan.models or ("",)]
+    if plan.preview:
+        return (yield from run_in_pool(partial(_preview_batch, job)))
+    outcomes = yield from gather([writer.write() for writer in job.writers], settle=True)
+    for writer, outcome in zip(job.writers, outcomes, strict=True):
+        if isinstance(outcome, RagwrightError):  # of its prompt: other models go on
+            writer.calls, writer.failure = [], outcome
+            writer.notes = [f"{writer.model}: {type(outcome).__name__}: {outcome.what}"]
+        elif isinstance(outcome, Exception):
+            raise outcome
+    errors = [(writer.model, error) for writer in job.writers if (error := writer.error())]
+    if len(errors) == len(job.writers):
+        raise _combined_error(errors)
+    return (yield from run_in_pool(partial(_batch_of, job, job.writers)))
 
 
-def partial_results(job: DraftJob, known: Known) -> list[ModelDrafts]:
-    """Return the results of each model if the work was stopped, from the calls with a reply.
-
-    Args:
-        job: The job in progress.
-        known: Returns the stored reply to a request, for calls in flight at the stop.
-    """
-    return [result for writer in job.desks if (result := _partial_result(writer, known)).prompts]
-
-
-def _partial_result(writer: _DraftWriter, known: Known) -> ModelDrafts:
-    finished = []
-    for started in writer.started:
-        if started.finished is None and (reply := known(started.call.request)) is not None:
-            assert isinstance(reply, ChatReply | CompleteReply)
-            # Paid for by this draft: a reply stored earlier would have been received before.
-            started.finished = writer.finish_call(started.call, replace(reply, cached=False))
-        if started.finished is not None:
-            finished.append(started.finished)
-    first = [call for call in finished if call.prompt.purpose == "first"]
-    texts = _merged_texts(
-        first, [call for call in finished if call.prompt.purpose != "first"], writer.job
-    )
-    notes = [*writer.notes, *_call_notes(finished)]
-    notes.append(f"{len(texts)} of {writer.job.request.count} texts came back before the stop")
-    replied = [call for call in finished if call.error is None]
-    return _result_of_model(
-        writer.model, finished if replied else (), texts, _notes_of_model(writer.model, notes)
+def no_model() -> ConfigError:
+    """Return the error if no model is configured for drafts."""
+    return ConfigError(
+        "no chat model is configured",
+        where="answer.draft.models",
+        hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
+        "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",
     )
 
 
-def _notes_of_model(model: str, notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{model}: {note}" for note in notes)
+def _preview_batch(job: Underway) -> DraftBatch:
+    """Return the first calls of each model, without making them."""
+    for writer in job.writers:
+        writer.calls = writer.first_calls()
+        writer.add_notes([])
+    return _batch_of(job, job.writers)
 
 
-def preview_calls(model: str, job: DraftJob) -> ModelDrafts:
-    """Return the first calls of a model, without making them."""
-    writer = _DraftWriter(model, job)
-    prompts = tuple(call.prompt for call in writer.first_calls())
-    return ModelDrafts(
-        model, prompts, notes=_notes_of_model(model, writer.notes) if model else tuple(writer.notes)
+def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
+    """Combine the errors of all models, in their common class."""
+    _, first = errors[0]
+    if len(errors) == 1:
+        return first
+    kind = next(k for k in type(first).__mro__ if all(isinstance(error, k) for _, error in errors))
+    messages = "; ".join(
+        f"{model}: {type(error).__name__}: {error.what}" for model, error in errors
+    )
+    hints = dict.fromkeys(error.hint for _, error in errors if error.hint)
+    combined: RagwrightError = kind(
+        f"each of the {len(errors)} models failed: {messages}",
+        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
+        hint="; ".join(hints) or None,
+    )
+    combined.__cause__ = first
+    return combined
+
+
+def _batch_of(job: Underway, writers: Sequence[DraftWriter]) -> DraftBatch:
+    prompts: list[DraftPrompt] = []
+    texts: list[DraftText] = []
+    for writer in writers:
+        first, calls = len(prompts), writer.calls
+        of_texts = [calls.index(text.call) for text in writer.texts]
+        shares = [
+            split_usage(call.prompt.usage, of_texts.count(at)) for at, call in enumerate(calls)
+        ]
+        texts += [
+            DraftText(text.text, writer.model, first + at, text.marks, shares[at].pop(0))
+            for at, text in zip(of_texts, writer.texts, strict=True)
+        ]
+        prompts += [call.prompt for call in calls]
+    # Near copies are marked: of examples of the pool, and of earlier texts.
+    examples = [(example.hit.document_id, example.text) for example in job.pool.examples]
+    copies = copies_among([text.text for text in texts], examples, NEAR_COPY)
+    notes = [note for writer in writers for note in writer.notes]
+    return DraftBatch(
+        job.request,
+        tuple(
+            replace(text, marks=(*text.marks, *map(str, near)))
+            for text, near in zip(texts, copies, strict=True)
+        ),
+        tuple(prompts),
+        job.pool.retrieved.hits,
+        job.pool.retrieved.query,
+        job.pool.retrieved.mode,
+        tuple(writer.model for writer in writers if writer.model),
+        tuple(dict.fromkeys((*job.plan.notes, *job.pool.retrieved.notes, *notes))),
+        # The cost of a failed call is unknown; it must not hide that of the others.
+        sum((prompt.usage for prompt in prompts if not prompt.error), Usage()),
+        bool(prompts) and all(prompt.cached for prompt in prompts),
+        snapshot=job.snapshot,
     )
 
 
-class _DraftWriter:
-    """Builds and makes the calls of one model."""
+class DraftWriter:
+    """Builds and makes the calls of one model; holds its calls, kept texts, and notes."""
 
-    def __init__(self, model: str, job: DraftJob) -> None:
+    def __init__(self, model: str, job: Underway) -> None:
         self.model = model
         self.job = job
-        self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
-        self._used: set[Shown] = set()
+        self.calls: list[_Call] = []
+        self.texts: list[_ReceivedText] = []
         self.notes: list[str] = []
-        self.started: list[_StartedCall] = []
+        self.failure: RagwrightError | None = None
+        self._used: set[Shown] = set()
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return Frame.of(self.model, self.job.request, self.job.plan)
 
     @cached_property
     def _token_estimates(self) -> TextTokens:
         """Tokens of a text; counted with the first call, off the loop."""
         return text_tokens(self.job.request, self.job.plan, self.job.pool, self._frame.window)
 
-    def first_calls(self) -> list[_DraftCall]:
+    def error(self) -> RagwrightError | None:
+        """Return the error of its prompt or of its first call; None if a call succeeded."""
+        errors = [call.error for call in self.calls]
+        return self.failure or (errors[0] if errors and all(errors) else None)
+
+    def add_notes(self, notes: Sequence[str]) -> None:
+        """Add notes on the calls; each then names the model."""
+        prefix = f"{self.model}: " if self.model else ""
+        done = [call for call in self.calls if call.done]
+        self.notes = [f"{prefix}{note}" for note in (*self.notes, *_call_notes(done), *notes)]
+
+    def write(self) -> Flow[None]:
+        """Make the first calls, and one more round for missing or faulty texts.
+
+        A failed call becomes a note; texts of a wrong length are replaced if the second calls
+        return better ones, else they stay, marked.
+
+        Raises:
+            PromptError: The prompt cannot be rendered, or does not fit the window.
+        """
+        wanted = self.job.request.count
+        yield from self._ask((yield from run_in_pool(self.first_calls)))
+        first = list(self.calls)
+        good, faulty, repeats = _sort_texts(first)
+        unanswered = sum(call.prompt.wanted for call in first if call.error or call.refused)
+        short = max(0, wanted - len(good) - unanswered)
+        # Declared before any decision: a dry run counts the calls of the worst case as high.
+        estimate = yield from branch(0, 0, wanted)
+        if estimate is not None:
+            short = estimate
+        if short:
+            # New samples, so that no stored reply is used.
+            lengths = [len(text.text) for text in faulty if text.wrong_length]
+            yield from self._ask(
+                (yield from run_in_pool(partial(self._plan_calls, short, lengths)))
+            )
+        self.texts = yield from run_in_pool(self._merged_texts)
+        notes: list[str] = []
+        if estimate is None:
+            notes = _count_notes(first, (faulty, repeats), short, len(self.texts), wanted)
+        self.add_notes(notes)
+
+    def stop(self, known: Known) -> bool:
+        """Keep the calls with a reply if the work was stopped; False if there is none."""
+        for call in self.calls:
+            if not call.done and (reply := known(call.request)) is not None:
+                assert isinstance(reply, ChatReply | CompleteReply)
+                # Paid for by this draft: a reply stored earlier would have been received before.
+                self._finish(call, replace(reply, cached=False))
+        self.calls = [call for call in self.calls if call.done]
+        self.texts = self._merged_texts()
+        count = f"{len(self.texts)} of {self.job.request.count} texts came back before the stop"
+        self.add_notes([count])
+        return not all(call.error for call in self.calls)
+
+    def first_calls(self) -> list[_Call]:
         """Plan one call for all texts if they fit a reply, else as few as needed; or one each."""
-        return self._planned_calls(self.job.request.count, ())
+        return self._plan_calls(self.job.request.count, ())
 
-    def more_calls(self, short: int, faulty: Sequence[_ReceivedText]) -> list[_DraftCall]:
-        """Plan calls for the missing texts, with new samples, so that no stored reply is used."""
-        return self._planned_calls(
-            short, tuple(len(text.text) for text in faulty if text.wrong_length), len(self.started)
-        )
+    def _plan_calls(self, count: int, lengths: Sequence[int]) -> list[_Call]:
+        """Plan further calls for a number of texts; each chooses new examples.
 
-    def _planned_calls(
-        self, count: int, lengths: Sequence[int], begin: int = 0
-    ) -> list[_DraftCall]:
-        """Plan calls for a number of texts, numbered from ``begin``; each chooses new examples."""
-        calls, position = [], 0
-        for number, size in enumerate(portions(count, self._most_per_call()), begin):
-            earlier_lengths = tuple(lengths[position : position + size])
-            purpose: DraftPurpose = "length" if earlier_lengths else "missing" if begin else "first"
-            calls.append(self._planned_call(number, DraftCall(size, earlier_lengths), purpose))
-            position += size
+        ``lengths`` are those of earlier texts of a wrong length.
+        """
+        job, plan = self.job, self.job.plan
+        most, calls = 1, []
+        if not job.single:
+            most = texts_per_call(job.request.count, plan.options, self._token_estimates)
+        for number, size in enumerate(portions(count, most), len(self.calls)):
+            chosen = choose_examples(job.pool, plan, number, job.single, self._used)
+            self._used.add(example_set(chosen))
+            earlier, lengths = tuple(lengths[:size]), lengths[size:]
+            messages, text, fitting = self._frame.fit(chosen, size, earlier)
+            if fitting < len(chosen):
+                note = (
+                    f"{len(chosen) - fitting} of {len(chosen)} examples left out: the model's "
+                    f"window of {self._frame.window.tokens} tokens is full"
+                )
+                self.notes += [note] if note not in self.notes else []
+            prompt = DraftPrompt(
+                self.model,
+                self._frame.form.name,
+                tuple((turn.role, turn.content) for turn in messages),
+                text,
+                tuple(example.hit.chunk_id for example in chosen[:fitting]),
+                size,
+                "length" if earlier else "missing" if self.calls else "first",
+                plan.options.seed * _SAMPLES + number,
+            )
+            likely = self._token_estimates
+            facts: dict[str, Any] = {
+                "params": sort_params(
+                    {
+                        "max_tokens": plan.options.max_tokens,
+                        "temperature": plan.options.temperature,
+                        "stop": self._frame.form.stop or None,
+                    }
+                ),
+                "sample": prompt.sample,
+                "sources": tuple(
+                    dict.fromkeys(example.hit.document_id for example in chosen[:fitting])
+                ),
+                "likely": (round(size * likely.least), round(size * likely.likely)),
+            }
+            request: Chat | Complete = Chat(self.model, messages, **facts)
+            calls.append(_Call(Complete(self.model, text, **facts) if text else request, prompt))
         return calls
 
-    def _most_per_call(self) -> int:
-        """Most texts per call."""
-        job = self.job
-        if job.single:
-            return 1
-        return texts_per_call(job.request.count, job.plan.options, self._token_estimates)
+    def _ask(self, calls: Sequence[_Call]) -> Flow[None]:
+        """Make the calls side by side."""
+        self.calls += calls
+        yield from gather([self._make_call(call) for call in calls])
 
-    def _planned_call(self, number: int, wanted: DraftCall, purpose: DraftPurpose) -> _DraftCall:
-        job, frame = self.job, self._frame
-        chosen = choose_examples(job.pool, job.plan, number, job.single, self._used)
-        self._used.add(example_set(chosen))
-        composed, left_out = frame.fitted(chosen, wanted)
-        if left_out:
-            note = (
-                f"{left_out} of {len(chosen)} examples left out: the model's window of "
-                f"{frame.window.tokens} tokens is full"
-            )
-            self.notes += [note] if note not in self.notes else []
-        prompt = DraftPrompt(
-            self.model,
-            frame.form.name,
-            tuple((turn.role, turn.content) for turn in composed.messages),
-            composed.text,
-            tuple(example.hit.chunk_id for example in composed.examples),
-            wanted.count,
-            purpose,
-            job.plan.options.seed * _SAMPLES + number,
-        )
-        return _DraftCall(
-            self._model_request(composed, wanted.count, prompt.sample), frame.form, prompt
-        )
-
-    def ask(self, calls: Sequence[_DraftCall]) -> Flow[list[_FinishedCall]]:
-        """Make the calls side by side; return their results in order."""
-        return (yield from gather([self._make_call(call) for call in calls]))
-
-    def _make_call(self, call: _DraftCall) -> Flow[_FinishedCall]:
-        started = _StartedCall(call)
-        self.started.append(started)
+    def _make_call(self, call: _Call) -> Flow[None]:
+        kind: type[ChatReply | CompleteReply] = ChatReply
+        if isinstance(call.request, Complete):
+            kind = CompleteReply
         try:
-            reply: ChatReply | CompleteReply
-            if isinstance(call.request, Complete):
-                reply = yield from send(call.request, CompleteReply)
-            else:
-                reply = yield from send(call.request, ChatReply)
+            reply = yield from send(call.request, kind)
         except (ModelError, ConfigError) as error:
-            started.finished = _FinishedCall(
-                replace(call.prompt, error=f"{type(error).__name__}: {error.what}"), error=error
-            )
+            call.done, call.error = True, error
+            call.prompt = replace(call.prompt, error=f"{type(error).__name__}: {error.what}")
         else:
-            started.finished = self.finish_call(call, reply)
-        return started.finished
+            self._finish(call, reply)
 
-    def finish_call(self, call: _DraftCall, reply: ChatReply | CompleteReply) -> _FinishedCall:
+    def _finish(self, call: _Call, reply: ChatReply | CompleteReply) -> None:
         """Split a reply into texts."""
-        text = _up_to_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
-        # Text after a stop text that the server ignores may be cut; the part before is complete.
-        finish = reply.finish if text == reply.text else "stop"
-        prompt = replace(
+        options, text, finish = self.job.plan.options, reply.text, reply.finish
+        if call.prompt.text:  # not every server supports texts at which a reply ends
+            ends = [at for stop in self._frame.form.stop if (at := text.find(stop)) >= 0]
+            # Text after a stop text may be cut; the part before is complete.
+            text, finish = (text[: min(ends)], "stop") if ends else (text, finish)
+        call.done, call.dropped = True, reply.dropped
+        call.prompt = replace(
             call.prompt,
             reply=text,
             finish=finish,
@@ -401,104 +478,67 @@ class _DraftWriter:
             reply_usage=reply.usage,
         )
         if reply.finish == FORECAST:
-            return _FinishedCall(prompt)
+            return
         split = split_reply("" if reply.finish == "refusal" else text, call.prompt.wanted)
-        refused = split.refused
+        call.refused = split.refused
         if reply.finish in INCOMPLETE and reply.finish != "length" and not split.parts:
-            refused = refused or text or INCOMPLETE[reply.finish]
-        cut = finish == "length"
-        texts = []
+            call.refused = call.refused or text or INCOMPLETE[reply.finish]
         for number, part in enumerate(split.parts, 1):
-            fault = _length_fault(part.text, self.job)
+            fault = self._length_fault(part.text)
             marks = [mark for mark in (part.mark, fault) if mark]
-            if cut and number == len(split.parts):
-                most = self.job.plan.options.max_tokens
-                fault = f"cut: the reply ended at its limit of {most} tokens"
+            if finish == "length" and number == len(split.parts):
+                fault = f"cut: the reply ended at its limit of {options.max_tokens} tokens"
                 marks.append(fault)
-            texts.append(_ReceivedText(part.text, prompt, tuple(marks), fault))
-        return _FinishedCall(prompt, tuple(texts), refused, dropped=reply.dropped)
+            call.texts.append(_ReceivedText(part.text, call, tuple(marks), fault))
 
-    def _model_request(self, composed: SentPrompt, count: int, sample: int) -> Chat | Complete:
-        options = self.job.plan.options
-        params = sort_params(
-            {
-                "max_tokens": options.max_tokens,
-                "temperature": options.temperature,
-                "stop": self._frame.form.stop or None,
-            }
-        )
-        sources = tuple(dict.fromkeys(example.hit.document_id for example in composed.examples))
-        likely = (
-            round(count * self._token_estimates.least),
-            round(count * self._token_estimates.likely),
-        )
-        request: Chat | Complete
-        if composed.text:
-            request = Complete(self.model, composed.text, params, sample=sample, sources=sources)
-        else:
-            request = Chat(self.model, composed.messages, params, sample=sample, sources=sources)
-        return replace(request, likely=likely)
+    def _length_fault(self, text: str) -> str:
+        """Describe how a text misses the requested length group; empty if it fits."""
+        least, under = self.job.plan.rules.bounds(self.job.request.length)
+        if under is not None and len(text) >= under:
+            return f"too long: {len(text)} of {under}"
+        return f"too short: {len(text)} of {least}" if len(text) < least else ""
 
-
-def _up_to_stop(text: str, stop: Sequence[str]) -> str:
-    """Return a raw reply up to the first stop text, as not every server supports them."""
-    ends = [at for stop_text in stop if (at := text.find(stop_text)) >= 0]
-    return text[: min(ends)] if ends else text
-
-
-def _length_fault(text: str, job: DraftJob) -> str:
-    """Describe how a text misses the requested length group; empty if it fits."""
-    least, under = job.plan.rules.bounds(job.request.length)
-    if under is not None and len(text) >= under:
-        return f"too long: {len(text)} of {under}"
-    if len(text) < least:
-        return f"too short: {len(text)} of {least}"
-    return ""
+    def _merged_texts(self) -> list[_ReceivedText]:
+        """Choose the texts to keep: good ones first, then the best of the rest of both rounds."""
+        first = [call for call in self.calls if call.prompt.purpose == "first"]
+        later = [text for call in self.calls[len(first) :] for text in call.texts]
+        wanted = self.job.request.count
+        good, faulty, repeats = _sort_texts(first)
+        chosen, new = good[:wanted], [text for text in later if not text.fault]
+        places = list(range(len(chosen)))
+        shares = shares_before([text.text for text in (*chosen, *new)], len(chosen))
+        for place, text in enumerate(new, len(chosen)):
+            if len(chosen) >= wanted:
+                break
+            is_copy = (next(shares)[places] >= NEAR_COPY).any()
+            (repeats if is_copy else chosen).append(text)
+            places += [] if is_copy else [place]
+        faulty += [text for text in later if text.fault]
+        # A cut text is incomplete: any other is preferred.
+        faulty.sort(key=lambda text: not text.wrong_length)
+        return (chosen + faulty + repeats)[:wanted]
 
 
-def _sort_texts(calls: Sequence[_FinishedCall]) -> _SortedTexts:
-    """Sort the texts of some calls by quality.
+_Texts: TypeAlias = list[_ReceivedText]
+
+
+def _sort_texts(calls: Sequence[_Call]) -> tuple[_Texts, _Texts, _Texts]:
+    """Sort the texts of some calls into good, faulty, and equal to that of another call.
 
     Equal texts of one reply all stay, and are marked as repeats.
     """
-    by_quality, first_prompts = _SortedTexts(), dict[str, DraftPrompt]()
+    good, faulty, repeats = _Texts(), _Texts(), _Texts()
+    first_calls: dict[str, _Call] = {}
     for text in (text for call in calls for text in call.texts):
         if text.fault:
-            by_quality.faulty.append(text)
-        elif (
-            first_prompts.setdefault(normalise_case(text.text) or text.text, text.prompt)
-            is text.prompt
-        ):
-            by_quality.good.append(text)
-        else:
-            by_quality.repeats.append(text)
-    return by_quality
+            faulty.append(text)
+            continue
+        first = first_calls.setdefault(normalise_case(text.text) or text.text, text.call)
+        (good if first is text.call else repeats).append(text)
+    return good, faulty, repeats
 
 
-def _merged_texts(
-    first: Sequence[_FinishedCall], second: Sequence[_FinishedCall], job: DraftJob
-) -> list[_ReceivedText]:
-    """Choose the texts to keep: good ones first, then the best of the rest of both rounds."""
-    texts, later_texts = _sort_texts(first), [text for call in second for text in call.texts]
-    wanted, threshold = job.request.count, NEAR_COPY
-    chosen = texts.good[:wanted]
-    repeats = list(texts.repeats)
-    new = [text for text in later_texts if not text.fault]
-    places = list(range(len(chosen)))
-    shares = shares_before([text.text for text in (*chosen, *new)], len(chosen))
-    for place, text in enumerate(new, len(chosen)):
-        if len(chosen) >= wanted:
-            break
-        is_copy = (next(shares)[places] >= threshold).any()
-        (repeats if is_copy else chosen).append(text)
-        places += [] if is_copy else [place]
-    faulty = [*texts.faulty, *(text for text in later_texts if text.fault)]
-    # A cut text is incomplete: any other is preferred.
-    faulty.sort(key=lambda text: not text.wrong_length)
-    return (chosen + faulty + repeats)[:wanted]
-
-
-def _call_notes(calls: Sequence[_FinishedCall]) -> list[str]:
+def _call_notes(calls: Sequence[_Call]) -> list[str]:
     """Return notes on the calls, each once."""
     notes = []
     for call in calls:
@@ -522,17 +562,18 @@ def _call_notes(calls: Sequence[_FinishedCall]) -> list[str]:
 
 
 def _count_notes(
-    first: Sequence[_FinishedCall], by_quality: _SortedTexts, short: int, received: int, wanted: int
+    first: Sequence[_Call], rest: tuple[_Texts, _Texts], short: int, received: int, wanted: int
 ) -> list[str]:
     """Return notes on the number of texts."""
     notes = []
+    faulty, repeats = rest
     if short:
-        lengths = sum(text.wrong_length for text in by_quality.faulty)
+        lengths = sum(text.wrong_length for text in faulty)
         counts = {
             "of a wrong length": lengths,
-            "cut": len(by_quality.faulty) - lengths,
-            "equal to that of another call": len(by_quality.repeats),
-            "missing": short - len(by_quality.faulty) - len(by_quality.repeats),
+            "cut": len(faulty) - lengths,
+            "equal to that of another call": len(repeats),
+            "missing": short - len(faulty) - len(repeats),
         }
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
         notes.append(f"{short} of {wanted} texts were requested again: {reasons}")
@@ -544,44 +585,21 @@ def _count_notes(
     return notes
 
 
-def _result_of_model(
-    model: str,
-    calls: Sequence[_FinishedCall],
-    kept: Sequence[_ReceivedText],
-    notes: tuple[str, ...],
-) -> ModelDrafts:
-    prompts = [call.prompt for call in calls]
-    place = {id(prompt): position for position, prompt in enumerate(prompts)}
-    prompt_places = [place[id(draft.prompt)] for draft in kept]
-    shares = {
-        position: split_usage(prompts[position].usage, prompt_places.count(position))
-        for position in set(prompt_places)
-    }
-    texts = [
-        DraftText(draft.text, model, position, draft.marks, shares[position].pop(0))
-        for position, draft in zip(prompt_places, kept, strict=True)
-    ]
-    errors = [call.error for call in calls]
-    error = errors[0] if errors and None not in errors else None
-    return ModelDrafts(model, tuple(prompts), tuple(texts), notes, error)
-
-
 def split_usage(usage: Usage, count: int) -> list[Usage]:
     """Split a call's usage evenly into parts that add up to it; the first part counts the call."""
-    shares = []
-    for number in range(count):
-        cost = None if usage.cost is None else usage.cost / count
-        shares.append(
-            Usage(
-                usage.calls if not number else 0,
-                _even_part(usage.prompt_tokens, number, count),
-                _even_part(usage.completion_tokens, number, count),
-                cost,
-                round(usage.seconds / count, 3),
+    return [
+        Usage(
+            usage.calls if not number else 0,
+            prompt_tokens,
+            completion_tokens,
+            None if usage.cost is None else usage.cost / count,
+            round(usage.seconds / count, 3),
+        )
+        for number, (prompt_tokens, completion_tokens) in enumerate(
+            zip(
+                _even_parts(usage.prompt_tokens, count),
+                _even_parts(usage.completion_tokens, count),
+                strict=True,
             )
         )
-    return shares
-
-
-def _even_part(total: int, number: int, count: int) -> int:
-    return total // count + (number < total % count)
+    ]
