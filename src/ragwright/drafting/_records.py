@@ -472,8 +472,3 @@ def describe_request(request: Mapping[str, Any]) -> str:
 def request_hash(request: Mapping[str, Any]) -> str:
     """Hash the request; equal for requests that differ only in number."""
     return value_hash({k: v for k, v in request.items() if k not in _LEFT_OUT})
-
-
-def conditions(filters: Iterable[Filter]) -> list[str]:
-    """Return the filters of a relaxation level, as typed."""
-    return [str(condition) for condition in filters]

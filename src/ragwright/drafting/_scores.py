@@ -1,4 +1,4 @@
-"""Times in the format of the table of outputs."""
+"""The database of outputs, and the scores of served answers in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ..core import ConfigError, Score, ScoreState, text_hash
 from ..ledger import Connection, Ledger, Place
@@ -59,16 +59,16 @@ class OutputTable:
 
     def __init__(self, place: Place, *, clock: Callable[[], datetime] = now_utc) -> None:
         self._ledger = Ledger(place)
-        self.database = self._ledger.database
+        self.database, self.select = self._ledger.database, self._ledger.select
         self._clock = clock
 
     def close(self) -> None:
         """Close it; safe to call twice."""
         self._ledger.close()
 
-    def now(self) -> str:
-        """Return the time as it is stored: ISO 8601, UTC."""
-        return timestamp(self._clock())
+    def now(self, after: float = 0.0) -> str:
+        """Return the time, some seconds from now, as it is stored: ISO 8601, UTC."""
+        return timestamp(self._clock() + timedelta(seconds=after))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -83,9 +83,10 @@ ServedState: TypeAlias = ScoreState | Literal["waiting"]
 _DIGITS = 13
 """Hexadecimal digits of the hash that decides on drawing an answer."""
 _HASHES = float(16**_DIGITS)
+_DAY = 86_400.0
 
 MOST_ATTEMPTS = 10
-_FIRST_WAIT, _LONGEST_WAIT = 60.0, 86_400.0
+_FIRST_WAIT, _LONGEST_WAIT = 60.0, _DAY
 """Seconds before the next attempt; each wait is four times the one before."""
 
 
@@ -188,21 +189,26 @@ class ServedScores:
         """
         with self._table.database.transaction() as db:
             first = db.execute(
-                "SELECT min(batch) FROM batches WHERE at >= ?", (self._time_after(-days * 86_400),)
-            )
-            after = max(_last_drawn_batch(db) or 0, (first.fetchone()[0] or 1) - 1)
+                "SELECT min(batch) FROM batches WHERE at >= ?", (self._table.now(-days * _DAY),)
+            ).fetchone()[0]
+            drawn = db.execute("SELECT coalesce(max(batch), 0) FROM drawn").fetchone()[0]
+            after = max(drawn, (first or 1) - 1)
             rows = db.execute(
                 "SELECT b.batch, i.position, json_extract(b.details, '$.id') FROM batches b "
                 "JOIN items i ON i.batch = b.batch AND i.kind = 'text' "
                 "WHERE b.kind = 'answer' AND b.batch > ?",
                 (after,),
             ).fetchall()
-            chosen = [row for row in rows if is_drawn(row[2] or f"{row[0]}.{row[1]}", share)]
-            now = self._table.now()
+            # a larger share includes every answer of a smaller one
+            chosen = [
+                (batch, position)
+                for batch, position, name in rows
+                if int(text_hash(name or f"{batch}.{position}")[:_DIGITS], 16) < share * _HASHES
+            ]
             db.executemany(
                 "INSERT INTO scores VALUES (?, 'text', ?, ?, 'waiting', NULL, '', '', "
                 "'', '', 0, ?) ON CONFLICT DO NOTHING",
-                [(*row[:2], measure, now) for row in chosen for measure in measures],
+                [(*row, measure, self._table.now()) for row in chosen for measure in measures],
             )
             last = db.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
             db.execute(
@@ -214,36 +220,30 @@ class ServedScores:
 
     def has_work(self, daily_budget: float | None) -> bool:
         """True if something can be drawn or scored now."""
-        with self._table.reading() as db:
-            after = _last_drawn_batch(db)
-            new = db.execute(
-                "SELECT 1 FROM batches WHERE kind = 'answer' AND batch > ? LIMIT 1", (after or 0,)
-            ).fetchone()
-            if new is not None:
-                return True
-            day = _measuring_day(db, self._utc_today())
-            if day.reached is not None and day.reached == daily_budget:
-                return False
-            due = db.execute(
-                "SELECT 1 FROM scores WHERE state = 'waiting' AND due <= ? LIMIT 1",
-                (self._table.now(),),
-            )
-            return due.fetchone() is not None
+        if self._table.select(
+            "SELECT 1 FROM batches WHERE kind = 'answer' "
+            "AND batch > coalesce((SELECT max(batch) FROM drawn), 0) LIMIT 1"
+        ):
+            return True
+        due = self._table.select(
+            "SELECT 1 FROM scores WHERE state = 'waiting' AND due <= ? LIMIT 1",
+            (self._table.now(),),
+        )
+        return bool(due) and self.today().reached not in {daily_budget} - {None}
 
     # -- scoring ---------------------------------------------------------------------------
 
     def waiting(self, limit: int) -> list[WaitingAnswer]:
         """Return the answers that are due, the oldest first."""
         now = self._table.now()
-        with self._table.reading() as db:
-            rows = db.execute(
-                "SELECT s.batch || '.' || s.position, b.scope, s.measure "
-                "FROM scores s JOIN batches b USING (batch) JOIN (SELECT DISTINCT batch, position "
-                "FROM scores WHERE state = 'waiting' AND due <= ? ORDER BY batch, position "
-                "LIMIT ?) AS oldest ON oldest.batch = s.batch AND oldest.position = s.position "
-                "WHERE s.state = 'waiting' AND s.due <= ? ORDER BY s.batch, s.position, s.measure",
-                (now, limit, now),
-            ).fetchall()
+        rows = self._table.select(
+            "SELECT s.batch || '.' || s.position, b.scope, s.measure "
+            "FROM scores s JOIN batches b USING (batch) JOIN (SELECT DISTINCT batch, position "
+            "FROM scores WHERE state = 'waiting' AND due <= ? ORDER BY batch, position "
+            "LIMIT ?) AS oldest ON oldest.batch = s.batch AND oldest.position = s.position "
+            "WHERE s.state = 'waiting' AND s.due <= ? ORDER BY s.batch, s.position, s.measure",
+            (now, limit, now),
+        )
         return [
             WaitingAnswer(output, scope, tuple(measure for _, _, measure in rows_of_answer))
             for (output, scope), rows_of_answer in groupby(rows, key=lambda row: (row[0], row[1]))
@@ -272,7 +272,7 @@ class ServedScores:
                 "scored = d.scored + excluded.scored, failed = d.failed + excluded.failed, "
                 "reason = CASE excluded.reason WHEN '' THEN d.reason ELSE excluded.reason END",
                 (
-                    self._utc_today(),
+                    self._table.now()[:10],
                     cost,
                     sum(score.state == "scored" for _, score in pairs),
                     len(failed),
@@ -287,7 +287,7 @@ class ServedScores:
         if attempts is None:
             return
         count = attempts[0] + 1
-        now, is_retried = self._table.now(), score.state == "errored" and count < MOST_ATTEMPTS
+        is_retried = score.state == "errored" and count < MOST_ATTEMPTS
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 4 ** (count - 1))
         db.execute(
             "UPDATE scores SET state = ?, value = ?, reason = ?, judge = ?, prompts = ?, "  # noqa: S608
@@ -298,9 +298,9 @@ class ServedScores:
                 score.reason,
                 used.judge,
                 used.prompts,
-                "" if is_retried else now,
+                "" if is_retried else self._table.now(),
                 count,
-                self._time_after(wait) if is_retried else now,
+                self._table.now(wait if is_retried else 0.0),
                 *key,
             ),
         )
@@ -311,102 +311,72 @@ class ServedScores:
             db.execute(
                 "INSERT INTO measuring_days VALUES (?, 0, 0, 0, '', ?) "
                 "ON CONFLICT (day) DO UPDATE SET reached = excluded.reached",
-                (self._utc_today(), daily_budget),
+                (self._table.now()[:10], daily_budget),
             )
 
     def retry_errors(self) -> int:
         """Let every score with an error wait again, now; return their number."""
         with self._table.database.transaction() as db:
-            cursor = db.execute(
+            again = db.execute(
                 "UPDATE scores SET state = 'waiting', attempts = 0, due = ? "
                 "WHERE state = 'errored' OR (state = 'waiting' AND attempts > 0)",
                 (self._table.now(),),
             )
-            return int(cursor.rowcount)
+            return int(again.rowcount)
 
     # -- reading ---------------------------------------------------------------------------
 
     def today(self) -> MeasuringDay:
         """Return the measurements of today (UTC)."""
-        with self._table.reading() as db:
-            return _measuring_day(db, self._utc_today())
+        day = self._table.now()[:10]
+        rows = self._table.select(
+            "SELECT day, cost, scored, failed, reason, reached FROM measuring_days WHERE day = ?",
+            (day,),
+        )
+        return MeasuringDay(*rows[0]) if rows else MeasuringDay(day)
 
     def count_waiting(self) -> int:
         """Count the answers that wait for a score."""
-        with self._table.reading() as db:
-            cursor = db.execute(
-                "SELECT count(*) FROM (SELECT DISTINCT batch, position FROM scores "
-                "WHERE state = 'waiting') AS answers"
-            )
-            return int(cursor.fetchone()[0])
+        ((count,),) = self._table.select(
+            "SELECT count(*) FROM (SELECT DISTINCT batch, position FROM scores "
+            "WHERE state = 'waiting') AS answers"
+        )
+        return int(count)
 
     def served(self, days: float) -> ServedCounts:
         """Count the answers served within the last days, of every scope, and their feedback."""
-        with self._table.reading() as db:
-            row = db.execute(
-                "SELECT count(*), "
-                "coalesce(sum(CASE f.verdict WHEN 'accepted' THEN 1 ELSE 0 END), 0), "
-                "coalesce(sum(CASE f.verdict WHEN 'rejected' THEN 1 ELSE 0 END), 0) FROM batches b "
-                "LEFT JOIN latest_feedback f ON f.batch = b.batch AND f.kind = 'text' "
-                "WHERE b.kind = 'answer' AND b.at >= ?",
-                (self._time_after(-days * 86_400),),
-            ).fetchone()
-        return ServedCounts(*map(int, row))
+        (counts,) = self._table.select(
+            "SELECT count(*), "
+            "coalesce(sum(CASE f.verdict WHEN 'accepted' THEN 1 ELSE 0 END), 0), "
+            "coalesce(sum(CASE f.verdict WHEN 'rejected' THEN 1 ELSE 0 END), 0) FROM batches b "
+            "LEFT JOIN latest_feedback f ON f.batch = b.batch AND f.kind = 'text' "
+            "WHERE b.kind = 'answer' AND b.at >= ?",
+            (self._table.now(-days * _DAY),),
+        )
+        return ServedCounts(*map(int, counts))
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return numbers that change with every drawn, stored, retried or forgotten score."""
+        (numbers,) = self._table.select(
+            "SELECT count(*), count(value), coalesce(sum(attempts), 0), "
+            "coalesce(max(batch), 0) FROM scores"
+        )
+        return tuple(map(int, numbers))
 
     def all(self, scope: str | None = "") -> list[ServedScore]:
         """Return every score of a scope (None: of all), in the order of serving."""
         condition, values = ("1 = 1", []) if scope is None else ("scope = ?", [scope])
-        return self._select(f"{condition} ORDER BY batch, id, measure", values)
-
-    def stamp(self) -> tuple[int, ...]:
-        """Return numbers that change with every drawn, stored, retried or forgotten score."""
-        with self._table.reading() as db:
-            row = db.execute(
-                "SELECT count(*), count(value), coalesce(sum(attempts), 0), "
-                "coalesce(max(batch), 0) FROM scores"
-            ).fetchone()
-        return tuple(map(int, row))
+        return self._find(f"{condition} ORDER BY batch, id, measure", values)
 
     def of(self, *outputs: str) -> list[ServedScore]:
         """Return the scores of answers, by measure."""
         marks = ", ".join("?" for _ in outputs)
-        return self._select(f"id IN ({marks}) ORDER BY measure", outputs)
+        return self._find(f"id IN ({marks}) ORDER BY measure", outputs)
 
-    # -- within ----------------------------------------------------------------------------
-
-    def _select(self, condition: str, values: Sequence[str]) -> list[ServedScore]:
-        with self._table.reading() as db:
-            rows = db.execute(
-                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
-                f"scope, persona, name, reason, prompts FROM scored WHERE {condition}",
-                values,
-            )
-            return [ServedScore(*row) for row in rows.fetchall()]
-
-    def _utc_today(self) -> str:
-        return self._table.now()[:10]
-
-    def _time_after(self, seconds: float) -> str:
-        now = datetime.fromisoformat(self._table.now())
-        return timestamp(now.astimezone(UTC) + timedelta(seconds=seconds))
-
-
-def is_drawn(answer: str, share: float) -> bool:
-    """True for a fixed share of all ids, always for the same ones.
-
-    A larger share includes every answer of a smaller one.
-    """
-    return int(text_hash(answer)[:_DIGITS], 16) < share * _HASHES
-
-
-def _last_drawn_batch(db: Connection) -> int | None:
-    row: Any = db.execute("SELECT batch FROM drawn").fetchone()
-    return None if row is None else int(row[0])
-
-
-def _measuring_day(db: Connection, day: str) -> MeasuringDay:
-    row = db.execute(
-        "SELECT day, cost, scored, failed, reason, reached FROM measuring_days WHERE day = ?",
-        (day,),
-    ).fetchone()
-    return MeasuringDay(day) if row is None else MeasuringDay(*row)
+    def _find(self, condition: str, values: Sequence[str]) -> list[ServedScore]:
+        rows = self._table.select(
+            "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
+            f"scope, persona, name, reason, prompts FROM scored WHERE {condition}",
+            values,
+        )
+        return [ServedScore(*row) for row in rows]

@@ -6,12 +6,12 @@ Append-only, except for forgetting. A batch is one transaction: complete or abse
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from datetime import timedelta
+from dataclasses import asdict
 from typing import Any
 
-from ..core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
+from ..core import ConfigError, Hit, StoreError, Usage, canonical_json, value_hash, well_formed
 from ..ledger import EARLIER, Connection
 from ._records import (
     DraftBatch,
@@ -23,14 +23,12 @@ from ._records import (
     Output,
     OutputBatch,
     OutputHit,
-    OutputKind,
     OutputQuery,
     ScoreOrder,
-    conditions,
     draft_outputs,
     request_hash,
 )
-from ._scores import OutputTable, ServedScores, timestamp
+from ._scores import OutputTable, ServedScores
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
@@ -75,7 +73,7 @@ class Outputs(OutputTable):
         Returns the number of answers; drafts stay.
         """
         aged = "SELECT batch FROM batches WHERE kind = 'answer' AND at < ?"
-        before = (timestamp(self._clock() - timedelta(days=days)),)
+        before = (self.now(-days * 86_400.0),)
         with self.database.transaction() as db:
             of_feedback = f"SELECT number FROM feedback WHERE batch IN ({aged})"  # noqa: S608
             db.execute(f"DELETE FROM corrections WHERE number IN ({of_feedback})", before)  # noqa: S608
@@ -91,7 +89,6 @@ class Outputs(OutputTable):
             StoreFullError: The disk is full; nothing of the batch is stored.
         """
         batch_origin = origin or Origin()
-        at = self.now()
         documents = {hit.chunk_id: hit.document_id for hit in batch.hits}
         with self.database.transaction() as db:
             if batch_origin.configuration:
@@ -104,7 +101,7 @@ class Outputs(OutputTable):
                 "served, scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING batch",
                 (
-                    at,
+                    self.now(),
                     batch.kind,
                     well_formed(batch.client),
                     _readable_json(batch.request),
@@ -118,10 +115,29 @@ class Outputs(OutputTable):
                 ),
             )
             number = int(cursor.fetchone()[0])
-            positions = {"text": 0, "prompt": 0}
-            for output in batch.outputs:
-                positions[output.kind] += 1
-                _insert_output(db, (number, output.kind, positions[output.kind]), output, documents)
+            outputs = [
+                ((number, kind, position), output)
+                for kind in ("prompt", "text")
+                for position, output in enumerate((o for o in batch.outputs if o.kind == kind), 1)
+            ]
+            db.executemany(
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_item_values(key, output) for key, output in outputs],
+            )
+            # The id of a chunk begins with that of its document.
+            db.executemany(
+                "INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        documents.get(chunk) or chunk.rpartition(":")[0] or chunk,
+                        *key,
+                        ordinal,
+                        chunk,
+                    )
+                    for key, output in outputs
+                    for ordinal, chunk in enumerate(output.uses)
+                ],
+            )
             db.executemany(
                 "INSERT INTO hits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_hit_values(number, hit) for hit in batch.hits],
@@ -151,19 +167,13 @@ class Outputs(OutputTable):
                 "INSERT INTO output_names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                 "batch = excluded.batch, kind = excluded.kind, position = excluded.position, "
                 '"by" = excluded."by"',
-                (name, *self._output_key(output, db), by),
+                (name, *self._key(output, db), by),
             )
 
     def named(self, name: str) -> tuple[str, str] | None:
         """Return the id of the output with a name, and its requester; None if there is none."""
-        with self.reading() as db:
-            row = db.execute(
-                'SELECT batch, kind, position, "by" FROM output_names WHERE name = ?', (name,)
-            ).fetchone()
-        if row is None:
-            return None
-        batch, kind, position, by = row
-        return f"{batch}.{'p' if kind == 'prompt' else ''}{position}", by
+        rows = self.select(f'SELECT {_ID}, "by" FROM output_names WHERE name = ?', (name,))  # noqa: S608
+        return (rows[0][0], rows[0][1]) if rows else None
 
     def of_person(self, person: str) -> list[tuple[str, str]]:
         """Return what a person asked for or rated: id of the text and question.
@@ -175,17 +185,13 @@ class Outputs(OutputTable):
             "EXISTS (SELECT 1 FROM feedback f WHERE f.batch = i.batch AND f.kind = i.kind "
             'AND f.position = i.position AND f."by" = ?)'
         )
-        with self.reading() as db:
-            rows = db.execute(
-                f"SELECT i.batch, i.position, b.request, {own} FROM items i "  # noqa: S608
-                f"JOIN batches b ON b.batch = i.batch WHERE i.kind = 'text' AND ({own} OR {rated})",
-                (person,) * 3,
-            ).fetchall()
-        asked = []
-        for batch, position, request, mine in rows:
-            question = json.loads(request).get("question") if mine else ""
-            asked.append((f"{batch}.{position}", str(question or "")))
-        return asked
+        rows = self.select(
+            f"SELECT i.batch || '.' || i.position, CASE WHEN {own} "  # noqa: S608
+            "THEN coalesce(json_extract(b.request, '$.question'), '') ELSE '' END FROM items i "
+            f"JOIN batches b ON b.batch = i.batch WHERE i.kind = 'text' AND ({own} OR {rated})",
+            (person,) * 3,
+        )
+        return [(name, str(question)) for name, question in rows]
 
     def respond(
         self,
@@ -222,7 +228,7 @@ class Outputs(OutputTable):
             )
         at = self.now()
         with self.database.transaction() as db:
-            key = self._output_key(output, db)
+            key = self._key(output, db)
             if key[1] == "prompt":
                 raise ConfigError(
                     f"{output} is a prompt; feedback is given on texts",
@@ -244,30 +250,27 @@ class Outputs(OutputTable):
     # -- reading ---------------------------------------------------------------------------
 
     def find(
-        self, query: OutputQuery | None = None, *, limit: int | None = None, newest: bool = False
+        self,
+        query: OutputQuery | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        newest: bool = False,
+        order: ScoreOrder | None = None,
     ) -> Iterator[Output]:
         """Yield the outputs of a query, oldest first, as they were when reading began.
 
-        Without a query or scope, these are the outputs without a tenant.
+        Args:
+            query: By default the outputs without a tenant, as without a scope.
+            limit: Most outputs; None for all.
+            offset: Outputs to leave out before them.
+            newest: The newest first.
+            order: The worst first by their scores of a measure; outputs without a score are last.
         """
         where, values = _where_clause(query or OutputQuery())
-        order = "batch DESC, kind DESC, position" if newest else "batch, kind, position"
-        text = f"SELECT {_COLUMNS} FROM outputs WHERE {where} ORDER BY {order}"  # noqa: S608
-        if limit is not None:
-            text, values = f"{text} LIMIT ?", [*values, limit]
-        with self.reading() as db:
-            for row in self.database.stream(db, text, values):
-                yield _output_of_row(row)
-
-    def page(
-        self, query: OutputQuery, *, limit: int, offset: int = 0, order: ScoreOrder | None = None
-    ) -> list[Output]:
-        """Return a page of the outputs of a query: newest first, or by the scores of a measure.
-
-        By scores, the worst are first; outputs without a score are last.
-        """
-        where, values = _where_clause(query)
-        text, by = f"SELECT {_COLUMNS} FROM outputs", "batch DESC, kind DESC, position"  # noqa: S608
+        text, by = f"SELECT {_COLUMNS} FROM outputs", "batch, kind, position"  # noqa: S608
+        if newest or order is not None:
+            by = "batch DESC, kind DESC, position"
         if order is not None:
             text += (
                 " LEFT JOIN (SELECT id AS scored_id, value AS scored_value FROM scored"
@@ -276,25 +279,22 @@ class Outputs(OutputTable):
             direction = "ASC" if order.higher_is_better else "DESC"
             by = f"scored_value IS NULL, scored_value {direction}, {by}"
             values = [order.measure, *values]
-        text += f" WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"
+        text += f" WHERE {where} ORDER BY {by}"
+        if limit is not None:
+            text, values = f"{text} LIMIT ? OFFSET ?", [*values, limit, offset]
         with self.reading() as db:
-            return [
-                _output_of_row(row) for row in db.execute(text, [*values, limit, offset]).fetchall()
-            ]
+            yield from map(_output_of_row, self.database.stream(db, text, values))
 
     def count(self, query: OutputQuery | None = None) -> int:
         """Count the outputs of a query; without one as :meth:`find`."""
         where, values = _where_clause(query or OutputQuery())
-        with self.reading() as db:
-            cursor = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
-            return int(cursor.fetchone()[0])
+        return int(self.select(f"SELECT count(*) FROM outputs WHERE {where}", values)[0][0])  # noqa: S608
 
     def keys(self, query: OutputQuery) -> list[tuple[str, str]]:
         """Return (id, hash of the request) of the outputs of a query, oldest first."""
         where, values = _where_clause(query)
         text = f"SELECT id, asked FROM outputs WHERE {where} ORDER BY batch, kind, position"  # noqa: S608
-        with self.reading() as db:
-            return [(row[0], row[1]) for row in db.execute(text, values)]
+        return [(row[0], row[1]) for row in self.select(text, values)]
 
     def get(self, output: str) -> Output:
         """Return an output by its id.
@@ -302,25 +302,21 @@ class Outputs(OutputTable):
         Raises:
             StoreError: There is none.
         """
-        with self.reading() as db:
-            row = db.execute(
-                f"SELECT {_COLUMNS} FROM outputs WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
-                self._output_key(output, db),
-            )
-            return _output_of_row(row.fetchone())
+        (row,) = self.select(
+            f"SELECT {_COLUMNS} FROM outputs WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
+            self._key(output),
+        )
+        return _output_of_row(row)
 
     def used(self, output: str) -> tuple[OutputHit, ...]:
         """Return the hits used for an output, in the order of its prompt."""
-        with self.reading() as db:
-            key = self._output_key(output, db)
-            rows = db.execute(
-                "SELECT coalesce(h.rank, 0), u.document_id, u.chunk_id, coalesce(h.score, 0), "
-                "h.weight, coalesce(h.met, '[]'), coalesce(h.missed, '[]'), coalesce(h.text, '') "
-                "FROM uses u LEFT JOIN hits h ON h.batch = u.batch AND h.chunk_id = u.chunk_id "
-                "WHERE u.batch = ? AND u.kind = ? AND u.position = ? ORDER BY u.ordinal",
-                key,
-            )
-            return tuple(map(_hit_of_row, rows.fetchall()))
+        return self._hits(
+            "SELECT coalesce(h.rank, 0), u.document_id, u.chunk_id, coalesce(h.score, 0), "
+            "h.weight, coalesce(h.met, '[]'), coalesce(h.missed, '[]'), coalesce(h.text, '') "
+            "FROM uses u LEFT JOIN hits h ON h.batch = u.batch AND h.chunk_id = u.chunk_id "
+            "WHERE u.batch = ? AND u.kind = ? AND u.position = ? ORDER BY u.ordinal",
+            self._key(output),
+        )
 
     def sources_of_texts(
         self, client: str, texts: Sequence[str]
@@ -336,20 +332,21 @@ class Outputs(OutputTable):
             None where nobody knows those of one of them.
         """
         passages: set[tuple[str, str]] = set()
-        with self.reading() as db:
-            for text in dict.fromkeys(texts):
-                batches = db.execute(
-                    "SELECT b.batch, b.request FROM answer_texts t JOIN batches b "
-                    "ON b.batch = t.batch WHERE t.text = ?",
-                    (_sent_hash(client, text),),
-                ).fetchall()
-                if not batches:
+        for text in dict.fromkeys(texts):
+            batches = self.select(
+                "SELECT b.batch, b.request FROM answer_texts t JOIN batches b "
+                "ON b.batch = t.batch WHERE t.text = ?",
+                (_sent_hash(client, text),),
+            )
+            for batch, request in batches:
+                uses = self.select(
+                    "SELECT document_id, chunk_id, kind FROM uses WHERE batch = ?", (batch,)
+                )
+                if "asked_before" in json.loads(request) and all(u[2] != EARLIER for u in uses):
                     return None
-                for batch, request in batches:
-                    of_batch, complete = _passages_of_batch(db, batch, request)
-                    if not complete:
-                        return None
-                    passages |= of_batch
+                passages |= {(document, chunk) for document, chunk, _ in uses if document}
+            if not batches:
+                return None
         return tuple(sorted(passages))
 
     def batch(self, number: int) -> OutputBatch:
@@ -358,69 +355,58 @@ class Outputs(OutputTable):
         Raises:
             StoreError: There is no batch with that number.
         """
-        with self.reading() as db:
-            row = db.execute(
-                "SELECT at, kind, client, request, snapshot, configuration, served, scope, calls, "
-                "prompt_tokens, completion_tokens, cost, seconds, details FROM batches "
-                "WHERE batch = ?",
-                (number,),
-            ).fetchone()
-            if row is None:
-                raise self._missing_error(f"no batch {number}", db)
-            hits = db.execute(
-                "SELECT rank, document_id, chunk_id, score, weight, met, missed, text FROM hits "
-                "WHERE batch = ? ORDER BY rank",
-                (number,),
-            )
-            stored_hits = tuple(map(_hit_of_row, hits.fetchall()))
-            feedback = feedback_rows(db, "batch = ?", (number,))
+        rows = self.select(
+            "SELECT at, kind, client, request, snapshot, configuration, served, scope, calls, "
+            "prompt_tokens, completion_tokens, cost, seconds, details FROM batches "
+            "WHERE batch = ?",
+            (number,),
+        )
+        if not rows:
+            raise self._missing_error(f"no batch {number}")
+        row = rows[0]
+        hits = self._hits(
+            "SELECT rank, document_id, chunk_id, score, weight, met, missed, text FROM hits "
+            "WHERE batch = ? ORDER BY rank",
+            (number,),
+        )
         outputs = tuple(self.find(OutputQuery(batch=number, scope=None)))
         facts = [number, *row[:3], json.loads(row[3]), *row[4:8]]
-        facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, stored_hits, feedback]
+        feedback = self._feedback("batch = ?", (number,))
+        facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, hits, feedback]
         return OutputBatch(*facts)
 
     def feedback_on_answers(self, scope: str) -> tuple[Feedback, ...]:
         """Return all feedback on the served answers of a scope, oldest first."""
-        with self.reading() as db:
-            return feedback_rows(
-                db,
-                "batch IN (SELECT batch FROM batches WHERE kind = 'answer' AND scope = ?)",
-                (scope,),
-            )
+        of_scope = "SELECT batch FROM batches WHERE kind = 'answer' AND scope = ?"
+        return self._feedback(f"batch IN ({of_scope})", (scope,))
 
     def feedback(self, output: str) -> tuple[Feedback, ...]:
         """Return the feedback history of an output, oldest first."""
-        with self.reading() as db:
-            return feedback_rows(
-                db, "batch = ? AND kind = ? AND position = ?", self._output_key(output, db)
-            )
+        key = self._key(output)
+        return self._feedback("batch = ? AND kind = ? AND position = ?", key)
 
     def settings(self, configuration: str) -> dict[str, Any]:
         """Return settings and files of a configuration by its hash; empty if none was stored."""
-        with self.reading() as db:
-            row = db.execute(
-                "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
-            ).fetchone()
-        return {} if row is None else dict(json.loads(row[0]))
+        rows = self.select(
+            "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
+        )
+        return dict(json.loads(rows[0][0])) if rows else {}
 
     # -- within ----------------------------------------------------------------------------
 
-    def _output_key(self, output: str, db: Connection) -> tuple[int, str, int]:
+    def _key(self, output: str, db: Connection | None = None) -> tuple[int, str, int]:
         """Return batch, kind and position of an existing output."""
-        batch, _, place = output.partition(".")
-        kind: OutputKind = "prompt" if place.startswith("p") else "text"
-        number = place.removeprefix("p")
-        if batch.isdecimal() and number.isdecimal():
-            key = (int(batch), kind, int(number))
-            known = db.execute(
-                "SELECT 1 FROM items WHERE batch = ? AND kind = ? AND position = ?", key
-            )
-            if known.fetchone() is not None:
-                return key
-        raise self._missing_error(f"no output {output!r}", db)
+        parts = _OUTPUT_ID.fullmatch(output)
+        key = (0, "text", 0)
+        if parts is not None:
+            key = int(parts[1]), "prompt" if parts[2] else "text", int(parts[3])
+        known = "SELECT 1 FROM items WHERE batch = ? AND kind = ? AND position = ?"
+        if not (self.select(known, key) if db is None else db.execute(known, key).fetchall()):
+            raise self._missing_error(f"no output {output!r}")
+        return key
 
-    def _missing_error(self, problem: str, db: Connection) -> StoreError:
-        last = db.execute("SELECT max(batch) FROM batches").fetchone()[0]
+    def _missing_error(self, problem: str) -> StoreError:
+        last = self.select("SELECT max(batch) FROM batches")[0][0]
         newest = "none is stored yet" if last is None else f"the newest batch is {last}"
         return StoreError(
             problem,
@@ -428,49 +414,44 @@ class Outputs(OutputTable):
             hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
         )
 
+    def _hits(self, query: str, values: Sequence[Any]) -> tuple[OutputHit, ...]:
+        return tuple(
+            OutputHit(*[*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), row[7]])
+            for row in self.select(query, values)
+        )
+
+    def _feedback(self, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+        """Return the feedback that meets a condition on the table ``feedback``, oldest first."""
+        rows = self.select(
+            f'SELECT {_ID}, at, "by", verdict, score, note, '  # noqa: S608
+            "coalesce(c.text, ''), coalesce(c.passages, '[]') "
+            "FROM feedback LEFT JOIN corrections c ON c.number = feedback.number "
+            f"WHERE {where} ORDER BY feedback.number",
+            values,
+        )
+        return tuple(Feedback(*[*row[:7], tuple(json.loads(row[7]))]) for row in rows)
+
+
+_OUTPUT_ID = re.compile(r"(\d{1,18})\.(p?)(\d{1,18})")
+_ID = "batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position"
+"""The id of an output in SQL."""
+
 
 def _sent_hash(client: str, text: str) -> str:
     """Clients may cut white space around an answer, and write line ends as they like."""
     return value_hash([client, " ".join(text.split())])
 
 
-def _passages_of_batch(
-    db: Connection, batch: int, request: str
-) -> tuple[set[tuple[str, str]], bool]:
-    """Document and chunk of what a batch was made from, and whether nothing of it is unknown."""
-    rows = db.execute(
-        "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?", (batch,)
-    ).fetchall()
-    complete = "asked_before" not in json.loads(request) or any(row[0] == EARLIER for row in rows)
-    return {(document, chunk) for _, document, chunk in rows if document}, complete
-
-
-def _insert_output(
-    db: Connection,
-    key: tuple[int, str, int],
-    output: NewOutput,
-    documents: dict[str, str],
-) -> None:
+def _item_values(key: tuple[int, str, int], output: NewOutput) -> tuple[Any, ...]:
     share = {} if output.share is None else {_SHARE: asdict(output.share)}
-    db.execute(
-        "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *key,
-            output.model,
-            well_formed(output.text),
-            None if output.prompt is None else output.prompt + 1,
-            _readable_json(output.marks),
-            _readable_json({**output.details, **share}),
-            *_usage_values(output.usage),
-        ),
-    )
-    # The id of a chunk begins with that of its document.
-    db.executemany(
-        "INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (documents.get(chunk) or chunk.rpartition(":")[0] or chunk, *key, ordinal, chunk)
-            for ordinal, chunk in enumerate(output.uses)
-        ],
+    return (
+        *key,
+        output.model,
+        well_formed(output.text),
+        None if output.prompt is None else output.prompt + 1,
+        _readable_json(output.marks),
+        _readable_json({**output.details, **share}),
+        *_usage_values(output.usage),
     )
 
 
@@ -492,17 +473,15 @@ def _usage_values(usage: Usage) -> tuple[Any, ...]:
     )
 
 
-def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:
-    rung = hit.rung
-    met, missed = (conditions(rung.met), conditions(rung.missed)) if rung else ([], [])
-    facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score)
-    weight = rung.weight if rung else None
-    return (*facts, weight, _readable_json(met), _readable_json(missed), well_formed(hit.text))
-
-
-def _hit_of_row(row: Sequence[Any]) -> OutputHit:
-    values = [*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), row[7]]
-    return OutputHit(*values)
+def _hit_values(batch: int, hit: Hit) -> tuple[Any, ...]:
+    level = hit.rung
+    lists = (level.met, level.missed) if level else ((), ())
+    facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score, level and level.weight)
+    return (
+        *facts,
+        *(_readable_json([*map(str, filters)]) for filters in lists),
+        well_formed(hit.text),
+    )
 
 
 def _output_of_row(row: Sequence[Any]) -> Output:
@@ -527,36 +506,24 @@ def _require_citations(db: Connection, batch: int, output: str, passages: Sequen
         )
 
 
-def feedback_rows(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
-    """Return the feedback that meets a condition on the table ``feedback``, oldest first."""
-    rows = db.execute(
-        "SELECT batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position, at, "  # noqa: S608
-        "\"by\", verdict, score, note, coalesce(c.text, ''), coalesce(c.passages, '[]') "
-        "FROM feedback LEFT JOIN corrections c ON c.number = feedback.number "
-        f"WHERE {where} ORDER BY feedback.number",
-        values,
-    )
-    return tuple(
-        replace(Feedback(*row[:7]), passages=tuple(json.loads(row[7]))) for row in rows.fetchall()
-    )
-
-
 def _where_clause(query: OutputQuery) -> tuple[str, list[Any]]:
     """Return a WHERE clause and its values."""
-    parts: list[tuple[str, Any]] = [("batch = ?", query.batch), ("kind = ?", query.kind)]
-    parts += [("at >= ?", query.since or None), ("at < ?", query.until or None)]
-    parts += [
-        ("lower(client) = lower(?)", query.client or None),
-        ("model = ?", query.model or None),
-    ]
-    parts += [("verdict = ?", query.verdict or None), ("scope = ?", query.scope)]
     configuration = query.configuration
-    if configuration.isdecimal() and len(configuration) < _SHORTEST_HASH:
-        parts.append(("served = ?", int(configuration)))
-    elif configuration:
-        parts.append(("instr(configuration, ?) = 1", configuration))
-    used = [(text, value) for text, value in parts if value is not None]
-    return " AND ".join(text for text, _ in used) or "1 = 1", [value for _, value in used]
+    is_number = configuration.isdecimal() and len(configuration) < _SHORTEST_HASH
+    tests: dict[str, Any] = {
+        "batch = ?": query.batch,
+        "kind = ?": query.kind,
+        "at >= ?": query.since or None,
+        "at < ?": query.until or None,
+        "lower(client) = lower(?)": query.client or None,
+        "model = ?": query.model or None,
+        "verdict = ?": query.verdict or None,
+        "scope = ?": query.scope,
+        "served = ?": int(configuration) if is_number else None,
+        "instr(configuration, ?) = 1": None if is_number else configuration or None,
+    }
+    used = {test: value for test, value in tests.items() if value is not None}
+    return " AND ".join(used) or "1 = 1", [*used.values()]
 
 
 _SHORTEST_HASH = 6

@@ -80,7 +80,7 @@ def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
         measure = parse_measures(listing.worst)[0]
         order = ScoreOrder(str(measure), measure.definition.higher_is_better)
     skipped = (listing.page - 1) * _LISTED
-    texts = stored.page(query, limit=_LISTED, offset=skipped, order=order)
+    texts = list(stored.find(query, limit=_LISTED, offset=skipped, newest=True, order=order))
     scores: dict[str, list[ServedScore]] = {}
     for score in stored.scores.of(*(text.id for text in texts)) if texts else ():
         scores.setdefault(score.output, []).append(score)
