@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.drafting import NearCopy, compare_templates, containment, copies_among, shares_before
+from ragwright.drafting import NearCopy, compare_templates, copies_among, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
+
+
+def containment(one: str, other: str) -> float:
+    """Share of the n-grams of the shorter text that are in the other one."""
+    return float(next(shares_before([one, other], 1))[0])
 
 
 def slow(one: str, other: str) -> float:

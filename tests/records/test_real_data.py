@@ -123,7 +123,7 @@ def test_fundraising_mails(tmp_path: Path) -> None:
             for name, count in counts.items()
         }
         assert again.index is not None
-        assert again.index.as_dict()["embedded"] == again.index.as_dict()["written"] == 0
+        assert again.index.embedded == again.index.written == 0
         rows = gold(bench)
 
     # read by hand, before a pattern was tried on them

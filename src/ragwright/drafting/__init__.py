@@ -4,7 +4,6 @@ from ._copies import (
     NearCopy,
     Split,
     compare_templates,
-    containment,
     copies_among,
     shares_before,
     split_reply,
@@ -22,7 +21,7 @@ from ._draft import (
 )
 from ._export import OutputSample, SampledOutputs, export_outputs, output_row, sample_outputs
 from ._find import DraftPlan, Example, Pool, find_pool
-from ._forgetting import count_kept, forget_document, forget_person, forget_tenant, scope_name
+from ._forgetting import forget_document, forget_person, forget_tenant, scope_name
 from ._project_records import (
     ProjectRecords,
     RecordsReport,
@@ -97,9 +96,7 @@ __all__ = [
     "WaitingAnswer",
     "collect_feedback",
     "compare_templates",
-    "containment",
     "copies_among",
-    "count_kept",
     "draft",
     "draft_plan",
     "drafts",

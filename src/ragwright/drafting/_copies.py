@@ -8,7 +8,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,18 +32,6 @@ class NearCopy:
     def __str__(self) -> str:
         """Return the mark of a text."""
         return f"near copy of {self.of} ({self.share:.2f})"
-
-
-def containment(text: str, other: str) -> float:
-    """Return the share of the n-grams of the shorter text that are in the other one, 0 to 1.
-
-    Case, punctuation and spacing are ignored. If the shorter text has under 20 n-grams, the result
-    is 1 for equal texts, else 0.
-    """
-    first, second = sorted((_grams_of_text(text), _grams_of_text(other)), key=len)
-    if len(first) < _LEAST:
-        return float(bool(first) and normalise_case(text) == normalise_case(other))
-    return len(first & second) / len(first)
 
 
 _VARIABLE = re.compile(r"\S*\d\S*|\S*[^\W\d_]\.[^\W\d_]\S*|[^\w\s]")
@@ -100,7 +87,11 @@ def copies_among(
 
 
 def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.float64]]:
-    """Return the :func:`containment` of each text with all earlier ones, from a first one on.
+    """Return how far each text contains all earlier ones, or is in them, from a first one on.
+
+    This is the share of the n-grams of the shorter text that are in the other one, 0 to 1. Case,
+    punctuation and spacing are ignored. If the shorter text has under 20 n-grams, it is 1 for
+    equal texts, else 0.
 
     An inverted index of n-grams counts the overlaps.
     """
@@ -134,11 +125,6 @@ def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.f
 def normalise_case(text: str) -> str:
     """Return a text without case, punctuation and runs of blanks (NFKC)."""
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
-@lru_cache(maxsize=1024)
-def _grams_of_text(text: str) -> frozenset[str]:
-    return _grams_of_normalised(normalise_case(text))
 
 
 def _grams_of_normalised(text: str) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -118,12 +118,15 @@ def sample_outputs(outputs: Outputs, sampling: OutputSample) -> SampledOutputs:
             where=", ".join(f"{k} {v}" for k, v in query.described().items()),
             hint="draft some with `ragwright draft`, or change the query; `ragwright outputs list`",
         )
-    names = _row_ids(keys)
+    names: list[tuple[str, str]] = []
+    numbers, configurations = Counter[str](), Counter[str]()
+    for output, request in keys:
+        numbers[request] += 1
+        names.append((output, f"{request[:12]}.{numbers[request]}"))
     count = len(names) if sampling.count is None else min(sampling.count, len(names))
     places = sorted(random.Random(sampling.seed).sample(range(len(names)), count))  # noqa: S311
-    rows, configurations = [], Counter[str]()
-    for place in places:
-        output, name = names[place]
+    rows = []
+    for output, name in (names[place] for place in places):
         stored = outputs.get(output)
         configurations[stored.configuration] += 1
         rows.append(output_row(outputs, stored, name))
@@ -133,16 +136,6 @@ def sample_outputs(outputs: Outputs, sampling: OutputSample) -> SampledOutputs:
         replace(sampling, query=query),
         dict(sorted(configurations.items())),
     )
-
-
-def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return (output id, row id): the hash of the request, and the number of its text."""
-    texts_so_far: Counter[str] = Counter()
-    ids = []
-    for output, request in keys:
-        texts_so_far[request] += 1
-        ids.append((output, f"{request[:12]}.{texts_so_far[request]}"))
-    return ids
 
 
 def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
@@ -168,16 +161,15 @@ def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
         "configuration": output.configuration,
         "feedback": output.verdict,
     }
-    if output.served is not None:
-        metadata["served"] = output.served
-    if output.verdict:
-        metadata["accepted"] = int(output.verdict == "accepted")
-    if output.score is not None:
-        metadata["feedback_score"] = output.score
-    if output.note:
-        metadata["feedback_note"] = output.note
-    if isinstance(abstained := output.details.get("abstained"), bool):
-        metadata["abstained"] = abstained
+    abstained = output.details.get("abstained")
+    optional: dict[str, MetaValue | None] = {
+        "served": output.served,
+        "accepted": int(output.verdict == "accepted") if output.verdict else None,
+        "feedback_score": output.score,
+        "feedback_note": output.note or None,
+        "abstained": abstained if isinstance(abstained, bool) else None,
+    }
+    metadata |= {name: value for name, value in optional.items() if value is not None}
     return Row(
         name or output.id,
         describe_request(output.request),
@@ -231,32 +223,30 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
         ConfigError: No such suffix.
         StoreError: The file cannot be written; an existing one is unchanged.
     """
-    forms: dict[str, Callable[[Outputs, OutputQuery, BinaryIO], int]] = {
-        ".chat.jsonl": _write_chats,
-        ".jsonl": _write_rows,
-        ".csv": _write_csv,
-        ".parquet": _write_parquet,
-    }
-    write = next((form for end, form in forms.items() if path.name.lower().endswith(end)), None)
-    if write is None:
+    form = next((end for end in _LINES if path.name.lower().endswith(end)), _PARQUET)
+    if not path.name.lower().endswith(form):
         raise ConfigError(
             f"unknown suffix of {path.name!r}",
             where=str(path),
-            hint=f"use one of: {', '.join(forms)}",
+            hint=f"use one of: {', '.join((*_LINES, _PARQUET))}",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Texts of one tenant must stay private.
         with replacing(path, private=True) as file:
-            return write(outputs, query, file)
+            if form == _PARQUET:
+                return _write_parquet(outputs, query, file)
+            lines = _LINES[form](outputs, query)
+            count = sum(bool(file.write(line.encode())) for line in lines)
+            return count - (form == ".csv")  # less its header
     except OSError as error:
         raise StoreError(
             f"the file cannot be written: {error.strerror or error}", where=str(path)
         ) from error
 
 
-def export_accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
-    """Return accepted texts as chats for fine-tuning, one JSON object each.
+def _chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    """Yield accepted texts as chats for fine-tuning, one JSON object each.
 
     The system turn is that of the prompt, the user's turn is the request for the text in the
     prompt, the reply the accepted text.
@@ -270,36 +260,28 @@ def export_accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]
         turns = [turn for turn in first if turn["role"] == "system"]
         turns.append({"role": "user", "content": request or describe_request(output.request)})
         turns.append({"role": "assistant", "content": output.text})
-        yield json.dumps({"messages": turns}, ensure_ascii=False)
+        yield f"{json.dumps({'messages': turns}, ensure_ascii=False)}\n"
 
 
-def _write_chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    return _write_lines(export_accepted_chats(outputs, query), file)
+def _row_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    for text in outputs.find(replace(query, kind="text")):
+        row = row_record(output_row(outputs, text))
+        yield f"{json.dumps(row, ensure_ascii=False, default=list)}\n"
 
 
-def _write_rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    lines = (
-        json.dumps(row_record(output_row(outputs, text)), ensure_ascii=False, default=list)
-        for text in outputs.find(replace(query, kind="text"))
-    )
-    return _write_lines(lines, file)
+def _csv_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    rows = ([row.get(name) for name in _COLUMNS] for row in map(_cells_of, outputs.find(query)))
+    return csv_lines(chain([list(_COLUMNS)], rows), end="\r\n")
 
 
-def _write_lines(lines: Iterable[str], file: BinaryIO) -> int:
-    count = 0
-    for line in lines:
-        file.write(f"{line}\n".encode())
-        count += 1
-    return count
+_LINES: Mapping[str, Callable[[Outputs, OutputQuery], Iterator[str]]] = {
+    ".chat.jsonl": _chat_lines,
+    ".jsonl": _row_lines,
+    ".csv": _csv_lines,
+}
+"""Forms of lines by the end of a file's name."""
 
-
-def _write_csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    lines = ([row.get(name) for name in _COLUMNS] for row in map(_cells_of, outputs.find(query)))
-    count = -1  # the header
-    for line in csv_lines(chain([list(_COLUMNS)], lines), end="\r\n"):
-        file.write(line.encode())
-        count += 1
-    return count
+_PARQUET = ".parquet"
 
 
 def _write_parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:

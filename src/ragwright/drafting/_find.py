@@ -252,35 +252,26 @@ def fields_of(request: DraftRequest) -> dict[str, Any]:
 def write_request_text(request: DraftRequest, plan: DraftPlan) -> str:
     """Return the request in the form of records' texts, for the search and the prompt."""
     fields = fields_of(request)
-    text = plan.format.request(fields).strip()
-    if text:
-        return text
     joined = ", ".join(
-        ", ".join(value) if isinstance(value, tuple) else str(value) for value in fields.values()
+        value if isinstance(value, str) else ", ".join(value) for value in fields.values()
     )
-    if not joined:
+    text = plan.format.request(fields).strip() or joined
+    if not text:
         raise PromptError(
             "the request is empty",
             hint="give a client, an ask type, topics, tones or a length",
         )
-    return joined
+    return text
 
 
 def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
     """Return one relaxed search: records only, the request's fields as weighted soft filters."""
-    options, base = plan.options, plan.retrieve
-    weights = options.weights
+    options, base, fields = plan.options, plan.retrieve, fields_of(request)
     soft = [
-        (name, value, weight)
-        for name, values, weight in (
-            ("client", (request.client,), weights.client),
-            ("ask_type", (request.ask_type,), weights.ask_type),
-            ("length", (request.length,), weights.length),
-            ("topic", request.topics, weights.topic),
-            ("tone", request.tones, weights.tone),
-        )
-        for value in values
-        if value and weight > 0
+        SoftFilterOptions(name, (value,), weight=weight)
+        for name in _FLAG
+        for value in ([fields[name]] if isinstance(fields.get(name), str) else fields.get(name, ()))
+        if (weight := getattr(options.weights, name)) > 0
     ]
     return RetrieveOptions(
         top_k=options.pool,
@@ -289,7 +280,7 @@ def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
         weights=base.weights,
         pool=options.pool,
         filters=(*base.filters, RECORDS),
-        soft=tuple(SoftFilterOptions(name, (value,), weight=w) for name, value, w in soft),
+        soft=tuple(soft),
         threshold=options.threshold,
         unfiltered=options.unfiltered,
         max_query_chars=base.max_query_chars,
@@ -380,9 +371,12 @@ def _unknown_value_error(
     ``near`` are clients with a similar spelling.
     """
     name, values = error.field, error.values
+    label = name.replace("_", " ")
     if name == "kind" and values in ((), RECORDS.values):
         if excluding := [
-            str(exclusion) for exclusion in plan.retrieve.filters if _excludes_records(exclusion)
+            str(hard)
+            for hard in plan.retrieve.filters
+            if hard.exclude and hard.field == name and {*map(str, hard.values)} & {*RECORDS.values}
         ]:
             return RetrieveError(
                 f"the filter {', '.join(excluding)} excludes all records",
@@ -396,13 +390,13 @@ def _unknown_value_error(
         return error
     if not values:
         return PromptError(
-            f"no record has any {_LABEL[name]}",
+            f"no record has any {label}",
             where=_FLAG[name],
             hint=f"leave {_FLAG[name]} out, or run `ragwright records check`",
         )
     shown_values = (request.client,) if name == "client" else values
     filters = ", ".join(str(hard_filter) for hard_filter in plan.retrieve.filters)
-    problem = f"no record has the {_LABEL[name]} {' or '.join(map(repr, shown_values))}"
+    problem = f"no record has the {label} {' or '.join(map(repr, shown_values))}"
     return PromptError(
         problem + (f" under {filters}" if filters else ""),
         where=_FLAG[name],
@@ -412,39 +406,23 @@ def _unknown_value_error(
 
 def _is_requested(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
     """True if the unknown value is part of the request, not of a hard filter."""
-    wanted = fields_of(request).get(error.field, ())
-    inclusive = [hard_filter for hard_filter in plan.retrieve.filters if not hard_filter.exclude]
-    values_of_field = [
-        hard_filter.values for hard_filter in inclusive if hard_filter.field == error.field
+    hard = [
+        tuple(map(str, hard.values))
+        for hard in plan.retrieve.filters
+        if hard.field == error.field and not hard.exclude
     ]
-    return bool(wanted) and not any(
-        error.values == tuple(map(str, values)) for values in values_of_field
-    )
-
-
-def _excludes_records(hard_filter: Filter) -> bool:
-    return (
-        hard_filter.exclude
-        and hard_filter.field == RECORDS.field
-        and not set(map(str, hard_filter.values)).isdisjoint(map(str, RECORDS.values))
-    )
+    return error.field in fields_of(request) and error.values not in hard
 
 
 _NEAREST = "nearest:"
-_LABEL = {
-    "client": "client",
-    "ask_type": "ask type",
-    "topic": "topic",
-    "tone": "tone",
-    "length": "length",
-}
 _FLAG = {
     "client": "--client",
     "ask_type": "--ask",
+    "length": "--length",
     "topic": "--topic",
     "tone": "--tone",
-    "length": "--length",
 }
+"""Field of a request -> its flag, in the order of the search's filters."""
 
 
 def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> PromptError:
@@ -453,19 +431,17 @@ def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> Prom
     bound = "" if search.threshold is None else f" over the threshold of {search.threshold:g}"
     soft_filters = ", ".join(f"{soft.field}={soft.values[0]}" for soft in search.soft)
     met = "" if search.unfiltered or not search.soft else f" that meet one of {soft_filters}"
-    ways = []
-    if search.threshold is not None:
-        ways.append("lower answer.draft.threshold")
-    if met:
-        ways.append("switch answer.draft.unfiltered on, or leave filters out")
-    if count:
-        ways.append(f"show fewer examples (--examples {count})")
-    if not count and not ways:
-        ways.append("no record shares a word with the request: search by vectors too")
+    ways = {
+        "lower answer.draft.threshold": search.threshold is not None,
+        "switch answer.draft.unfiltered on, or leave filters out": met,
+        f"show fewer examples (--examples {count})": count,
+    }
+    hints = [way for way, helps in ways.items() if helps]
     return PromptError(
         f"{count_noun(count, 'record')} found{bound} under {hard_filters}{met}, but "
         f"{options.examples} examples are "
         "needed",
         where="answer.draft.examples",
-        hint="; or ".join(ways),
+        hint="; or ".join(hints)
+        or "no record shares a word with the request: search by vectors too",
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 
 from ..answer import CONVERSATION
 from ..core import person_source
 from ..index import forget_sheets
-from ..ledger import Ledger, count_kept_of_person, forget, one_to_forget
+from ..ledger import Database, Ledger, count_kept_of_person, forget, one_to_forget
 from ..project import (
     Project,
     clear_spools,
@@ -67,7 +68,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         names = {document_id, CONVERSATION} | ({document.source} if document else set())
         records = ProjectRecords(project)
         # the document last: it can be named again if anything else cannot be forgotten
-        counts = _forget_rows(project, ledgers, source=document_id)
+        counts = _add_counts(ledgers, partial(forget, source=document_id))
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
         forget_sheets(project.folder.sheets, document_id)
         removed = project.store.remove([document_id], purge=True)
@@ -101,7 +102,7 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
     """
     one_to_forget(scope=scope)
     with _erasing_alone(project, scope_name(scope)), _ledgers(project) as ledgers:
-        counts = _forget_rows(project, ledgers, scope=scope)
+        counts = _add_counts(ledgers, partial(forget, scope=scope))
         replies = project.replies.forget(scope=scope)
         candidates = forget_feedback(project.folder.testsets, scope=scope)
         return {
@@ -112,14 +113,14 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         }
 
 
-def forget_person(project: Project, person: str) -> Mapping[str, int]:
+def forget_person(project: Project, person: str, *, dry_run: bool = False) -> Mapping[str, int]:
     """Purge everything that is stored under the name of a key or person; return the counts.
 
     Answers and drafts with all feedback on them, feedback and
     corrections that the person gave, the key, counts of requests and replies to what they
     asked are deleted, as are rows of runs and of feedback that hold their questions. Events of the
     audit log and promotions stay, with a hash in place of the name; the day's spend stays without
-    one.
+    one. With ``dry_run`` this is counted, and nothing is changed.
 
     Raises:
         StoreError: The name is empty.
@@ -127,46 +128,25 @@ def forget_person(project: Project, person: str) -> Mapping[str, int]:
     """
     one_to_forget(person=person)
     source = person_source(person)
-    with _erasing_alone(project, source), _ledgers(project) as ledgers:
+    with (
+        nullcontext() if dry_run else _erasing_alone(project, source),
+        _ledgers(project) as ledgers,
+    ):
         asked = project_outputs(project).of_person(person)
-        rows = sum(_question_rows(ledger, asked) for ledger in ledgers)
-        candidates = forget_feedback(project.folder.testsets, outputs=[text[0] for text in asked])
-        return _counts_of_person(
-            _forget_rows(project, ledgers, person=person),
-            project.replies.forget(source=source),
-            rows,
-            candidates,
+        rows = sum(_question_rows(ledger, asked, dry_run=dry_run) for ledger in ledgers)
+        candidates = forget_feedback(
+            project.folder.testsets, outputs=[text[0] for text in asked], dry_run=dry_run
         )
-
-
-def count_kept(project: Project, person: str) -> Mapping[str, int]:
-    """Count what :func:`forget_person` would delete or rename; nothing is changed.
-
-    Raises:
-        StoreError: The name is empty.
-    """
-    one_to_forget(person=person)
-    counts: dict[str, int] = {}
-    with _ledgers(project) as ledgers:
-        asked = project_outputs(project).of_person(person)
-        rows = sum(_question_rows(ledger, asked, dry_run=True) for ledger in ledgers)
-        for ledger in ledgers:
-            for name, number in count_kept_of_person(ledger.database, person).items():
-                counts[name] = counts.get(name, 0) + number
-    candidates = forget_feedback(
-        project.folder.testsets, outputs=[text[0] for text in asked], dry_run=True
-    )
-    return _counts_of_person(
-        counts, project.replies.number_of(person_source(person)), rows, candidates
-    )
-
-
-def _counts_of_person(
-    counts: Mapping[str, int], replies: int, rows: int, candidates: int
-) -> Mapping[str, int]:
-    # what other packages and jobs keep goes with any person: it says nothing of this one
-    named = {name: number for name, number in counts.items() if name not in ("jobs", "added")}
-    return {**named, "replies": replies, "rows": rows, "feedback rows": candidates}
+        purge = count_kept_of_person if dry_run else forget
+        counts = _add_counts(ledgers, partial(purge, person=person))
+        replies = project.replies
+        return {
+            # what other packages and jobs keep goes with any person: it says nothing of this one
+            **{name: number for name, number in counts.items() if name not in ("jobs", "added")},
+            "replies": replies.number_of(source) if dry_run else replies.forget(source=source),
+            "rows": rows,
+            "feedback rows": candidates,
+        }
 
 
 _AT_ONCE = 500
@@ -223,10 +203,11 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
         ]
 
 
-def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:
-    """Purge a ``source``, a ``scope`` or a ``person`` from ledgers; returns counts."""
-    counts: dict[str, int] = {}
+def _add_counts(
+    ledgers: Sequence[Ledger], purge: Callable[[Database], Mapping[str, int]]
+) -> Counter[str]:
+    """Purge, or count, the rows of ledgers; return the counts of all."""
+    counts = Counter[str]()
     for ledger in ledgers:
-        for name, number in forget(ledger.database, **target).items():
-            counts[name] = counts.get(name, 0) + number
+        counts.update(purge(ledger.database))
     return counts

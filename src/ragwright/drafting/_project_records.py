@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,7 +17,6 @@ from ..ingest import Failure, Fetched
 from ..ledger import FileLock
 from ..project import IngestProgress, Project
 from ..records import (
-    Changes,
     CheckReport,
     RecordsOptions,
     RecordsSpec,
@@ -54,11 +54,9 @@ class RefreshOptions:
 
     def given(self) -> dict[str, Any]:
         """Return the keys of source.yaml that are overridden."""
-        overrides = {"source": self.source, "key": self.key, "text": self.text, "query": self.query}
-        settings: dict[str, Any] = {name: value for name, value in overrides.items() if value}
-        if self.source and not self.query:
-            settings["query"] = ""
-        return settings
+        names = ("source", "key", "text", "query")
+        settings = {name: value for name in names if (value := getattr(self, name))}
+        return {"query": "", **settings} if self.source else settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,9 @@ class RecordsReport:
         """Return the form that ``ragwright records refresh --json`` prints."""
         body = self.tables.as_dict()
         if self.index is not None:
-            body["index"] = self.index.as_dict()
+            counts = {name: getattr(self.index, name) for name in _COUNTS}
+            failures = [{"source": f.source, "reason": f.error.what} for f in self.index.failures]
+            body["index"] = {**counts, "failures": failures}
         return body
 
 
@@ -86,20 +86,8 @@ class IndexCounts:
     removed: int = 0
     failures: tuple[Failure, ...] = ()
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the form under ``index`` that ``ragwright records refresh --json`` prints."""
-        return {
-            "embedded": self.embedded,
-            "unchanged": self.unchanged,
-            "written": self.written,
-            "removed": self.removed,
-            "failures": [
-                {"source": failure.source, "reason": failure.error.what}
-                for failure in self.failures
-            ],
-        }
 
-
+_COUNTS = ("embedded", "unchanged", "written", "removed")
 _KEY = "record_key"
 
 
@@ -139,11 +127,12 @@ def _sync_locked(
 ) -> IndexCounts:
     store, version = opened.store, tables.version
     total = tables.rows("gold", version) if version else 0
-    marker = _Marker.load(tables.folder, spec, opened.settings.groups.key)
-    if marker.holds(version, store, spec):
+    synced, changes = _synced_version(opened, tables, spec), None
+    if version and synced == version:
         return IndexCounts(unchanged=total)
-    changes = _known_changes(tables, version, marker, store, spec)
-    known = changes is not None
+    if synced:
+        with suppress(SnapshotGoneError):
+            changes = tables.changes("gold", synced, version)
     rows, gone = (
         (changes.rows, changes.gone)
         if changes
@@ -157,7 +146,7 @@ def _sync_locked(
     feed = project.Feed(
         records.RecordsReader.address,
         (records.RecordsReader(rows),),
-        changes=known,
+        changes=changes is not None,
         groups=opened.settings.groups,
     )
     report = work.run([feed], _no_network)
@@ -165,7 +154,12 @@ def _sync_locked(
     gone_documents = [records.record_document_id(key) for key in gone]
     removed = store.remove(gone_documents, spec) if gone_documents else index.WriteCounts()
     if not report.failures:
-        _Marker(version, store.snapshot(spec), opened.settings.groups.key).save(tables.folder, spec)
+        marker = {
+            "version": version,
+            "snapshot": store.snapshot(spec),
+            "rules": opened.settings.groups.key,
+        }
+        replace_text(_marker_file(tables, spec), json.dumps(marker), private=True)
     written = counts.added + counts.changed
     return IndexCounts(
         report.embedded,
@@ -178,25 +172,12 @@ def _sync_locked(
 
 def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     """True if the next :func:`sync_index` has work; calls no model."""
-    return not _Marker.load(tables.folder, opened.index_spec, opened.settings.groups.key).holds(
-        tables.version, opened.store, opened.index_spec
-    )
+    version = _synced_version(opened, tables, opened.index_spec)
+    return not version or version != tables.version
 
 
 def _no_network(url: str) -> Fetched:
     raise AssertionError(f"records are read from tables, not from {url}")
-
-
-def _known_changes(
-    tables: RecordTables, version: int, marker: _Marker, store: Store, spec: IndexSpec
-) -> Changes | None:
-    """Return the differences of gold and the index, None if the index's version is unknown."""
-    if not marker.version or marker.snapshot != store.snapshot(spec):
-        return None
-    try:
-        return tables.changes("gold", marker.version, version)
-    except SnapshotGoneError:
-        return None
 
 
 def _all_rows_and_gone(
@@ -214,42 +195,23 @@ def _all_rows_and_gone(
     return tables.read("gold", version=version), sorted(indexed_keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _Marker:
-    """The version of the tables in the index, its snapshot, and the rules of readers' groups."""
+def _synced_version(opened: Project, tables: RecordTables, spec: IndexSpec) -> int:
+    """Return the version of the tables in the index, 0 if unknown.
 
-    version: int = 0
-    snapshot: str = ""
-    rules: str = ""
-
-    @classmethod
-    def load(cls, folder: Path, spec: IndexSpec, rules: str) -> _Marker:
-        """The marker of the last sync; nothing is known of one under other rules."""
-        try:
-            stored = json.loads(_marker_file(folder, spec).read_text("utf-8"))
-            if stored.get("rules", "") != rules:
-                return cls()
-            return cls(int(stored["version"]), str(stored["snapshot"]), rules)
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls()
-
-    def holds(self, version: int, store: Store, spec: IndexSpec) -> bool:
-        """True if the index is unchanged since the sync of this version."""
-        if not version or self.version != version:
-            return False
-        return store.holds(spec) and store.snapshot(spec) == self.snapshot
-
-    def save(self, folder: Path, spec: IndexSpec) -> None:
-        file = _marker_file(folder, spec)
-        replace_text(
-            file,
-            json.dumps({"version": self.version, "snapshot": self.snapshot, "rules": self.rules}),
-            private=True,
-        )
+    It is unknown if the index has changed since, or the rules of readers' groups.
+    """
+    store = opened.store
+    try:
+        marker = json.loads(_marker_file(tables, spec).read_text("utf-8"))
+        version, snapshot = int(marker["version"]), marker["snapshot"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    known = marker.get("rules", "") == opened.settings.groups.key and store.holds(spec)
+    return version if known and store.snapshot(spec) == snapshot else 0
 
 
-def _marker_file(folder: Path, spec: IndexSpec) -> Path:
-    return folder / f"index-{spec.key}.json"
+def _marker_file(tables: RecordTables, spec: IndexSpec) -> Path:
+    return tables.folder / f"index-{spec.key}.json"
 
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
@@ -361,11 +323,10 @@ class ProjectRecords:
         version: int | None = None,
     ) -> list[dict[str, Any]]:
         """Return the first rows of a table, or those with some keys, as plain values."""
-        wanted_keys, rows = set(keys), []
+        rows: list[dict[str, Any]] = []
         for batch in self.tables.read(table, version=version):
-            for row in batch.to_pylist() if wanted_keys else batch.slice(0, limit).to_pylist():
-                if not wanted_keys or row["record_key"] in wanted_keys:
-                    rows.append(row)
+            found = batch.to_pylist() if keys else batch.slice(0, limit).to_pylist()
+            rows += [row for row in found if not keys or row["record_key"] in set(keys)]
             if len(rows) >= limit:
                 break
         return rows[:limit]

@@ -102,11 +102,6 @@ class DraftText:
     marks: tuple[str, ...] = ()
     usage: Usage = Usage()
 
-    @property
-    def characters(self) -> int:
-        """Length of the text in characters."""
-        return len(self.text)
-
 
 @dataclass(frozen=True, slots=True)
 class DraftBatch:
@@ -422,7 +417,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
             uses=prompts[text.prompt].uses if text.prompt < len(prompts) else (),
             marks=text.marks,
             share=text.usage,
-            details={"characters": text.characters},
+            details={"characters": len(text.text)},
         )
         for text in batch.texts
     ]

@@ -88,7 +88,7 @@ class ErasingVerbs:
         With ``dry_run`` nothing is changed, and the counts are those of a purge.
         """
         if dry_run:
-            return drafting.count_kept(self.project, person)
+            return drafting.forget_person(self.project, person, dry_run=True)
         with jobs.record_erasure(self.project, "forget person", person):
             return drafting.forget_person(self.project, person)
 
