@@ -136,7 +136,7 @@ def test_long_texts_have_calls_and_unlike_examples_of_their_own(
         assert len(sets) == len(set(sets)) == 3
         assert all(prompt.wanted == 1 for prompt in batch.prompts)
         assert len(batch.texts) == 3
-        assert all(len(text.text) >= 400 for text in batch.texts)
+        assert all(text.characters >= 400 for text in batch.texts)
         told = server.requests[-1].prompt
         assert "long: 400 characters or more" in told
         assert "without a number" in told
@@ -311,7 +311,7 @@ def test_what_stays_too_long_is_marked(desk: Desk, server: ScriptedServer) -> No
     batch = desk.draft(SHORT, plan_of(name(server)))
     assert server.count == 2
     assert batch.texts[2].marks == ("too long: 213 of 160",)
-    assert len(batch.texts[2].text) == 213
+    assert batch.texts[2].characters == 213
 
 
 def test_medium_texts_may_be_too_short(tmp_path: Path, server: ScriptedServer) -> None:

@@ -145,7 +145,7 @@ def test_lengths_are_told_to_the_calls_that_mend_them(desk: Desk, server: Script
     assert [prompt.wanted for prompt in batch.prompts] == [2] * 5
     assert [prompt.purpose for prompt in batch.prompts] == ["first"] * 3 + ["length"] * 2
     assert len(batch.texts) == 6
-    assert all(len(text.text) <= 100 for text in batch.texts)
+    assert all(text.characters <= 100 for text in batch.texts)
     assert "earlier attempts had 17" in server.requests[-1].prompt
 
 

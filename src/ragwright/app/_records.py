@@ -257,7 +257,7 @@ def batch_text(batch: DraftBatch) -> str:
             if text.model != model:
                 continue
             marks = f"   <- {'; '.join(text.marks)}" if text.marks else ""
-            lines.append(f"{number}. ({len(text.text)} characters){marks}")
+            lines.append(f"{number}. ({text.characters} characters){marks}")
             lines.append(textwrap.indent(text.text, "   "))
         if len(lines) == 1:
             lines.append("no texts")

@@ -13,15 +13,18 @@ from ._draft import (
     draft_plan,
     drafts,
     forecast_drafts,
+    forget_document,
+    forget_person,
+    forget_tenant,
     origin_of,
     project_outputs,
     read_promoted_declarations,
     run_drafts,
     save_drafts,
+    scope_name,
 )
 from ._export import OutputSample, SampledOutputs, export_outputs, output_row, sample_outputs
 from ._find import DraftPlan, Example, Pool, find_pool
-from ._forgetting import forget_document, forget_person, forget_tenant, scope_name
 from ._project_records import (
     ProjectRecords,
     RecordsReport,
@@ -29,6 +32,7 @@ from ._project_records import (
     index_is_behind,
     record_findings,
 )
+from ._prompt import ONE_CALL, text_tokens, texts_per_call
 from ._records import (
     DraftBatch,
     Drafting,
@@ -57,7 +61,7 @@ from ._scores import (
     moment,
 )
 from ._store import Outputs
-from ._write import ONE_CALL, Underway, draft, portions, text_tokens, texts_per_call
+from ._write import Underway, draft, portions
 
 __all__ = [
     "ONE_CALL",

@@ -102,6 +102,11 @@ class DraftText:
     marks: tuple[str, ...] = ()
     usage: Usage = Usage()
 
+    @property
+    def characters(self) -> int:
+        """Length of the text in characters."""
+        return len(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class DraftBatch:
