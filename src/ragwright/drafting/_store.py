@@ -100,19 +100,7 @@ class Outputs(OutputTable):
                 "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, "
                 "served, scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING batch",
-                (
-                    self.now(),
-                    batch.kind,
-                    well_formed(batch.client),
-                    _readable_json(batch.request),
-                    request_hash(batch.request),
-                    batch_origin.snapshot,
-                    batch_origin.configuration,
-                    batch_origin.served,
-                    batch_origin.scope,
-                    _readable_json(batch.details),
-                    *_usage_values(batch.usage),
-                ),
+                (self.now(), *_batch_values(batch, batch_origin)),
             )
             number = int(cursor.fetchone()[0])
             outputs = [
@@ -440,6 +428,21 @@ _ID = "batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position"
 def _sent_hash(client: str, text: str) -> str:
     """Clients may cut white space around an answer, and write line ends as they like."""
     return value_hash([client, " ".join(text.split())])
+
+
+def _batch_values(batch: NewBatch, origin: Origin) -> tuple[Any, ...]:
+    return (
+        batch.kind,
+        well_formed(batch.client),
+        _readable_json(batch.request),
+        request_hash(batch.request),
+        origin.snapshot,
+        origin.configuration,
+        origin.served,
+        origin.scope,
+        _readable_json(batch.details),
+        *_usage_values(batch.usage),
+    )
 
 
 def _item_values(key: tuple[int, str, int], output: NewOutput) -> tuple[Any, ...]:
