@@ -116,14 +116,9 @@ class Outputs(OutputTable):
             db.executemany(
                 "INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (
-                        documents.get(chunk) or chunk.rpartition(":")[0] or chunk,
-                        *key,
-                        ordinal,
-                        chunk,
-                    )
+                    (documents.get(chunk) or chunk.rpartition(":")[0] or chunk, *key, n, chunk)
                     for key, output in outputs
-                    for ordinal, chunk in enumerate(output.uses)
+                    for n, chunk in enumerate(output.uses)
                 ],
             )
             db.executemany(
