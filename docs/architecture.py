@@ -28,7 +28,7 @@ HOUSE = runpy.run_path(str(ROOT / "tests" / "test_house.py"))
 ROOMS: tuple[str, ...] = HOUSE["ROOMS"]
 
 WINGS = {
-    "base": ("core", "engines", "ledger", "flow", "models"),
+    "base": ("core", "ledger", "flow", "models"),
     "search": ("ingest", "index", "retrieve", "answer"),
     "records": ("records", "drafting"),
     "lab": (

@@ -23,7 +23,6 @@ SOURCE = Path(ragwright.__file__).parent
 
 ROOMS = (
     "core",
-    "engines",
     "ledger",
     "flow",
     "models",
@@ -356,7 +355,6 @@ INSIDE = {
     "project/building/test_ingest.py": "batches of a few chunks, files that may be trusted at once",
     "records/sources/test_source_files.py": "blocks of a few bytes, files trusted at once",
     "records/sources/test_source_sql.py": "a database that does not tell types",
-    "records/tables/test_tables.py": "compaction at sizes that a test reaches",
 }
 """Tests that reach into private modules, mostly to make a constant small, and what for."""
 

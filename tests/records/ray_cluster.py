@@ -19,13 +19,10 @@ from typing import Any
 from ray_steps import Failing, Telling
 
 from ragwright.core import RagwrightError
-from ragwright.engines import Engine, LocalEngine, RayEngine
+from ragwright.ingest import Engine, LocalEngine, RayEngine
 from ragwright.records import (
     RecordTables,
     RefreshPlan,
-    Step,
-    StepTask,
-    StepWork,
     load_spec,
     open_source,
     refresh,
@@ -89,37 +86,31 @@ def tried(work: Callable[[], object]) -> dict[str, str]:
         return {"kind": type(error).__name__, "said": f"{error} {notes}"}
 
 
-def parts(folder: Path, count: int) -> list[StepTask]:
-    """Tasks of three rows each."""
+def parts(count: int) -> list[Any]:
+    """Batches of three rows each."""
     pa = importlib.import_module("pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
-    folder.mkdir()
-    for at in range(count):
-        keys = [str(3 * at + n) for n in range(3)]
-        rows = pa.table({"record_key": keys, "record_hash": ["0" * 32] * 3})
-        parquet.write_table(rows, folder / f"in{at:02}.parquet")
     return [
-        StepTask(folder / f"in{n:02}.parquet", folder / f"out{n:02}.parquet") for n in range(count)
+        pa.table({"record_key": [str(3 * at + n) for n in range(3)], "record_hash": ["0" * 32] * 3})
+        for at in range(count)
     ]
 
 
 def steps_fail(engine: Engine, work: Path) -> dict[str, Any]:
     """Every way in which a step, a worker or the storage can fail."""
 
-    def run(step: Step, folder: str, count: int = 12) -> list[Any]:
-        return list(engine.run(StepWork(step), parts(work / folder, count)))
+    def run(step: Telling, count: int = 12) -> list[Any]:
+        return list(engine.run(step, parts(count)))
 
-    told = run(Telling(), "telling")
+    told = [row for one in run(Telling()) for row in one.to_pylist()]
     found: dict[str, Any] = {
-        "seen": sorted({row["seen"] for one in told for row in one.facts.to_pylist()}),
-        "order": [one.target.name for one in told if one.target],
-        "keys": [row["record_key"] for one in told for row in one.facts.to_pylist()],
-        "none": len(list(engine.run(StepWork(Telling()), []))),
+        "seen": sorted({row["seen"] for row in told}),
+        "keys": [row["record_key"] for row in told],
+        "none": len(list(engine.run(Telling(), []))),
     }
-    found["die_once"] = tried(lambda: len(run(Failing("die", str(work / "mark")), "once")))
-    found["house"] = tried(lambda: run(Failing("house"), "house"))
-    found["plain"] = tried(lambda: run(Failing("plain"), "plain"))
-    found["odd"] = tried(lambda: run(Failing("odd"), "odd"))
+    found["die_once"] = tried(lambda: len(run(Failing("die", str(work / "mark")))))
+    found["house"] = tried(lambda: run(Failing("house")))
+    found["plain"] = tried(lambda: run(Failing("plain")))
+    found["odd"] = tried(lambda: run(Failing("odd")))
     return found
 
 
@@ -167,11 +158,10 @@ def main() -> None:
         cluster.add_node(**size)
         with (engine := RayEngine(cluster.address)):
             found |= {"compared": compared(engine, work), "failures": steps_fail(engine, work)}
-        found["closed"] = tried(lambda: list(engine.run(StepWork(Telling()), [])))
+        found["closed"] = tried(lambda: list(engine.run(Telling(), [])))
         found["still_there"] = answers(cluster.address)
         with RayEngine(cluster.address) as again:
-            tasks = parts(work / "killed", 3)
-            found["killed"] = tried(lambda: list(again.run(StepWork(Failing("die")), tasks)))
+            found["killed"] = tried(lambda: list(again.run(Failing("die"), parts(3))))
     except RagwrightError as error:
         found["failed"] = str(error)
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragwright.core import PatternError
-from ragwright.records import KEY, Step
+from ragwright.records import KEY
 
 WORST = "7"
 """Key of the row that steps fail on."""
@@ -25,11 +25,8 @@ class Odd(Exception):
 
 
 @dataclass(frozen=True)
-class Telling(Step):
+class Telling:
     """Says of every row in which process it was met, and what that process looks like."""
-
-    name = "telling"
-    facts = ("seen",)
 
     def seen(self) -> str:
         names = ("DO_NOT_TRACK", "DAFT_ANALYTICS_ENABLED", "RAY_USAGE_STATS_ENABLED")
@@ -59,7 +56,6 @@ class Failing(Telling):
 
     how: str = "house"
     mark: str = ""
-    name = "failing"
 
     def __call__(self, batch: Any) -> Any:
         if WORST in batch.column(KEY).to_pylist():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
-from ragwright.engines import LocalEngine
+from ragwright.ingest import LocalEngine
 from ragwright.records import (
     RecordTables,
     RefreshPlan,

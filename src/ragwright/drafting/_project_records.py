@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from .. import index, project, records
 from ..core import ConfigError, RagwrightError, RecordsError, SnapshotGoneError, replace_text
-from ..engines import open_engine
 from ..index import IndexSpec, Store
-from ..ingest import Failure, Fetched
+from ..ingest import Failure, Fetched, open_engine
 from ..ledger import FileLock
 from ..project import IngestProgress, Project
 from ..records import (

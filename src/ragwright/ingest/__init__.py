@@ -3,6 +3,15 @@
 from ._apart import ScanProgress, extract_bytes, workers
 from ._chunkers import Chunker, HeadedChunker, check_spans, make_chunker
 from ._encoding import clean_metadata, decode, guess_language, iso_date, normalise
+from ._engine import (
+    Engine,
+    EngineOptions,
+    LocalEngine,
+    RayEngine,
+    choose_engine,
+    open_engine,
+    silence_telemetry,
+)
 from ._extract import Attachment, Extract, markdown_headings
 from ._files import FileReader, RemoteReader
 from ._html import parse_html
@@ -47,6 +56,8 @@ __all__ = [
     "BeirReader",
     "ChunkOptions",
     "Chunker",
+    "Engine",
+    "EngineOptions",
     "Extract",
     "Failure",
     "FetchBytes",
@@ -59,7 +70,9 @@ __all__ = [
     "HeadOptions",
     "HeadedChunker",
     "IngestOptions",
+    "LocalEngine",
     "Parser",
+    "RayEngine",
     "Reader",
     "RemoteFile",
     "RemoteReader",
@@ -73,6 +86,7 @@ __all__ = [
     "catch_failures",
     "check_parser_name",
     "check_spans",
+    "choose_engine",
     "clean_metadata",
     "decode",
     "default_readers",
@@ -86,10 +100,12 @@ __all__ = [
     "make_chunker",
     "markdown_headings",
     "normalise",
+    "open_engine",
     "parse_html",
     "parser_version",
     "pick_reader",
     "refusal",
     "resolve",
+    "silence_telemetry",
     "workers",
 ]

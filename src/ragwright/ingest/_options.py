@@ -24,7 +24,7 @@ from ..core import (
     option,
     suggest_name,
 )
-from ..engines import EngineOptions
+from ._engine import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""

@@ -22,9 +22,17 @@ from ..core import (
     count_noun,
     plugin_folder,
 )
-from ..engines import choose_engine, open_engine
 from ..index import IndexSpec, Store, keep_sheets
-from ..ingest import Failure, FetchBytes, Fetched, Reader, ScanProgress, SourceOptions
+from ..ingest import (
+    Failure,
+    FetchBytes,
+    Fetched,
+    Reader,
+    ScanProgress,
+    SourceOptions,
+    choose_engine,
+    open_engine,
+)
 from ..ledger import Ledger
 from ._folder import ProjectFolder
 from ._project import Project

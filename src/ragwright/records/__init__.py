@@ -1,8 +1,9 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
 from ._check import CheckOptions, check_records, open_source
+from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
-from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, StepWork, refresh
+from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
 from ._seams import (
     HASH,
     KEY,
@@ -10,8 +11,6 @@ from ._seams import (
     TABLES,
     ArrowTable,
     RowSource,
-    Step,
-    StepTask,
     TableName,
     UpsertCounts,
 )
@@ -25,9 +24,9 @@ from ._spec import (
     spec_faults,
     unread_files,
 )
+from ._tables import Changes, RecordTables, export_chats, export_table
 from .checking import CheckReport, PatternFacts
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
-from .tables import Changes, Manifest, RecordTables, export_chats, export_table
 
 __all__ = [
     "HASH",
@@ -53,9 +52,6 @@ __all__ = [
     "RowSource",
     "Rules",
     "SourceSpec",
-    "Step",
-    "StepTask",
-    "StepWork",
     "TableName",
     "TextFormat",
     "UpsertCounts",

@@ -19,11 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..core import RecordsError, require
 
@@ -65,79 +61,6 @@ DUPLICATE = "duplicate"
 
 KEYLESS = "if no column is one, see 'Rows without a key' in the guide to records"
 """Hint for a missing key."""
-
-
-class Step(ABC):
-    """A function from a batch of rows to a batch of rows; picklable, and equal by value.
-
-    Every row of the input gives one row of the output, in the same order, with the same
-    ``record_key``. Rows whose ``left_out`` is not null are left out.
-
-    Attributes:
-        name: Name in messages and in the lineage.
-        columns: Columns that it reads for the declarations.
-        facts: Columns of its output that the driver needs for every row.
-    """
-
-    name: str
-    facts: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """None but those that every row of its table has."""
-        return ()
-
-    @abstractmethod
-    def __call__(self, batch: ArrowTable) -> ArrowTable:
-        """The result of a batch.
-
-        Raises:
-            PatternError: A pattern took too long on a row; with the row.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class StepTask:
-    """One file of rows for a step.
-
-    Attributes:
-        source: Parquet file to read.
-        live: Mask of the rows to read, None for all; bool, shape (rows,).
-        known: Keys and hashes of these rows in the target table (columns
-            ``record_key``, ``record_hash``): equal results are not written.
-        target: Parquet file for the rows that differ; not written if none does.
-        columns: Columns of the table that this older file may lack; null in its rows then.
-    """
-
-    source: Path
-    target: Path
-    live: NDArray[np.bool_] | None = None
-    known: ArrowTable | None = None
-    columns: tuple[str, ...] = ()
-
-    @property
-    def needs(self) -> tuple[Path, ...]:
-        """The file to read."""
-        return (self.source,)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """Result of a task.
-
-    Attributes:
-        facts: One row per row read, in order: ``record_key``, ``record_hash``, ``left_out``,
-            ``written`` (bool: it is in the target), and the step's ``facts``.
-        target: The file written, None if nothing differed.
-    """
-
-    facts: ArrowTable
-    target: Path | None
-
-    @property
-    def rows(self) -> int:
-        """Rows read."""
-        return int(self.facts.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +163,6 @@ json_files: Any = LateModule("pyarrow.json")
 parquet: Any = LateModule("pyarrow.parquet")
 deltalake: Any = LateModule("deltalake", "tables of records")
 delta_errors: Any = LateModule("deltalake.exceptions", "tables of records")
-transaction: Any = LateModule("deltalake.transaction", "tables of records")
 daft: Any = LateModule("daft", "cleaning and tagging records")
 daft_batches: Any = LateModule("daft.recordbatch", "cleaning and tagging records")
 daft_functions: Any = LateModule("daft.functions", "cleaning and tagging records")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..core import RagwrightError, RecordsError, option, suggest_name
-from ..engines import EngineOptions
+from ..ingest import EngineOptions
 from . import declared
 from ._seams import FIELDS, TEXT
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ragwright import Session, Workbench
-from ragwright.engines import RayEngine
+from ragwright.ingest import RayEngine
 from ragwright.testing import ScriptedServer
 
 HERE = Path(__file__).parent

@@ -8,19 +8,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ...core import Chunk, Document, SourceError
-from ...engines import Engine
 from ...index import chunk_key
-from ...ingest import Failure, FetchBytes, catch_failures, files_of
+from ...ingest import Engine, Failure, FetchBytes, catch_failures, files_of
 from ...ledger import FileLock
 from ._batch import Batch, write_known
 from ._feeds import Feed, Stamp
 from ._ingest import Ingest
-from ._preparing import Item, Prepared, PreparedPart, Preparing, ReadDocument, SourceTask
+from ._preparing import Item, PreparedPart, Preparing, ReadDocument, SourceTask
 
 _TASK_BYTES = 1_000_000
 """Bytes of the files of a task: seconds of work, so that starting it costs little."""
@@ -126,7 +124,6 @@ class ClusterIngest(Ingest):
 
     def _reading_tasks(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[SourceTask]:
         """Tasks in the order of the sources; each is remembered until its result comes."""
-        numbers = count()
         for position, feed in enumerate(feeds):
             for sent in self._task_shares(feed, fetch):
                 self._sent.append(sent)
@@ -134,7 +131,6 @@ class ClusterIngest(Ingest):
                     position,
                     tuple(item for item, _ in sent.items),
                     (self._cluster.spool / "known.npy").absolute(),
-                    (self._cluster.spool / f"{next(numbers):08}.part").absolute(),
                 )
 
     def _task_shares(self, feed: Feed, fetch: FetchBytes) -> Iterator[_Sent]:
@@ -180,10 +176,7 @@ class ClusterIngest(Ingest):
         wanted: set[int] = set()
         for (item, stamp), read in zip(sent.items, part.read, strict=True):
             wanted |= self._places_to_store(item, stamp, read)
-        if part.target is None:
-            return
-        prepared = Prepared.load(part.target)
-        part.target.unlink()
+        prepared = part.prepared
         batch.vectors.update(prepared.vectors)
         batch.refused.update(prepared.refused)
         for place, (document, cut, terms) in enumerate(prepared.documents):

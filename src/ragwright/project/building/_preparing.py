@@ -1,6 +1,6 @@
 """Work of a worker on documents: read, normalise, cut, tokenise and, by local models, embed.
 
-It opens no database. What it has prepared is written to one file per task, for the driver to store.
+It opens no database. What it has prepared goes back to the driver, which stores it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import pickle
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,9 +25,7 @@ from ...core import (
     RagwrightError,
     SourceError,
     import_plugins_from,
-    replacing,
 )
-from ...engines import Work, node_name
 from ...flow import Embed, Runner, RunnerOptions
 from ...index import (
     IndexedDocument,
@@ -71,19 +70,11 @@ class SourceTask:
         feed: Position of the source.
         items: What is read and prepared, in order.
         known: File of :func:`write_known`.
-        target: File that the prepared documents are written to.
     """
 
     feed: int
     items: tuple[Item, ...]
     known: Path
-    target: Path
-
-    @property
-    def needs(self) -> tuple[Path, ...]:
-        """The known documents, and the folder of the first file."""
-        folders = (item.parent for item in self.items if isinstance(item, Path))
-        return (self.known, *(folder for _, folder in zip(range(1), folders, strict=False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +94,8 @@ class ReadDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedPart:
-    """The result of a :class:`SourceTask`.
-
-    Attributes:
-        read: For each item what was read, in order.
-        scans: Pages that OCR read.
-        target: File of the prepared documents, None if there are none.
-    """
-
-    read: tuple[tuple[ReadDocument | Failure, ...], ...]
-    scans: ScanProgress
-    target: Path | None
-
-    @property
-    def rows(self) -> int:
-        """Documents read."""
-        return sum(isinstance(report, ReadDocument) for item in self.read for report in item)
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
-    """Documents ready to be stored: the content of a task's file.
+    """Documents ready to be stored.
 
     Attributes:
         documents: Each with its chunks and their packed terms.
@@ -136,12 +107,20 @@ class Prepared:
     vectors: Mapping[str, Matrix] = field(default_factory=dict)
     refused: Mapping[str, Bad] = field(default_factory=dict)
 
-    @classmethod
-    def load(cls, file: Path) -> Prepared:
-        """The content of a file that a worker wrote for its driver."""
-        prepared = pickle.loads(file.read_bytes())  # noqa: S301 - made by our own worker
-        assert isinstance(prepared, cls)
-        return prepared
+
+@dataclass(frozen=True, slots=True)
+class PreparedPart:
+    """The result of a :class:`SourceTask`.
+
+    Attributes:
+        read: For each item what was read, in order.
+        scans: Pages that OCR read.
+        prepared: The prepared documents.
+    """
+
+    read: tuple[tuple[ReadDocument | Failure, ...], ...]
+    scans: ScanProgress
+    prepared: Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +156,19 @@ class _Tools:
 
     def known(self, file: Path) -> NDArray[np.uint64]:
         """The known documents of an ingest; those of an earlier one are dropped."""
+        if not file.exists():
+            raise EngineError(
+                f"a worker does not see {file}",
+                where=_this_node(),
+                hint="keep the project on storage that every node mounts at the same path",
+            )
         if file not in self.stored:
             self.stored = {file: np.load(file, mmap_mode="r")}
             self.readers.clear()
         return self.stored[file]
 
 
-class Preparing(Work[SourceTask, PreparedPart]):
+class Preparing:
     """Reads and prepares documents under the settings of a project.
 
     Args:
@@ -192,7 +177,6 @@ class Preparing(Work[SourceTask, PreparedPart]):
         sources: Each source with the recipe of its readers.
     """
 
-    _tools: _Tools  # of an opened one
     advice = "let fewer tasks run on a node (ray start --num-cpus)"
 
     def __init__(
@@ -205,35 +189,31 @@ class Preparing(Work[SourceTask, PreparedPart]):
         self._spec = spec
         self._sources = sources
 
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Chunker, analyzer and model, as the settings name them.
+    @cached_property
+    def _tools(self) -> _Tools:
+        """Chunker, analyzer and model, as the settings name them, for all tasks of this process.
 
         Raises:
             EngineError: They cannot be opened on this node, or differ from the driver's.
         """
+        self._pool = ExitStack()
+        self._pool.enter_context(workers())
         sys.path += [folder for folder in self._settings.path if folder not in sys.path]
         import_plugins_from(self._settings.plugins)
-        with workers():
-            try:
-                self._tools = self._open_tools()
-            except EngineError:
-                raise
-            except RagwrightError as error:
-                model = self._settings.embed.model
-                fault = f"the model {model}" if model else "the project"
-                where = f": {error.where}" if error.where else ""
-                raise EngineError(
-                    f"{fault} cannot be opened on a worker: {error.what}{where}",
-                    where=_this_node(),
-                    hint=f"{error.hint or 'install the same packages on every node'}; files of "
-                    "models and custom code have to be under the same path on every node",
-                ) from error
-            try:
-                yield
-            finally:
-                if self._tools.runner is not None:
-                    self._tools.runner.close()
+        try:
+            return self._open_tools()
+        except EngineError:
+            raise
+        except RagwrightError as error:
+            model = self._settings.embed.model
+            fault = f"the model {model}" if model else "the project"
+            where = f": {error.where}" if error.where else ""
+            raise EngineError(
+                f"{fault} cannot be opened on a worker: {error.what}{where}",
+                where=_this_node(),
+                hint=f"{error.hint or 'install the same packages on every node'}; files of "
+                "models and custom code have to be under the same path on every node",
+            ) from error
 
     def _open_tools(self) -> _Tools:
         settings, spec = self._settings, self._spec
@@ -253,7 +233,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
             runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
         return _Tools(chunker, default_analyzer(spec.analyzer), runner)
 
-    def carry_out(self, task: SourceTask) -> PreparedPart:
+    def __call__(self, task: SourceTask) -> PreparedPart:
         """Read the items of a task, and prepare documents that are not stored yet."""
         tools = self._tools
         known = tools.known(task.known)
@@ -265,12 +245,7 @@ class Preparing(Work[SourceTask, PreparedPart]):
                 for document in self._documents_of(task.feed, item)
             )
             read.append(tuple(reports))
-        prepared = self._with_vectors(prepared)
-        if prepared.documents:
-            with replacing(task.target, private=True) as file:
-                pickle.dump(prepared, file, protocol=5)
-        target = task.target if prepared.documents else None
-        return PreparedPart(tuple(read), tools.scans.taken(), target)
+        return PreparedPart(tuple(read), tools.scans.taken(), self._with_vectors(prepared))
 
     def _documents_of(self, feed: int, item: Item) -> Iterator[Document | Failure]:
         """The documents of an item."""
@@ -339,7 +314,7 @@ def _sendable_failure(failure: Failure) -> Failure:
 
 
 def _this_node() -> str:
-    return f"node {node_name()} ({socket.gethostname()})"
+    return f"node {socket.gethostname()}"
 
 
 def _different_here(subject: str, here: str, there: str) -> EngineError:

@@ -7,13 +7,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_jsonable_python
 
 from ...core import RecordsError
 from .._seams import ArrowTable, RowSource, compute, pa
@@ -218,6 +219,8 @@ def text_of(value: Any) -> str | None:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=text_of)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
+    if isinstance(value, timedelta):
+        return str(to_jsonable_python(value))
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 

@@ -5,7 +5,6 @@ from ._hashes import (
     check_text,
     duplicates,
     kind_of_reason,
-    read_left_out_keys,
     rename_columns,
     row_hashes,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "find_tags",
     "kind_of_reason",
     "limit_repeats",
-    "read_left_out_keys",
     "rename_columns",
     "row_hashes",
     "tag_lists",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core import DuplicateKeyError, RecordsError, count_noun, suggest_name, text_hash
-from ...engines import quiet
+from ...ingest import silence_telemetry
 from .._seams import (
     DUPLICATE,
     HASH,
@@ -28,7 +28,6 @@ from .._seams import (
 )
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place, place_in, runs_of
-from ..tables import TableWriter
 
 
 def row_hashes(batch: ArrowTable, columns: Sequence[str]) -> ArrowTable:
@@ -45,7 +44,7 @@ def row_hashes(batch: ArrowTable, columns: Sequence[str]) -> ArrowTable:
         return pa.array([], pa.string())
     if not columns:
         return pa.array(["0" * 32] * rows, pa.string())
-    quiet()
+    silence_telemetry()
     texts = {name: _as_text(batch.column(name)) for name in columns}
     halves = [
         daft_functions.hash(daft.col(name), seed=seed).alias(f"{at}_{half}")
@@ -395,12 +394,3 @@ def duplicates(
 def kind_of_reason(reason: str) -> str:
     """A reason without what is particular to the row, such as ``duplicate``."""
     return DUPLICATE if reason.startswith(DUPLICATE) else reason.partition(": ")[0]
-
-
-def read_left_out_keys(writing: TableWriter) -> Mapping[str, set[str]]:
-    """Read the keys that each stage had left out before this writing."""
-    keys: dict[str, set[str]] = {"bronze": set(), "silver": set(), "gold": set()}
-    for batch in writing.read("left_out", [KEY, "stage"]):
-        for row in batch.to_pylist():
-            keys[row["stage"]].add(row[KEY])
-    return keys

@@ -24,7 +24,6 @@ from .._seams import (
     TEXT,
     TEXT_HASH,
     ArrowTable,
-    Step,
     cast_texts,
     compute,
     join_chunks,
@@ -97,14 +96,12 @@ _JOINT = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
-class SilverStep(Step):
+class SilverStep:
     """Cleans the text column and finds the tags; all other columns pass as they are."""
 
     cleaning: Cleaning
     tags: Tags
     text_column: str
-    name = "silver"
-    facts = (TEXT_HASH,)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -135,7 +132,7 @@ class SilverStep(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RetagStep(Step):
+class RetagStep:
     """Finds the tags that changed over the clean texts of silver, and drops those removed.
 
     Its rows are those that :class:`SilverStep` would make afresh.
@@ -143,8 +140,6 @@ class RetagStep(Step):
 
     tags: Tags
     changed: tuple[str, ...]
-    name = "retag"
-    facts = (TEXT_HASH,)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -294,7 +289,7 @@ def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class GoldStep(Step):
+class GoldStep:
     """Makes records of tagged rows, and the text of each.
 
     Args:
@@ -306,7 +301,6 @@ class GoldStep(Step):
     rules: Rules
     format: TextFormat
     keep: tuple[str, ...] = ()
-    name = "gold"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from pyarrow import parquet
-from table_rows import adopt, content
+from table_rows import content, upsert
 
 from ragwright.core import SnapshotGoneError
 from ragwright.records import KEY, RecordTables
@@ -27,7 +26,7 @@ _STEPS = st.lists(
 def _take(tables: RecordTables, step: dict[str, int] | list[str]) -> None:
     with tables.writing("test", 5) as writing:
         if isinstance(step, dict):
-            adopt(writing, "gold", step)
+            upsert(writing, "gold", step)
         else:
             writing.remove("gold", step)
         writing.commit({}, "test")
@@ -51,27 +50,6 @@ def test_changes_are_those_of_a_comparison_of_all_rows(
             wanted = [(key, text) for key, text in now.items() if before.get(key) != text]
             assert sorted(rows) == sorted(wanted)
             assert changes.gone == tuple(sorted(before.keys() - now.keys()))
-
-
-def test_files_that_both_versions_have_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = RecordTables(tmp_path)
-    _take(tables, {"a": 1, "b": 1})
-    _take(tables, {"c": 1})
-    first, second = (part.path for part in tables.live("gold"))
-    read: list[Path] = []
-    real = parquet.ParquetFile
-
-    def noted(path: Path, *more: object, **options: object) -> object:
-        read.append(path)
-        return real(path, *more, **options)
-
-    monkeypatch.setattr(parquet, "ParquetFile", noted)
-    changes = tables.changes("gold", 1)
-    assert [batch.column(KEY).to_pylist() for batch in changes.rows] == [["c"]]
-    assert second in read
-    assert first not in read
 
 
 def test_a_version_that_is_not_kept_is_refused(tmp_path: Path) -> None:

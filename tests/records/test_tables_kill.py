@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from table_rows import content, files
+from table_rows import content, files, named
 from tables_child import gone_of, rows_of
 
 from ragwright.ledger import FileLock
@@ -96,6 +96,4 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
 
 def strangers(folder: Path) -> set[str]:
     """Files that no version names."""
-    tables = RecordTables(folder, keep=3)
-    named = {f"manifests/{m.version:08d}.json" for m in tables.history()}
-    return files(folder) - named.union(*(tables.files(m.version) for m in tables.history()))
+    return files(folder) - named(RecordTables(folder, keep=3))

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from table_rows import write
+from table_rows import upsert
 
 from ragwright.records import TABLES, RecordTables
 
@@ -50,15 +50,12 @@ def one_version(tables: RecordTables) -> None:
         rows = list(rows_of(version).items())
         for table in TABLES:
             for start in range(0, len(rows), 9):
-                path = writing.new_part(table)
-                keys, texts = zip(*rows[start : start + 9], strict=True)
-                write(path, keys, texts)
-                writing.adopt(table, path)
+                upsert(writing, table, dict(rows[start : start + 9]))
             writing.remove(table, gone_of(version))
         writing.commit({"version": version}, f"version {version}")
 
 
 if __name__ == "__main__":
-    for module in ("daft", "daft.functions", "daft.recordbatch", "pyarrow.parquet"):
+    for module in ("pyarrow.parquet", "pyarrow.dataset", "pydantic"):
         import_module(module)
     main()
