@@ -13,6 +13,7 @@ stranger's folder would run as soon as any library tries to import an optional m
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +25,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions, version
 from itertools import chain
 from types import ModuleType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ._errors import MissingExtraError, PluginError
 from ._yaml import suggest_name
 
+MadeT = TypeVar("MadeT")
 _SAFE = "PYTHONSAFEPATH"
 _CALLER_FRAMES = 20
 """Most frames of the import system between an import and the module that asked for it."""
@@ -315,6 +317,37 @@ def load_addition(kind: ExtensionKind, name: str, *, where: str) -> Any:
             hint=f"{known_names.rstrip('?')}; or write module:object",
         )
     return known.load()
+
+
+def make_addition(
+    kind: ExtensionKind, name: str, base: type[MadeT], where: str, *arguments: Any
+) -> MadeT:
+    """An object that settings name: itself, or what its class or a function makes.
+
+    Args:
+        kind: Kind of the addition.
+        name: As written in the settings.
+        base: Class of the object.
+        where: Where it is written, for errors.
+        arguments: What a class or function with parameters gets.
+
+    Raises:
+        PluginError: It cannot be loaded or made, or is something else.
+    """
+    made = load_addition(kind, name, where=where)
+    if callable(made) and not isinstance(made, base):
+        try:
+            made = made(*arguments) if inspect.signature(made).parameters else made()
+        except Exception as error:
+            what = f"{name!r} is not a {base.__name__.lower()} and makes none: {error}"
+            raise PluginError(what, where=where) from error
+    if not isinstance(made, base):
+        raise PluginError(
+            f"{name!r} is not a {base.__name__.lower()}",
+            where=where,
+            hint=f"subclass {base.__name__} of ragwright.{base.__module__.split('.')[1]}",
+        )
+    return made
 
 
 def list_own_additions(kind: ExtensionKind) -> tuple[Addition, ...]:

@@ -10,6 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from html.entities import entitydefs
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -309,8 +310,7 @@ class _OdtWalk:
                 if child.tag == _PARAGRAPHS[0]:
                     level = int(child.get(f"{_TEXT}outline-level") or 1)
                 yield Block(inline(child).strip(), level)
-                for frame in child.iter(f"{_DRAW}text-box"):
-                    yield from self.blocks(frame)
+                yield from self.blocks(chain(*child.iter(f"{_DRAW}text-box")))
             elif child.tag == f"{_TEXT}list":
                 yield from self.items(child, 0, "")
             elif child.tag == f"{_TABLE}table":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ from ..core import (
     PluginError,
     Span,
     canonical_json,
-    load_addition,
+    make_addition,
 )
 from ..models import Tokenizer, WordTokenizer, sentence_spans
 from ._options import KINDS, ChunkOptions, HeadOptions
@@ -312,23 +310,16 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     Raises:
         PluginError: ``module:object`` cannot be loaded, or makes no `Chunker`.
     """
-    chunker: Any = UnitChunker
-    if options.by not in KINDS:
-        chunker = load_addition("chunkers", options.by, where="chunk.by")
-    if callable(chunker) and not isinstance(chunker, Chunker):
-        try:
-            takes_nothing = not inspect.signature(chunker).parameters
-            chunker = chunker() if takes_nothing else chunker(options, tokenizer)
-        except Exception as error:
-            raise PluginError(
-                f"{options.by!r} cannot be made from (options, tokenizer): {error}",
-                where="chunk.by",
-            ) from error
-    if not isinstance(chunker, Chunker) or not getattr(chunker, "spec", ""):
+    chunker = (
+        UnitChunker(options, tokenizer)
+        if options.by in KINDS
+        else make_addition("chunkers", options.by, Chunker, "chunk.by", options, tokenizer)
+    )
+    if not getattr(chunker, "spec", ""):
         raise PluginError(
-            f"{options.by!r} is not a chunker with a spec",
+            f"{options.by!r} is a chunker without a spec",
             where="chunk.by",
-            hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
+            hint="set spec; test it with ChunkerSuite",
         )
     return HeadedChunker(chunker, options.head, tokenizer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from ._encoding import Raised, join_raised, sniff
@@ -122,9 +123,12 @@ class _DocxWalk:
         return [item for root in roots for item in root.iter(f"{W}{name}")]
 
     def document(self) -> None:
-        """Read the body, then the running heads and feet."""
-        for body in self._package.main.iterfind(f"{W}body"):
-            self._body(body)
+        """Read the body, each block with what it refers to; then the running heads and feet."""
+        for element in _children(chain(*self._package.main.iterfind(f"{W}body")), *_BLOCKS):
+            if element.tag == f"{W}altChunk":
+                self._imported(self._parts[element.get(f"{R}id")].target)
+            self._builder.write(self._blocks(element))
+            self._builder.write(self._references(element))
         for kind in ("Header", "Footer"):
             marks = self._package.main.iter(f"{W}{kind.lower()}Reference")
             parts = [self._package.root(self._parts[mark.get(f"{R}id")].target) for mark in marks]
@@ -176,14 +180,6 @@ class _DocxWalk:
                 "symbol", "written as \ufffd: its font has no letters", "write it in a usual font"
             )
         return found or "\ufffd"
-
-    def _body(self, body: Any) -> None:
-        """Write the blocks of the body, each with what it refers to below it."""
-        for element in _children(body, *_BLOCKS):
-            if element.tag == f"{W}altChunk":
-                self._imported(self._parts[element.get(f"{R}id")].target)
-            self._builder.write(self._blocks(element))
-            self._builder.write(self._references(element))
 
     def _blocks(self, element: Any) -> Iterator[Block]:
         """Yield a table, or a paragraph and what is in the text boxes anchored in it."""
@@ -317,8 +313,7 @@ class _Numbering:
         self._met.add(number)
         starts = {i: read_whole_number(_val(spec, "start"), 1) for i, spec in levels.items()}
         counts[level] = counts.get(level, starts.get(level, 1) - 1) + 1
-        for deeper in [index for index in counts if index > level]:
-            del counts[deeper]
+        counts = self._counts[abstract] = {i: n for i, n in counts.items() if i <= level}
         form, text = _val(levels.get(level), "numFmt"), _val(levels.get(level), "lvlText")
         if form in ("bullet", "none") or "%" not in text:
             return ("" if form == "none" and not text else "-"), level

@@ -339,13 +339,10 @@ def sniff(data: bytes, suffix: str = "") -> str:
         kinds = [kind for entry, kind in _OLE.items() if entry in data]
         own = SUFFIXES.get(suffix, suffix[1:])  # a file may hold files of other kinds
         return own if own in kinds else next(iter(kinds), "an old Office file")
-    for magic, name in _MAGIC:
-        if head.startswith(magic):
-            return name
-    if _FILM.match(head):
-        return "an image, sound or film"
-    if is_binary(data):
-        return ""
+    known = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
+    known = "an image, sound or film" if _FILM.match(head) else known
+    if known or is_binary(data):
+        return known
     start = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
     if _HTML.match(start):
         return "html"
@@ -400,9 +397,7 @@ def normalise(text: str) -> str:
     (NFC). Tabs, spaces and joiners stay. Of a file in a ``data:`` address only the type stays.
     Linear in the length.
     """
-    text = _BREAKS.sub("\n", text)
-    if "data:" in text:
-        text = _DATA.sub(rf"data:\1{LEFT_OUT}", text)
+    text = _DATA.sub(rf"data:\1{LEFT_OUT}", _BREAKS.sub("\n", text))
     text = _DROPPED.sub("", text)
     text = _BROKEN.sub("\ufffd", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)

@@ -344,8 +344,7 @@ def documents(
         yield extract.document(name, name, extract.title)
     elif not extract.faults and not extract.attachments:
         yield Failure(name, nothing_recognised(name), skipped=True)
-    for fault in extract.faults:
-        yield Failure(name, fault, warning=bool(extract.text))
+    yield from (Failure(name, f, warning=bool(extract.text)) for f in extract.faults)
     taken: Counter[str] = Counter()
     for attachment in extract.attachments:
         taken[attachment.name] += 1
@@ -416,7 +415,7 @@ class RemoteReader(FileReader):
             many = system.glob if _MAGIC.search(path) else system.find
             found = {n: info or system.info(n) for n, info in many(path, detail=True).items()}
         except RagwrightError as error:
-            yield Failure(source.replace(_password(source), "…"), error)
+            yield Failure(source.replace(_password(source) or "…", "…"), error)
             return
         except Exception as error:
             yield Failure(source, self._unreachable(source, error))
@@ -499,9 +498,8 @@ class RemoteReader(FileReader):
         core = require("fsspec.core", EXTRAS[scheme], f"reading {scheme}:// addresses")
         arguments = json.loads(json.dumps(self.options.arguments), object_hook=self._fill_in)
         inner, chained, outer = source.partition("::")
-        address = source
-        if chained and not _ADDRESS.match(outer):
-            address = f"{inner}::file://{(self.base / outer).as_posix()}"
+        local = f"{inner}::file://{(self.base / outer).as_posix()}"
+        address = local if chained and not _ADDRESS.match(outer) else source
         try:
             # a cached instance would show the files of an earlier listing
             system, path = core.url_to_fs(address, skip_instance_cache=True, **arguments)
@@ -537,9 +535,11 @@ class RemoteReader(FileReader):
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         for secret in self._secrets:
             reason = reason.replace(secret, "…")
-        hint = "check the address, the network and the credentials"
-        if where.startswith("zip://") and "::" not in where:
-            hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
+        hint = (
+            f"write zip://::{where.removeprefix('zip://')} for a zip archive"
+            if where.startswith("zip://") and "::" not in where
+            else "check the address, the network and the credentials"
+        )
         return SourceError(
             f"cannot be read: {reason}",
             where=where,

@@ -185,14 +185,17 @@ def _leaves(value: Any) -> list[Any]:
 def _fault(key: Any, value: Any) -> str:
     """Return the fault of a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
-    if misspelt_groups((str(key).strip(),)):
-        return f"is not a field, but nearly {GROUPS!r}"
-    if any(isinstance(item, float) and not math.isfinite(item) for item in items):
-        return "is not a finite number"
-    if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
-        return "is a number of more than 64 bits"
+    large = (item for item in items if isinstance(item, int) and abs(item) >= _LARGEST)
     named = str(key).lower() in ("title", "lang", "language")
-    return "is a list" if named and isinstance(value, list) else ""
+    faults = {
+        f"is not a field, but nearly {GROUPS!r}": misspelt_groups((str(key).strip(),)),
+        "is not a finite number": not all(
+            math.isfinite(item) for item in items if isinstance(item, float)
+        ),
+        "is a number of more than 64 bits": any(large),
+        "is a list": named and isinstance(value, list),
+    }
+    return next((fault for fault, true in faults.items() if true), "")
 
 
 _ENVELOPE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=>?[!-9;-~]+:)")

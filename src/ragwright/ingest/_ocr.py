@@ -286,8 +286,7 @@ def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
     result = []
     for row in _rows_in_order(lines, usual):
         size = median(line.size for line in row)
-        if abs(size - usual) <= _USUAL * usual:
-            size = usual
+        size = usual if abs(size - usual) <= _USUAL * usual else size
         middle = (min(line.bottom for line in row) + max(line.top for line in row)) / 2
         text = " ".join(line.text for line in row)
         left, right, bottom, top = (

@@ -85,8 +85,7 @@ def heading_levels(
         if not block.rows and block.lines <= 4 and len(block.text) < 300
         if (key := (number, _letters(block.text))) in wanted
     }
-    if 2 * len(levels) < max(len(outline), 4):
-        levels = {}
+    levels = levels if 2 * len(levels) >= max(len(outline), 4) else {}
     known = {b.rank: levels[id(b)] for b in reversed(blocks) if id(b) in levels}
     alike = (block for block in blocks if block.is_heading(body))
     for block in sorted(alike, key=lambda block: block.rank, reverse=True):

@@ -22,7 +22,6 @@ from ..core import (
     Document,
     FetchError,
     Filter,
-    PluginError,
     RagwrightError,
     StoppedError,
     UnclearGroupsError,
@@ -30,7 +29,7 @@ from ..core import (
     common_groups,
     find_additions,
     group_names,
-    load_addition,
+    make_addition,
     misspelt_groups,
     option,
     reader_filter,
@@ -109,17 +108,7 @@ def load_reader(address: str) -> Reader:
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
     """
-    reader = load_addition("readers", address, where="reader")
-    if callable(reader) and not isinstance(reader, Reader):
-        try:
-            reader = reader()
-        except Exception as error:
-            raise PluginError(f"{address!r} cannot be made: {error}", where="reader") from error
-    if not isinstance(reader, Reader):
-        raise PluginError(
-            f"{address!r} is not a reader", where="reader", hint="subclass ragwright.ingest.Reader"
-        )
-    return reader
+    return make_addition("readers", address, Reader, "reader")
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:

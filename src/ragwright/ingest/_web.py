@@ -78,8 +78,7 @@ class WebReader(Reader):
         fetched = fetch(address)
         extract = extract_page(fetched, self.options)
         yield extract.document(address, fetched.url, extract.title or fetched.url)
-        for fault in extract.faults:
-            yield Failure(source, fault, warning=True)
+        yield from (Failure(source, fault, warning=True) for fault in extract.faults)
 
 
 def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
@@ -336,8 +335,7 @@ class ArxivReader(Reader):
         yield extract.document(
             where if identity.endswith(version) else f"arxiv:{bare}", address, title
         )
-        for fault in extract.faults:
-            yield Failure(source, fault, warning=True)
+        yield from (Failure(source, fault, warning=True) for fault in extract.faults)
 
 
 def _question(source: str) -> tuple[dict[str, str], str]:

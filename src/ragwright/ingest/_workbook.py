@@ -15,7 +15,7 @@ from ._archive import Archive, ods_sheets
 from ._encoding import join_raised, suffix_of
 from ._extract import Block, Extract, TextBuilder, find_built_in_format, show_number, write_number
 from ._options import SourceOptions
-from ._package import DRAWN, A, Package, R, find_drawn
+from ._package import DRAWN, A, Package, R, find_drawn, read_whole_number
 from ._pdf_layout import group_runs
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -25,6 +25,7 @@ _NOT_COMPUTED = (
     "never computed, so the formula is stored in place of its value",
     "open the workbook in a spreadsheet program and save it",
 )
+_ALIGN = f"{_S}rPr/{_S}vertAlign[@val='{{}}']".replace("{http", "{{http").replace("main}", "main}}")
 _MOST_COLUMNS = 16_384
 _TYPES = {
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
@@ -46,7 +47,7 @@ def read_sheet(data: bytes, where: str, options: SourceOptions) -> Extract:
     if not data.startswith(b"PK"):
         _read_by_calamine(data, where, builder)
     elif "xl/workbook.xml" in Archive(data, where, options).names:
-        _read_workbook(Package(data, where, options, builder, "xl/workbook.xml"), builder)
+        _read_workbook(Package(data, where, options, builder, "xl/workbook.xml"))
     else:
         for name, grid in ods_sheets(data, where, options, builder):
             add_sheet(builder, name, cells_of(grid))
@@ -87,22 +88,21 @@ def _show_value(value: Any) -> str:
     return str(value).strip()
 
 
-def _read_workbook(package: Package, builder: TextBuilder) -> None:
+def _read_workbook(package: Package) -> None:
     """Feed the builder with the sheets of a workbook, each a page."""
-    book = _Book(package, builder)
+    book = _Book(package)
     sheets = package.relations(package.main_name)
     for sheet in package.main.iter(f"{_S}sheet"):
         target = sheets[sheet.get(f"{R}id")].target
         cells = book.cells(target)
-        add_sheet(builder, sheet.get("name") or "", cells, book.drawn(target, cells))
+        add_sheet(package.builder, sheet.get("name") or "", cells, book.drawn(target, cells))
 
 
 class _Book:
     """What the cells of a workbook refer to: texts, formats, and how days are counted."""
 
-    def __init__(self, package: Package, builder: TextBuilder) -> None:
+    def __init__(self, package: Package) -> None:
         self._package = package
-        self._builder = builder
         self._etree = require("lxml.etree", "docs", "reading spreadsheets")
         about, sums = package.main.find(f"{_S}workbookPr"), package.main.find(f"{_S}calcPr")
         self._from_1904 = about is not None and about.get("date1904") in ("1", "true")
@@ -131,7 +131,9 @@ class _Book:
                     merged.append((*_place(first), *_place(last or first)))
                 element.clear()
         except (MalformedSourceError, self._etree.XMLSyntaxError, ValueError):
-            self._builder.miss("damaged sheet", "read as far as it goes", "save the file again")
+            self._package.builder.miss(
+                "damaged sheet", "read as far as it goes", "save the file again"
+            )
         fill_merged(cells, merged)
         return cells
 
@@ -154,7 +156,7 @@ class _Book:
         if formula is not None and (not value or (self._stale and value == "0")):
             if kind == "str" and self._stale is False:
                 return ""  # computed: an empty text
-            self._builder.miss("formula", *_NOT_COMPUTED)
+            self._package.builder.miss("formula", *_NOT_COMPUTED)
             return f"={formula.text}" if formula.text else value
         if kind == "s":
             return self._texts.get(value, "")
@@ -184,8 +186,8 @@ class _Book:
             row = cells.get(_place(ref)[0], {})
             label = row[min(row)] if row else ""
             yield Block(f"Comment on {ref}{f' ({label})' if label else ''}: {text}" if text else "")
-        drawings = (r.target for r in self._package.relations(part).values() if r.kind == "drawing")
-        drawing = next(drawings, "")
+        relations = self._package.relations(part).values()
+        drawing = next((r.target for r in relations if r.kind == "drawing"), "")
         root = self._package.root(drawing)
         for shape in root.iter(f"{A}p", *DRAWN) if root is not None else ():
             if shape.tag == f"{A}p":
@@ -197,27 +199,23 @@ class _Book:
 def _formats(root: Any) -> dict[str, str]:
     """Return the number formats by the number of a cell's style; general ones are left out."""
     codes = {f.get("numFmtId"): f.get("formatCode") or "" for f in root.iter(f"{_S}numFmt")}
-    formats = {}
-    for at, style in enumerate(root.iterfind(f"{_S}cellXfs/{_S}xf")):
-        number = style.get("numFmtId") or "0"
-        code = codes.get(number) or (
-            find_built_in_format(int(number)) if number.isdecimal() else ""
-        )
-        if code and code.casefold() not in ("general", "@"):
-            formats[str(at)] = code
-    return formats
+    numbers = (style.get("numFmtId") or "0" for style in root.iterfind(f"{_S}cellXfs/{_S}xf"))
+    formats = (codes.get(n) or find_built_in_format(read_whole_number(n, 0)) for n in numbers)
+    general = ("", "general", "@")
+    return {str(at): code for at, code in enumerate(formats) if code.casefold() not in general}
 
 
 def rich_text(item: Any) -> str:
     """Return a text of a cell, with raised and lowered runs, without the readings of its signs."""
-    pieces = []
-    for part in item:
-        if part.tag in (f"{_S}t", f"{_S}r"):
-            text = part.text if part.tag == f"{_S}t" else part.findtext(f"{_S}t")
-            align = part.find(f"{_S}rPr/{_S}vertAlign")
-            place = align.get("val") if align is not None else ""
-            pieces.append((text or "", {"superscript": 1, "subscript": -1}.get(place or "", 0)))
-    return join_raised(pieces)
+    parts = (part for part in item if part.tag in (f"{_S}t", f"{_S}r"))
+    return join_raised(
+        (
+            (part.text if part.tag == f"{_S}t" else part.findtext(f"{_S}t")) or "",
+            (part.find(_ALIGN.format("superscript")) is not None)
+            - (part.find(_ALIGN.format("subscript")) is not None),
+        )
+        for part in parts
+    )
 
 
 def _place(ref: str) -> tuple[int, int]:

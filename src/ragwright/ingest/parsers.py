@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,10 @@ from ..core import (
     EncryptedSourceError,
     MalformedSourceError,
     MissingExtraError,
-    PluginError,
     RagwrightError,
     UnsupportedSourceError,
     count_noun,
-    load_addition,
+    make_addition,
 )
 from ._archive import read_epub, read_odt
 from ._docx import read_docx, read_pptx
@@ -132,16 +130,7 @@ class Kreuzberg(Parser):
 @cache
 def _parser(name: str) -> Parser:
     """Return the parser of a name, or of ``module:object``."""
-    parser = load_addition("parsers", name, where="parser")
-    if inspect.isclass(parser) and issubclass(parser, Parser):
-        parser = parser()
-    if not isinstance(parser, Parser):
-        raise PluginError(
-            f"{name!r} is not a parser",
-            where="parser",
-            hint="subclass ragwright.ingest.Parser",
-        )
-    return parser
+    return make_addition("parsers", name, Parser, "parser")
 
 
 def parser_of(options: SourceOptions, kind: str = "") -> Parser | None:
@@ -325,35 +314,29 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
             where=name,
             hint="save a copy without the password",
         )
-    if detected == "text":
-        if named in BINARY:
-            raise _disagree(name, named, NAMES["text"])
+    if detected == "text" and named not in BINARY:
         if not named and suffix not in CODE:
-            return "xml" if is_element(data) else sniff_mail(data) or "text"
+            named = "xml" if is_element(data) else sniff_mail(data)
         return named or "text"
     if detected in ("html", "xml"):
         if named in ("markdown", "csv", "eml") or (named, detected) == ("html", "xml"):
             return named
         return "text" if suffix in CODE and suffix != ".xml" else detected  # source stays source
-    if detected in NAMES:
+    if detected in NAMES and detected != "text":
         return detected
     if detected == "" and options.encoding and named not in BINARY:
         return named or "text"  # the setting overrides detection
-    if named and (detected or named != "text"):
-        raise _disagree(name, named, detected or "binary data of no known kind")
-    hint = "leave it out with `exclude`, or convert it to a format with text"
-    if detected == "a zip archive":
-        hint = f"to read the files in it, name the source zip://::{name}"
+    detected = NAMES.get(detected, detected) or "binary data of no known kind"
+    if named and (named != "text" or detected != "binary data of no known kind"):
+        raise MalformedSourceError(
+            f"the name says {NAMES[named]}, but the content is {detected}",
+            where=name,
+            hint="the file is damaged or has the wrong suffix: download it again or rename it",
+        )
     raise UnsupportedSourceError(
-        f"no reader for this file: it is {detected or 'binary data of no known kind'}",
+        f"no reader for this file: it is {detected}",
         where=name,
-        hint=hint,
-    )
-
-
-def _disagree(name: str, named: str, detected: str) -> MalformedSourceError:
-    return MalformedSourceError(
-        f"the name says {NAMES[named]}, but the content is {detected}",
-        where=name,
-        hint="the file is damaged or has the wrong suffix: download it again or rename it",
+        hint=f"to read the files in it, name the source zip://::{name}"
+        if detected == "a zip archive"
+        else "leave it out with `exclude`, or convert it to a format with text",
     )

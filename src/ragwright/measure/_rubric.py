@@ -23,8 +23,8 @@ from ..core import (
     Score,
     build_options,
     canonical_json,
-    load_addition,
     load_shipped_mapping,
+    make_addition,
     option,
     parse_yaml,
     read_yaml,
@@ -385,13 +385,7 @@ def open_judge(name: str) -> Judge:
     Raises:
         PluginError: It cannot be loaded, or is not a judge.
     """
-    loaded = load_addition("judges", name, where="judge.by")
-    judge = loaded() if isinstance(loaded, type) else loaded
-    if not isinstance(judge, Judge):
-        raise PluginError(
-            f"{name!r} is not a judge", where="judge.by", hint="subclass ragwright.measure.Judge"
-        )
-    return judge
+    return make_addition("judges", name, Judge, "judge.by")
 
 
 def ask_own_judge(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:

@@ -78,7 +78,7 @@ _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _ACRONYM = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[-]?(?=.{1,4}\Z)([^\W\d_]+\d?)")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
 _SPLIT = re.compile(r"[^\w]+|_+")
 _CASE = re.compile(
@@ -284,10 +284,8 @@ def _is_written_code(word: str) -> bool:
         return False
     letter = any(c.isalpha() for c in word)
     digit = any(c.isdigit() for c in word)
-    if digit and not letter:
-        return bool(_LED_BY_ZERO.fullmatch(word))
     if digit:
-        return not _COUNTED.fullmatch(word)
+        return not _COUNTED.fullmatch(word) if letter else bool(_LED_BY_ZERO.fullmatch(word))
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
 
@@ -308,12 +306,9 @@ def _word_pieces(word: str) -> list[str]:
         return [word.replace(",", "")]
     if _NUMBER.fullmatch(word):
         return [word]
-    measure = _MEASURE.fullmatch(word)
-    if measure and len(measure[2]) <= 4:
-        return [word, measure[1], measure[2]]
-    version = _VERSION.fullmatch(word)
-    if version:
-        return [word, version[1]]
+    parts = _MEASURE.fullmatch(word) or _VERSION.fullmatch(word)
+    if parts:
+        return [word, *parts.groups()]
     if "://" in word:
         word = word.partition("://")[2].rstrip("/")
     pieces = [word]

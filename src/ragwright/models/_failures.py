@@ -111,20 +111,14 @@ class Complaint:
         if not _UNSUPPORTED.search(text) or _TOO_LONG.search(text):
             return None
         parameter = re.split(r"[.\[]", self.param.removeprefix("body."))[0] if self.param else ""
-        if parameter in parameters:
-            return parameter
-        mentions = [
+        mentions = sorted(
             (match.start(), name)
             for name in parameters
             if (match := _parameter_mention(name, self.message))
-        ]
-        if mentions:
-            return min(mentions)[1]
-        if "response_format" in parameters and re.search(
-            r"json[_ ]schema|structured", self.message
-        ):
-            return "response_format"
-        return None
+        )
+        of_format = re.search(r"json[_ ]schema|structured", self.message)
+        names = (parameter, *(name for _, name in mentions), "response_format" * bool(of_format))
+        return next((name for name in names if name in parameters), None)
 
 
 def _parameter_mention(name: str, message: str) -> re.Match[str] | None:
@@ -148,44 +142,52 @@ def failure(
     model, where = target.text, target.base
     message = mask_key(complaint.message, target.key())
     detail = f": {message}" if message else ""
-    problem = f"{model} answered {status}{detail}"
-    code = complaint.code.lower()
     if status in {401, 403}:
-        name = target.key_env or "the key's variable"
         return MissingKeyError(
             f"{model} rejects the key ({status}){detail}",
             where=where,
-            hint=f"check {name} in the environment, and what the account may use",
+            hint="check "
+            + (target.key_env or "the key's variable")
+            + " in the environment, and what "
+            "the account may use",
         )
-    if code in _BROKE or status == 402 or (status == 429 and "insufficient" in code):
-        return ModelRefusedError(
-            problem,
-            where=where,
-            hint="the account has no money or quota left; waiting will not help",
-        )
+    code, text = complaint.code.lower(), f"{complaint.code} {complaint.message}".lower()
     milliseconds = retry_after(headers.get("retry-after-ms"))
     wait = retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
-    if status == 429 or (status == 503 and wait is not None):
-        return RateLimitedError(
-            problem, where=where, hint="lower concurrency under models:", retry_after=wait
-        )
-    if status == 408:
-        return ModelTimeoutError(problem, where=where)
-    text = f"{complaint.code} {complaint.message}".lower()
+    no_money = code in _BROKE or status == 402 or (status == 429 and "insufficient" in code)
     is_long = "context" in text and ("length" in text or "window" in text or "exceed" in text)
-    if is_long or (status in {413, 500} and _TOO_LONG.search(text)):
-        hint = (
+    cases: tuple[tuple[object, type[ModelError], str | None], ...] = (
+        (
+            no_money,
+            ModelRefusedError,
+            "the account has no money or quota left; waiting will not help",
+        ),
+        (
+            status == 429 or (status == 503 and wait is not None),
+            RateLimitedError,
+            "lower concurrency under models:",
+        ),
+        (status == 408, ModelTimeoutError, None),
+        (
+            is_long or (status in {413, 500} and _TOO_LONG.search(text)),
+            PromptTooLongError,
             "lower answer.max_tokens, or set context_window under models:"
             if re.search(r"max_(?:completion_)?tokens", text)
             else "set context_window under models: (then texts are fitted to it), or shorten the "
-            "prompt: fewer or smaller chunks (top_k, chunk size)"
-        )
-        return PromptTooLongError(problem, where=where, hint=hint)
-    if status >= 500 or status in {409, 425}:
-        return ModelUnavailableError(
-            problem, where=where, hint="the server failed; try again later"
-        )
-    return ModelRefusedError(problem, where=where, hint=_refusal_hint(status, text))
+            "prompt: fewer or smaller chunks (top_k, chunk size)",
+        ),
+        (
+            status >= 500 or status in {409, 425},
+            ModelUnavailableError,
+            "the server failed; try again later",
+        ),
+        (True, ModelRefusedError, _refusal_hint(status, text)),
+    )
+    kind, hint = next((kind, hint) for fits, kind, hint in cases if fits)
+    error = kind(f"{model} answered {status}{detail}", where=where, hint=hint)
+    if isinstance(error, RateLimitedError):
+        error.retry_after = wait
+    return error
 
 
 def batch_limit(message: str, sent: int) -> int:
@@ -287,15 +289,18 @@ def _limit_error(
     model: str, where: str, limits: TimeLimits, pieces: int, total: float | None
 ) -> ModelTimeoutError:
     """The error for the limit that was exceeded; ``total`` is None if it was another."""
-    if total is not None:
-        problem, key = f"{model} did not reply within {total:g} s", "timeout"
-    elif pieces:
-        problem = f"{model} broke off: silent for {limits.silence:g} s after {pieces} pieces"
-        key = "silence_timeout"
-    else:
-        problem, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
+    cases = (
+        (total is not None, f"did not reply within {total or 0:g} s", "timeout"),
+        (
+            pieces,
+            f"broke off: silent for {limits.silence:g} s after {pieces} pieces",
+            "silence_timeout",
+        ),
+        (True, f"sent nothing for {limits.first_piece:g} s", "first_piece_timeout"),
+    )
+    _, problem, key = next(case for case in cases if case[0])
     return ModelTimeoutError(
-        f"{problem} ({key})",
+        f"{model} {problem} ({key})",
         where=where or None,
         hint=f"raise {key} under budget:, or lower concurrency",
     )

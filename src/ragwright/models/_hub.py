@@ -253,7 +253,7 @@ def _status(error: BaseException) -> int | None:
     return None if response is None or missing else int(response.status_code)
 
 
-_FAULTS = (
+_FAULTS: tuple[tuple[str, type[RagwrightError], str, str], ...] = (
     (
         "GatedRepoError",
         MissingKeyError,
@@ -278,28 +278,45 @@ _FAULTS = (
 
 def _typed_error(error: Exception, name: str) -> RagwrightError:
     """Our error for one of huggingface_hub or of the disk: what happened and what to do."""
-    hub, where, status = _hub_library(), f"hf:{name}", _status(error)
-    for kind, ours, what, hint in _FAULTS:
-        if isinstance(error, getattr(hub.errors, kind)):
-            return ours(what, where=where, hint=hint)
-    if status in {401, 403}:
-        what, hint = f"the hub refuses access ({status})", "export HF_TOKEN=… with a valid token"
-        return MissingKeyError(what, where=where, hint=hint)
+    hub, status = _hub_library(), _status(error)
     away = isinstance(error, ConnectionError | TimeoutError)
-    what, hint = (
-        "the hub cannot be reached, and the model is not in the cache",
-        "connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. HF_ENDPOINT names a "
-        "mirror, HTTPS_PROXY a proxy",
-    )
-    if status is not None:
-        what, hint = f"the hub answers with the error {status}", "try again later"
-    elif isinstance(error, OSError) and error.errno is not None and not away:
-        what = f"the model cannot be stored: {error.strerror or error}"
-        hint = "free space, or choose another folder with HF_HOME"
-    elif hub.constants.HF_HUB_OFFLINE:
-        what = "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it"
-        hint = "unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER"
-    return ModelError(what, where=where, hint=hint)
+    full = not away and getattr(error, "errno", None) is not None
+    cases: list[tuple[object, type[RagwrightError], str, str]] = [
+        *((isinstance(error, getattr(hub.errors, k)), ours, w, h) for k, ours, w, h in _FAULTS),
+        (
+            status in {401, 403},
+            MissingKeyError,
+            f"the hub refuses access ({status})",
+            "export HF_TOKEN=… with a valid token",
+        ),
+        (
+            status is not None,
+            ModelError,
+            f"the hub answers with the error {status}",
+            "try again later",
+        ),
+        (
+            full,
+            ModelError,
+            f"the model cannot be stored: {getattr(error, 'strerror', None) or error}",
+            "free space, or choose another folder with HF_HOME",
+        ),
+        (
+            hub.constants.HF_HUB_OFFLINE,
+            ModelError,
+            "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
+            "unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
+        ),
+        (
+            True,
+            ModelError,
+            "the hub cannot be reached, and the model is not in the cache",
+            "connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. HF_ENDPOINT "
+            "names a mirror, HTTPS_PROXY a proxy",
+        ),
+    ]
+    _, ours, what, hint = next(case for case in cases if case[0])
+    return ours(what, where=f"hf:{name}", hint=hint)
 
 
 POOLING: dict[str, Pooling] = {

@@ -164,14 +164,12 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
         return True
     if len(mark) > 1:
         return False
-    if len(word) == 1 and word.isalpha() and word.isupper():
-        return True
     if folded in {"etc", "usw", "ecc", "enz"}:
         return not first.isupper()
     if folded in _MAY_END or re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word):
         following = re.match(r"[\w'’]*", after)
         return not (first.isupper() and following and following[0].casefold() in _STARTERS)
-    return folded in _ABBREVIATIONS
+    return folded in _ABBREVIATIONS or (len(word) == 1 and word.isalpha() and word.isupper())
 
 
 _EN = """

@@ -360,11 +360,12 @@ _MAKERS = (
 
 def _with_provider(text: str) -> str:
     """The name to write in place of one that lacks its provider."""
-    for provider, beginnings in _MAKERS:
-        if provider in PROVIDERS and text.lower().startswith(beginnings):
-            return f"did you mean {provider}:{text}? A model is written provider:name"
+    makers = (name for name, beginnings in _MAKERS if text.lower().startswith(beginnings))
+    near = next(makers, "")
     return (
-        "write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER; providers: "
+        f"did you mean {near}:{text}? A model is written provider:name"
+        if near
+        else "write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER; providers: "
         + ", ".join(sorted(PROVIDERS))
     )
 

@@ -323,20 +323,16 @@ def onnx_file(folder: Path) -> Path:
     Raises:
         ConfigError: There is none, or there are several.
     """
-    for candidate in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
-        if candidate.is_file():
-            return candidate
-    files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
+    usual = [f for f in (folder / "model.onnx", folder / "onnx" / "model.onnx") if f.is_file()]
+    files = usual[:1] or sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
     if len(files) == 1:
         return files[0]
-    if files:
-        raise ConfigError(
-            f"several ONNX files: {', '.join(f.name for f in files)}",
-            where=str(folder),
-            hint=f"name one, for example onnx:{files[0]}",
-        )
     raise ConfigError(
-        "the folder holds no ONNX file",
+        f"several ONNX files: {', '.join(f.name for f in files)}"
+        if files
+        else "the folder holds no ONNX file",
         where=str(folder),
-        hint="export one with optimum: optimum-cli export onnx --model FOLDER OUT",
+        hint=f"name one, for example onnx:{files[0]}"
+        if files
+        else "export one with optimum: optimum-cli export onnx --model FOLDER OUT",
     )

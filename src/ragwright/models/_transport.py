@@ -347,17 +347,17 @@ class OpenAIServer:
         """Our error for one of the HTTP client's."""
         import httpx2
 
-        if isinstance(error, httpx2.DecodingError):
-            return self.bad_reply(f"sent data that cannot be decompressed: {error}")
-        if isinstance(error, httpx2.RequestError):
+        undecoded = isinstance(error, httpx2.DecodingError)
+        if isinstance(error, httpx2.RequestError) and not undecoded:
             return self._connection_error(error)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
                 hint="normalise the source: ingest does so by default",
             )
-        if isinstance(error, ValueError | RecursionError):
-            return self.bad_reply(f"sent data that cannot be read: {error}")
+        if undecoded or isinstance(error, ValueError | RecursionError):
+            what = "decompressed" if undecoded else "read"
+            return self.bad_reply(f"sent data that cannot be {what}: {error}")
         return error
 
     def _connection_error(self, error: httpx2.RequestError) -> ModelError:
