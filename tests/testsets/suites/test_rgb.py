@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.data_sets import DATA
 
-from ragwright.core import TestsetError
+from ragwright.core import GoldSpan, TestsetError
 from ragwright.testsets import (
     LeakCheck,
     SuiteOptions,
@@ -37,24 +38,29 @@ def rgb_file(folder: Path, *lines: dict[str, Any], name: str = "en_fact.json") -
     return str(path)
 
 
+def texts(spans: Iterable[GoldSpan]) -> list[str]:
+    return [span.text for span in spans]
+
+
 def test_a_question_has_its_parts_and_passages(tmp_path: Path) -> None:
-    [one] = read_rgb(rgb_file(tmp_path, LINE))
+    [one] = read_rgb(rgb_file(tmp_path, LINE), Counter())
     assert one.answer.parts == (("Abel",),)
-    assert one.positive == (("Team 0 is led by Abel.", "Abel leads team 0."),)
-    assert one.false[1] == "Bruno leads team 0."
+    assert texts(one.gold) == ["Team 0 is led by Abel."]
+    assert texts(one.more) == ["Abel leads team 0."]
+    assert texts(one.falsified[1]) == ["Abel leads team 0.", "Bruno leads team 0."]
     assert one.fake == ("Bruno",)
 
 
 def test_an_answer_of_parts_is_read_as_the_benchmark_does(tmp_path: Path) -> None:
     line = LINE | {
         "answer": [["1,313,851", "1.3 million"], "Abel"],
-        "positive": [["a", "b"], ["c"]],
+        "positive": [["a", "b", "d"], ["c"]],
         "asnwer1": [["1,313,851", "1.3 million"]],
         "answer2": ["Abel"],
     }
-    [one] = read_rgb(rgb_file(tmp_path, line))
+    [one] = read_rgb(rgb_file(tmp_path, line), Counter())
     assert one.answer.parts == (("1,313,851", "1.3 million"), ("Abel",))
-    assert one.positive == (("a", "b"), ("c",))
+    assert (texts(one.gold), texts(one.more)) == (["a", "c"], ["b", "d"])
 
 
 def test_an_address_names_file_and_suite(tmp_path: Path) -> None:
@@ -92,16 +98,16 @@ def test_a_wrong_address_says_the_form(address: str) -> None:
 def test_a_wrong_line_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
     file = rgb_file(tmp_path, LINE, LINE | {"id": 1} | wrong)
     with pytest.raises(TestsetError) as caught:
-        read_rgb(file)
+        read_rgb(file, Counter())
     assert caught.value.where == f"{file}:2"
 
 
 def test_an_empty_file_and_a_repeated_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TestsetError, match="twice"):
-        read_rgb(rgb_file(tmp_path, LINE, LINE))
+        read_rgb(rgb_file(tmp_path, LINE, LINE), Counter())
     (tmp_path / "empty.json").write_text("")
     with pytest.raises(TestsetError, match="no questions"):
-        read_rgb(tmp_path / "empty.json")
+        read_rgb(tmp_path / "empty.json", Counter())
     with pytest.raises(TestsetError, match="no such file"):
         load_testset(f"rgb:{tmp_path}/none.json/noise")
 
@@ -121,10 +127,10 @@ def test_the_real_files_are_read_whole(
     name: str, questions: int, several: int, false: int, leaks: int
 ) -> None:
     file = DATA / "rgb" / f"{name}.json"
-    found = read_rgb(file)
+    found = read_rgb(file, Counter())
     assert len(found) == questions
     assert sum(len(one.answer.parts) > 1 for one in found) == several
-    assert sum(len(one.false) == len(one.positive[0]) and bool(one.false) for one in found) == false
+    assert sum(bool(one.falsified) for one in found) == false
     made = rgb_rows(f"rgb:{file}/rejection", SuiteOptions(closed_book=False))
     assert f"{leaks} passages that reveal the answer are left out" in made.notes
     for row in made.rows:
@@ -137,11 +143,11 @@ def test_the_real_files_are_read_whole(
 @pytest.mark.needs_data
 def test_doses_of_the_real_files_are_exact() -> None:
     file = DATA / "rgb" / "en_fact.json"
-    negative = {str(one.id): set(one.negative) for one in read_rgb(file)}
+    negative = {one.row.id: set(texts(one.distractors)) for one in read_rgb(file, Counter())}
     rows = load_testset(f"rgb:{file}/noise").rows
     noise = [row for row in rows if row.metadata["suite"] == "noise"]
     for row in noise:
-        texts = row.retrieved_contexts
-        irrelevant = sum(text in negative[str(row.metadata["base"])] for text in texts)
-        assert irrelevant / len(texts) == row.metadata["dose"]
+        given = row.retrieved_contexts
+        irrelevant = sum(text in negative[str(row.metadata["base"])] for text in given)
+        assert irrelevant / len(given) == row.metadata["dose"]
     assert len(set(Counter(row.metadata["dose"] for row in noise).values())) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -137,23 +138,24 @@ def corpus_evidence(row: Row, corpus: PassageSource) -> Flow[CorpusEvidence]:
         noise, hard = yield from _distractor_candidates(row, corpus)
     except RetrieveError:  # an empty question, or one for which no search is possible
         return CorpusEvidence(reason="a question for which no search is possible")
-    distractors = []
-    for passage in check_distractors(noise, relevant, answer, dropped):
-        distractors.append(passage)
-        if (
-            len(distractors) == 2 * corpus.options.passages
-        ):  # joined questions need more than one each
-            break
-    falsified = _falsify_passages(row, answer, relevant[: len(gold)], corpus)
+    checked = check_distractors(noise, relevant, answer, dropped)
+    # Joined questions need more than one question's share each.
+    distractors = tuple(islice(checked, 2 * corpus.options.passages))
+    seed = f"{corpus.options.seed}\x00{row.id}"
+    falsified = [
+        (span, *found)
+        for span in relevant[: len(gold)]
+        if (found := falsify(answer, span.text, corpus.known, seed)) is not None
+    ]
     evidence = Evidence(
         row,
         answer,
         relevant[: len(gold)],
         relevant[len(gold) :],
-        tuple(distractors),
+        distractors,
         frozenset(passage.text for passage in distractors if passage.text in hard),
-        tuple((true, new) for true, new, _ in falsified),
-        tuple(dict.fromkeys(fake for _, _, fake in falsified)),
+        tuple((true, replace(true, text=text)) for true, _, text in falsified),
+        tuple(dict.fromkeys(fake for _, fake, _ in falsified)),
     )
     return CorpusEvidence(evidence, dropped=dropped)
 
@@ -220,16 +222,12 @@ def _distractor_candidates(
         deep_options = replace(corpus.retrieve, top_k=depth)
         hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
     ids = _random_chunks(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
-    random_hits = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
-    random = [_span_of_hit(hit) for hit in random_hits]
-    hard_spans = [_span_of_hit(hit) for hit in hard]
-    texts = frozenset(span.text for span in hard_spans)
+    random = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
+    sides = [[_span_of_hit(hit) for hit in hits] for hits in (hard, random)]
+    texts = frozenset(span.text for span in sides[0])
     if corpus.options.distractors != "mixed":
-        return hard_spans + random, texts
-    alternating = [
-        side[at] for at in range(depth) for side in (hard_spans, random) if at < len(side)
-    ]
-    return alternating, texts
+        return sides[0] + sides[1], texts
+    return [span for turn in zip_longest(*sides) for span in turn if span is not None], texts
 
 
 def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:
@@ -237,19 +235,6 @@ def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:
     generator = np.random.default_rng(int(text_hash(seed)[:15], 16))
     chosen = generator.choice(len(ids), min(most, len(ids)), replace=False)
     return [ids[at] for at in chosen]
-
-
-def _falsify_passages(
-    row: Row, answer: GoldAnswer, gold: Sequence[GoldSpan], corpus: PassageSource
-) -> list[tuple[GoldSpan, GoldSpan, str]]:
-    """Return gold passages, their falsified texts, and the false answer."""
-    passages = []
-    for span in gold:
-        falsified = falsify(answer, span.text, corpus.known, f"{corpus.options.seed}\x00{row.id}")
-        if falsified is not None:
-            fake, text = falsified
-            passages.append((span, replace(span, text=text), fake))
-    return passages
 
 
 def _span_of_hit(hit: Hit) -> GoldSpan:
@@ -260,11 +245,6 @@ _ASKS = "only_context"
 """Part of the prompt about the use of passages, which ``report_errors`` replaces."""
 
 
-def is_given(row: Row) -> bool:
-    """True if a row is part of a capability suite: its passages are the test."""
-    return "suite" in row.metadata
-
-
 def all_given(rows: Iterable[Row], where: str = "") -> bool:
     """True if all rows are part of capability suites, False if none is.
 
@@ -272,7 +252,7 @@ def all_given(rows: Iterable[Row], where: str = "") -> bool:
         TestsetError: Only some are: their passages are given, those of the others would be
             retrieved.
     """
-    kinds = {is_given(row) for row in rows}
+    kinds = {"suite" in row.metadata for row in rows}
     if len(kinds) > 1:
         raise TestsetError(
             "some rows belong to a capability suite and some do not",
@@ -341,29 +321,6 @@ def _number_hits(row: Row) -> tuple[Hit, ...]:
 _FORM = "write rgb:FILE/SUITE, the suite being all, " + ", ".join(SUITES)
 
 
-@dataclass(frozen=True, slots=True)
-class RgbQuestion:
-    """One question of a file.
-
-    Attributes:
-        id: Number of the question in its file.
-        question: The question.
-        answer: Its parts, each with the accepted wordings.
-        positive: Relevant passages of each part; one group if the file has no parts.
-        negative: Irrelevant passages.
-        false: Falsified versions of the relevant passages, in the order of the only group.
-        fake: The answers in the falsified passages.
-    """
-
-    id: str
-    question: str
-    answer: GoldAnswer
-    positive: tuple[tuple[str, ...], ...]
-    negative: tuple[str, ...]
-    false: tuple[str, ...] = ()
-    fake: tuple[str, ...] = ()
-
-
 def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
     """Return the rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
 
@@ -381,102 +338,90 @@ def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
     if suite != "all":
         suite_options = replace(suite_options, suites=(suite,))
     dropped: Counter[str] = Counter()
-    evidence = [_rgb_evidence(question, Path(path).stem, dropped) for question in read_rgb(path)]
-    suite_set = suite_rows(evidence, suite_options, where=path)
-    drop_notes = tuple(
-        f"{count} {reason} are left out" for reason, count in sorted(dropped.items())
-    )
+    suite_set = suite_rows(read_rgb(path, dropped), suite_options, where=path)
+    drop_notes = (f"{count} {reason} are left out" for reason, count in sorted(dropped.items()))
     return SuiteRows(suite_set.rows, (*drop_notes, *suite_set.notes))
 
 
-def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
-    """Read the questions of an RGB file (JSON lines), in order.
+def read_rgb(path: str | Path, dropped: Counter[str]) -> list[Evidence]:
+    """Read the questions of an RGB file (JSON lines), in order, with their passages.
 
     ``answer`` is a text or a list of parts, each a text or a list of wordings, as in the
     benchmark's own check: every part must occur, each in one of its wordings. ``positive`` is a
-    list of passages, or one list per part.
+    list of passages, or one list per part. Irrelevant passages that cannot be used are counted by
+    reason in ``dropped``.
 
     Raises:
         TestsetError: A line lacks a field or has it in another form; with file and line.
     """
-    questions: dict[str, RgbQuestion] = {}
-    head = Path(path).stem.partition("_")[0]
-    language = head if head in ("en", "zh") else ""
+    questions: dict[str, Evidence] = {}
     for where, value in objects_of(Path(path)):
-        question = _rgb_question(value, where, language)
-        if question.id in questions:
-            raise TestsetError(f"id {question.id} occurs twice", where=where)
-        questions[question.id] = question
+        question = _rgb_question(value, where, Path(path).stem, dropped)
+        if question.row.id in questions:
+            raise TestsetError(f"id {question.row.id} occurs twice", where=where)
+        questions[question.row.id] = question
     if not questions:
         raise TestsetError("the file holds no questions", where=str(path))
-    return tuple(questions.values())
+    return list(questions.values())
 
 
-def _rgb_question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestion:
+def _rgb_question(
+    value: Mapping[str, Any], where: str, file: str, dropped: Counter[str]
+) -> Evidence:
+    """Sort a question's passages by their part in a context."""
     for name in ("id", "query", "answer", "positive", "negative"):
         if value.get(name) is None:
             raise TestsetError(
                 f"the line has no {name!r}", where=where, hint="is this a file of RGB?"
             )
-    question = value["query"]
+    question, wordings, positive = value["query"], value["answer"], value["positive"]
     if not isinstance(question, str) or not question.strip():
         raise TestsetError("query is not a text", where=where)
-    answer, parts = value["answer"], []
-    for part in answer if isinstance(answer, list) else [answer]:
-        parts.append(_distinct_texts("answer", part if isinstance(part, list) else [part], where))
+    parts = tuple(
+        _distinct_texts("answer", part, where)
+        for part in (wordings if isinstance(wordings, list) else [wordings])
+    )
     if not parts or not all(parts):
         raise TestsetError("answer is empty", where=where)
-    positive = value["positive"]
-    groups = positive if positive and isinstance(positive[0], list) else [positive]
-    false = _distinct_texts("positive_wrong", value.get("positive_wrong", []), where)
-    fake = value.get("fakeanswer", [])
-    return RgbQuestion(
-        str(value["id"]),
-        question,
-        GoldAnswer(
-            tuple(parts),
-            language
-            or ("en" if any(w.isascii() and w.isalpha() for w in words(question)) else "zh"),
-        ),
-        tuple(_distinct_texts("positive", group, where) for group in groups),
-        _distinct_texts("negative", value["negative"], where),
-        false,
-        _distinct_texts("fakeanswer", fake if isinstance(fake, list) else [fake], where),
-    )
+    stated = file.partition("_")[0]
+    detected = "en" if any(w.isascii() and w.isalpha() for w in words(question)) else "zh"
+    answer = GoldAnswer(parts, stated if stated in ("en", "zh") else detected)
+    numbers = count()
 
-
-def _distinct_texts(name: str, value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise TestsetError(f"{name} is not a list of texts", where=where)
-    return tuple(dict.fromkeys(text for text in value if text.strip()))
-
-
-def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
-    """Sort a question's passages by their part in a context."""
-    name = f"rgb:{file}:{question.id}"
-    numbers = iter(range(10_000))
-
-    def passages(texts: Sequence[str]) -> tuple[GoldSpan, ...]:
+    def passages(name: str, texts: Any) -> tuple[GoldSpan, ...]:
+        if not isinstance(texts, list):
+            raise TestsetError(f"{name} is not a list of texts", where=where)
         # The id does not reveal the passage's role: it may be shown.
-        return tuple(GoldSpan(f"{name}:{next(numbers)}", 0, len(text), text) for text in texts)
+        return tuple(
+            GoldSpan(f"rgb:{file}:{value['id']}:{next(numbers)}", 0, len(text), text)
+            for text in _distinct_texts(name, texts, where)
+        )
 
-    groups = [passages(group) for group in question.positive]
-    gold = tuple(group[0] for group in groups if group)
-    longest = max(map(len, groups), default=0)
-    more = tuple(group[at] for at in range(1, longest) for group in groups if at < len(group))
-    false = passages(question.false)
+    several = bool(positive) and isinstance(positive[0], list)
+    groups = [passages("positive", group) for group in (positive if several else [positive])]
+    turns = [[s for s in turn if s is not None] for turn in zip_longest(*groups)]
+    gold = tuple(span for turn in turns[:1] for span in turn)
+    more = tuple(span for turn in turns[1:] for span in turn)
+    false = passages("positive_wrong", value.get("positive_wrong", []))
     paired = len(groups) == 1 and len(false) == len(groups[0])
-    relevant = gold + more
     distractors = tuple(
-        check_distractors(passages(question.negative), relevant, question.answer, dropped)
+        check_distractors(passages("negative", value["negative"]), gold + more, answer, dropped)
     )
     return Evidence(
-        Row(id=question.id, user_input=question.question),
-        question.answer,
+        Row(id=str(value["id"]), user_input=question),
+        answer,
         gold,
         more,
         distractors,
         frozenset(span.text for span in distractors),
         tuple(zip(groups[0], false, strict=True)) if paired else (),
-        question.fake,
+        _distinct_texts("fakeanswer", value.get("fakeanswer", []), where),
     )
+
+
+def _distinct_texts(name: str, value: Any, where: str) -> tuple[str, ...]:
+    """Return the texts of a list, or the one text, without blanks and repetitions."""
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise TestsetError(f"{name} is not a list of texts", where=where)
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))

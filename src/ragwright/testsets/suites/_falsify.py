@@ -213,7 +213,10 @@ class GoldAnswer:
         """
         text_words = answer_words(text, self.language)
         return tuple(
-            any(words and stands_in(words, text_words) for words in self._words(part))
+            any(
+                (words := answer_words(wording, self.language)) and stands_in(words, text_words)
+                for wording in part
+            )
             for part in self.parts
         )
 
@@ -225,13 +228,6 @@ class GoldAnswer:
         elif len(self.parts[0]) > 1:
             values["references"] = self.parts[0]
         return values
-
-    def joined(self, other: GoldAnswer) -> GoldAnswer:
-        """Return the combined answer of two joined questions."""
-        return GoldAnswer(self.parts + other.parts, self.language)
-
-    def _words(self, part: Sequence[str]) -> Iterable[list[str]]:
-        return (answer_words(wording, self.language) for wording in part)
 
 
 def gold_answer(row: Row, language: str = "") -> GoldAnswer | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal, TypeAlias, get_args
 
 from ...core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
@@ -191,7 +192,8 @@ def suite_rows(
     rows: list[Row] = []
     notes: list[str] = []
     for suite in suite_options.wanted:
-        new_rows, new_notes = _MAKERS[suite](evidence, suite_options)
+        new_notes: list[str] = []
+        new_rows = _MAKERS[suite](evidence, suite_options, new_notes)
         rows += new_rows
         notes += [f"{suite}: {note}" for note in new_notes]
         if not new_rows:
@@ -207,9 +209,11 @@ def suite_rows(
     return SuiteRows(tuple(rows), tuple(notes))
 
 
-def _mix_passages(
-    question: Evidence, passages: int, dose: float
-) -> tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]] | None:
+_Mixture: TypeAlias = tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]]
+_Mixer: TypeAlias = Callable[[Evidence, int, float], _Mixture | None]
+
+
+def _mix_passages(question: Evidence, passages: int, dose: float) -> _Mixture | None:
     """Return the largest mixture of relevant and irrelevant passages with exactly a dose.
 
     At most ``passages`` together, fewer if the share is exact only then; None if the question has
@@ -226,60 +230,57 @@ def _mix_passages(
     return None
 
 
-_RowsAndNotes: TypeAlias = tuple[list[Row], list[str]]
-_Mixture: TypeAlias = tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]]
-_Mixer: TypeAlias = Callable[[Evidence, int, float], _Mixture | None]
+def _noise_rows(evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]) -> list[Row]:
+    doses = _possible_doses(evidence, options)
+    return _rows_by_dose("noise", evidence, doses, options, notes)
 
 
-def _noise_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
-    return _rows_by_dose("noise", evidence, options, _possible_doses(evidence, options))
+def _rejection_rows(
+    evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]
+) -> list[Row]:
+    return _rows_by_dose("rejection", evidence, (1.0,), options, notes)
 
 
-def _rejection_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
-    return _rows_by_dose("rejection", evidence, options, (1.0,))
-
-
-def _integration_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+def _integration_rows(
+    evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]
+) -> list[Row]:
     with_parts = [question for question in evidence if len(question.answer.parts) > 1]
-    groups, notes = _joinable_groups(
-        [question for question in evidence if len(question.answer.parts) == 1], 2, options
-    )
+    groups = _joinable_groups(evidence, 2, options, notes)
     usable = [*with_parts, *map(_join_questions, groups)]
-    doses = tuple(dose for dose in _possible_doses(usable, options) if dose < 1)
+    doses = [dose for dose in _possible_doses(usable, options) if dose < 1]
     if usable and not doses:
-        return [], [*notes, "no dose below 1, so there is nothing to integrate"]
-    rows, dose_notes = _rows_by_dose("integration", usable, options, doses)
-    return rows, [*notes, *dose_notes]
+        notes.append("no dose below 1, so there is nothing to integrate")
+    return _rows_by_dose("integration", usable, doses, options, notes)
 
 
-def _sources_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
-    groups, notes = _joinable_groups(
-        [question for question in evidence if len(question.answer.parts) == 1],
-        options.sources,
-        options,
-    )
-    rows = []
+def _sources_rows(
+    evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]
+) -> list[Row]:
+    groups = _joinable_groups(evidence, options.sources, options, notes)
+    rows: list[Row] = []
     short = 0
     for group in groups:
         joined = _join_questions(group)
-        contexts = []
-        for count in range(1, len(group) + 1):
-            part = replace(_join_questions(group[:count]), distractors=joined.distractors)
-            room = max(options.passages, len(joined.gold)) - len(part.gold)
-            if room > len(part.distractors):
-                break
-            contexts.append((part, float(count), part.gold, part.distractors[:room]))
-        if len(contexts) < len(group):
+        parts = [_join_questions(group[:count]) for count in range(1, len(group) + 1)]
+        most = max(options.passages, len(joined.gold))
+        noise = [joined.distractors[: most - len(part.gold)] for part in parts]
+        if any(len(part.gold) + len(n) < most for part, n in zip(parts, noise, strict=True)):
             short += 1
             continue
-        rows += [_suite_row("sources", joined.row.id, *context, options) for context in contexts]
+        rows += [
+            _suite_row(
+                "sources", joined.row.id, part, count, (part.gold, noise[count - 1]), options
+            )
+            for count, part in enumerate(parts, 1)
+        ]
     if short:
         notes.append(f"{short} groups have too few irrelevant passages")
-    return rows, notes
+    return rows
 
 
-def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
-    usable = [question for question in evidence if question.falsified]
+def _counterfactual_rows(
+    evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]
+) -> list[Row]:
     swapped = [
         replace(
             question,
@@ -287,26 +288,16 @@ def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) ->
             more=tuple(true for true, _ in question.falsified),
             distractors=tuple(false for _, false in question.falsified),
         )
-        for question in usable
+        for question in evidence
+        if question.falsified
     ]
-    notes = []
-    if len(usable) < len(evidence):
+    if len(swapped) < len(evidence):
         notes.append(
-            f"{len(evidence) - len(usable)} of {len(evidence)} questions have no answer that "
+            f"{len(evidence) - len(swapped)} of {len(evidence)} questions have no answer that "
             "another date, number, code or name can replace"
         )
-    rows: list[Row] = []
-    if not swapped:
-        return rows, notes
-    for dose, questions in _common_questions(
-        swapped, options.falsified, _mix_falsified, options, notes
-    ):
-        for question in questions:
-            true, false = _mix_falsified(question, options.passages, dose) or ((), ())
-            rows.append(
-                _suite_row("counterfactual", question.row.id, question, dose, true, false, options)
-            )
-    return rows, notes
+    doses = options.falsified if swapped else ()
+    return _rows_by_dose("counterfactual", swapped, doses, options, notes, _mix_falsified)
 
 
 def _mix_falsified(question: Evidence, passages: int, dose: float) -> _Mixture | None:
@@ -318,136 +309,109 @@ def _mix_falsified(question: Evidence, passages: int, dose: float) -> _Mixture |
     return None
 
 
-def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, ...]:
+def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> Sequence[float]:
     """Return the requested doses, or else those for which most questions have passages."""
     if options.doses:
         return options.doses
-    needed = _MOST * len(evidence)
 
     def is_possible(dose: float) -> bool:
-        return (
-            sum(
-                _mix_passages(question, options.passages, dose) is not None for question in evidence
-            )
-            >= needed
-        )
+        mixtures = [_mix_passages(question, options.passages, dose) for question in evidence]
+        return len(mixtures) - mixtures.count(None) >= _MOST * len(evidence)
 
-    standard = tuple(dose for dose in _STANDARD if is_possible(dose))
+    standard = list(filter(is_possible, _STANDARD))
     if sum(0 < dose < 1 for dose in standard) > 1:
         return standard
-    return tuple(
-        dose
-        for dose in sorted(
-            {k / total for total in range(1, options.passages + 1) for k in range(total + 1)}
-        )
-        if is_possible(dose)
-    )
+    totals = range(1, options.passages + 1)
+    shares = {count / total for total in totals for count in range(total + 1)}
+    return list(filter(is_possible, sorted(shares)))
 
 
 def _rows_by_dose(
-    suite: Suite, evidence: Sequence[Evidence], options: SuiteOptions, doses: Sequence[float]
-) -> _RowsAndNotes:
-    """Make a row per question and dose, for the doses and questions that are possible."""
-    notes: list[str] = []
-    rows = []
-    for dose, questions in _common_questions(evidence, doses, _mix_passages, options, notes):
-        for question in questions:
-            relevant, noise = _mix_passages(question, options.passages, dose) or ((), ())
-            rows.append(
-                _suite_row(suite, question.row.id, question, dose, relevant, noise, options)
-            )
-    return rows, notes
-
-
-def _common_questions(
+    suite: Suite,
     evidence: Sequence[Evidence],
     doses: Sequence[float],
-    mixer: _Mixer,
     options: SuiteOptions,
     notes: list[str],
-) -> list[tuple[float, list[Evidence]]]:
-    """Return doses with their questions: the same questions at every dose, so that curves compare.
+    mixer: _Mixer = _mix_passages,
+) -> list[Row]:
+    """Make a row per question and dose: the same questions at every dose, so that curves compare.
 
     Doses that less than half of the questions can have are left out, then questions that cannot
     have all remaining doses.
     """
-    possible = {
+    mixtures = {
         dose: {
-            question.row.id
+            question.row.id: mixture
             for question in evidence
-            if mixer(question, options.passages, dose) is not None
+            if (mixture := mixer(question, options.passages, dose)) is not None
         }
         for dose in dict.fromkeys(doses)
     }
-    usable = [
-        dose
-        for dose in possible
-        if possible[dose] and len(possible[dose]) >= _SENSIBLE * len(evidence)
+    least = max(1, _SENSIBLE * len(evidence))
+    notes += [
+        f"dose {dose:g} is left out: {len(found)} of {len(evidence)} questions have the passages "
+        "for it"
+        for dose, found in mixtures.items()
+        if len(found) < least
     ]
-    for dose in possible:
-        if dose not in usable:
-            notes.append(
-                f"dose {dose:g} is left out: {len(possible[dose])} of {len(evidence)} questions "
-                "have "
-                "the passages for it"
-            )
-    ids = set.intersection(*(possible[dose] for dose in usable)) if usable else set()
-    missing = len(evidence) - len(ids)
-    if usable and missing:
+    usable = {dose: found for dose, found in mixtures.items() if len(found) >= least}
+    chosen = [q for q in evidence if all(q.row.id in found for found in usable.values())]
+    if usable and len(chosen) < len(evidence):
         notes.append(
-            f"{missing} of {len(evidence)} questions are left out: they have too few relevant or "
-            "irrelevant passages for one of the doses"
+            f"{len(evidence) - len(chosen)} of {len(evidence)} questions are left out: they have "
+            "too few relevant or irrelevant passages for one of the doses"
         )
-    chosen = [question for question in evidence if question.row.id in ids]
-    return [(dose, chosen) for dose in usable]
+    return [
+        _suite_row(suite, question.row.id, question, dose, found[question.row.id], options)
+        for dose, found in usable.items()
+        for question in chosen
+    ]
 
 
 def _joinable_groups(
-    evidence: Sequence[Evidence], size: int, options: SuiteOptions
-) -> tuple[list[list[Evidence]], list[str]]:
-    """Return disjoint groups of questions whose passages do not reveal each other's answers."""
-    order = sorted(evidence, key=lambda question: text_hash(f"{options.seed}\x00{question.row.id}"))
+    evidence: Sequence[Evidence], size: int, options: SuiteOptions, notes: list[str]
+) -> list[list[Evidence]]:
+    """Return disjoint groups of questions whose passages do not reveal each other's answers.
+
+    Questions whose answer has several parts are in none.
+    """
+    single = [question for question in evidence if len(question.answer.parts) == 1]
+    order = sorted(single, key=lambda question: text_hash(f"{options.seed}\x00{question.row.id}"))
     checks = {question.row.id: LeakCheck(question.answer) for question in order}
     waiting = [question for question in order if question.gold and checks[question.row.id].possible]
     groups: list[list[Evidence]] = []
-    unjoined = len(order) - len(waiting)
     while waiting:
         group = [waiting.pop(0)]
         for other in list(waiting):
-            if len(group) == size:
-                break
-            if all(_can_be_joined(question, other, checks) for question in group):
+            if len(group) < size and all(_can_be_joined(one, other, checks) for one in group):
                 group.append(other)
                 waiting.remove(other)
         if len(group) == size:
             groups.append(group)
         else:
-            unjoined += 1
             waiting += group[1:]
-    notes = (
-        [f"{unjoined} of {len(order)} questions could not be joined to others"] if unjoined else []
-    )
-    return groups, notes
+    unjoined = len(order) - size * len(groups)
+    if unjoined:
+        notes.append(f"{unjoined} of {len(order)} questions could not be joined to others")
+    return groups
 
 
 def _can_be_joined(question: Evidence, other: Evidence, checks: dict[str, LeakCheck]) -> bool:
     """True if neither question's gold passages answer the other, in one language and persona."""
-    if question.row.persona_name != other.row.persona_name:
-        return False
-    if question.answer.language != other.answer.language:
-        return False
     pairs = ((question, checks[other.row.id]), (other, checks[question.row.id]))
-    return not any(check.leaks(span.text) for source, check in pairs for span in source.gold)
+    return (
+        question.row.persona_name == other.row.persona_name
+        and question.answer.language == other.answer.language
+        and not any(check.leaks(span.text) for source, check in pairs for span in source.gold)
+    )
 
 
 def _join_questions(group: Sequence[Evidence]) -> Evidence:
     """Join questions: all their gold, and distractors that reveal none of the answers."""
-    first, *others = group
-    if not others:
-        return first
-    answer = first.answer
-    for other in others:
-        answer = answer.joined(other.answer)
+    if len(group) == 1:
+        return group[0]
+    parts = tuple(part for question in group for part in question.answer.parts)
+    answer = replace(group[0].answer, parts=parts)
     joint = _JOINTS.get(answer.language, "+")
     rows = [question.row for question in group]
     row = replace(
@@ -459,10 +423,8 @@ def _join_questions(group: Sequence[Evidence]) -> Evidence:
     )
     gold = tuple(span for question in group for span in question.gold)
     # Alternate between the questions, so that no question's distractors dominate.
-    queues = [list(question.distractors) for question in group]
-    ordered = [
-        queue[at] for at in range(max(map(len, queues))) for queue in queues if at < len(queue)
-    ]
+    turns = zip_longest(*(question.distractors for question in group))
+    ordered = [span for turn in turns for span in turn if span is not None]
     relevant = gold + tuple(span for question in group for span in question.more)
     return Evidence(
         row,
@@ -479,22 +441,21 @@ def _suite_row(
     base: str,
     question: Evidence,
     dose: float,
-    relevant: Sequence[GoldSpan],
-    noise: Sequence[GoldSpan],
+    mixture: _Mixture,
     options: SuiteOptions,
 ) -> Row:
     """Make one row: the passages in a random order for the question, with metadata."""
+    relevant, noise = mixture
     gold = {id(span) for span in relevant}
     passages = sorted(
         (*relevant, *noise),
         key=lambda s: text_hash(f"{options.seed}\x00{base}\x00{s.document_id}\x00{s.text}"),
     )
-    falsified = suite == "counterfactual"
     metadata: dict[str, MetaValue] = {
         "relevant": len(relevant),
         "gold_rank": next((n for n, span in enumerate(passages, 1) if id(span) in gold), 0),
     }
-    if falsified:
+    if suite == "counterfactual":
         metadata |= {"falsified": dose > 0, "fake": question.fake}
         if options.report_errors:
             metadata["ask"] = REPORT_ERRORS
@@ -514,7 +475,7 @@ def _suite_row(
         persona_name=question.row.persona_name,
         metadata={
             "suite": suite,
-            "dose": dose,
+            "dose": float(dose),
             "base": base,
             **question.answer.metadata(),
             **metadata,
@@ -545,7 +506,7 @@ def _closed_book_rows(rows: Sequence[Row]) -> list[Row]:
     return controls
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[Sequence[Evidence], SuiteOptions, list[str]], list[Row]]] = {
     "noise": _noise_rows,
     "rejection": _rejection_rows,
     "integration": _integration_rows,
