@@ -331,51 +331,42 @@ def _beir_testset(address: str) -> Testset:
         raise TestsetError(f"cannot read {address!r} as a testset", hint="write beir:DIR/SPLIT")
     qrels_file = folder / "qrels" / f"{split}.tsv"
     if not qrels_file.is_file():
-        as_folder = folder / split  # the split is missing if this is the folder itself
-        splits = sorted(
-            path.stem for path in (*folder.glob("qrels/*.tsv"), *as_folder.glob("qrels/*.tsv"))
-        )
+        # The split is missing if its name is that of the folder.
+        found = {path.stem for at in (folder, folder / split) for path in at.glob("qrels/*.tsv")}
+        form = f"write beir:DIR/SPLIT; splits here: {', '.join(sorted(found))}"
         raise TestsetError(
             f"no split {split!r} in this BEIR folder",
             where=str(qrels_file),
-            hint=f"write beir:DIR/SPLIT; splits here: {', '.join(splits)}"
-            if splits
-            else "check the folder",
+            hint=form if found else "check the folder",
         )
-    queries = _texts_by_id(folder / "queries.jsonl")
-    qrels = read_qrels(qrels_file)
-    if not qrels.keys() <= queries.keys():
-        query, _, _, where = next(j for j in judgments(qrels_file) if j[0] not in queries)
-        raise TestsetError(
-            f"query {query!r} is judged but not in queries.jsonl",
-            where=where,
-            hint="use queries.jsonl and qrels from the same data set",
-        )
-    rows = tuple(
-        Row(id=query, user_input=text, reference_ids=qrels[query])
-        for query, text in queries.items()
-        if query in qrels
-    )
-    return Testset(address, rows, _missing_documents(folder / "corpus.jsonl", qrels))
-
-
-def _texts_by_id(path: Path) -> dict[str, str]:
-    """Read the text of each query by its id, in file order."""
     texts: dict[str, str] = {}
-    for where, value in objects_of(path):
+    for where, value in objects_of(folder / "queries.jsonl"):
         key, text = value.get("_id"), value.get("text")
-        if isinstance(key, int) and not isinstance(key, bool):
-            key = str(key)
-        if not isinstance(key, str) or not isinstance(text, str):
+        if not isinstance(key, str | int) or not isinstance(text, str):
             raise TestsetError(
                 "the line has no _id and text", where=where, hint="write {_id, text}"
             )
-        if key in texts:
+        if str(key) in texts:
             raise TestsetError(
-                f"query id {key!r} occurs twice", where=where, hint="give each query its own id"
+                f"query id {str(key)!r} occurs twice",
+                where=where,
+                hint="give each query its own id",
             )
-        texts[key] = text
-    return texts
+        texts[str(key)] = text
+    qrels = read_qrels(qrels_file)
+    for query, _, _, where in judgments(qrels_file):
+        if query not in texts:
+            raise TestsetError(
+                f"query {query!r} is judged but not in queries.jsonl",
+                where=where,
+                hint="use queries.jsonl and qrels from the same data set",
+            )
+    rows = tuple(
+        Row(id=query, user_input=text, reference_ids=qrels[query])
+        for query, text in texts.items()
+        if query in qrels
+    )
+    return Testset(address, rows, _missing_documents(folder / "corpus.jsonl", qrels))
 
 
 def _missing_documents(path: Path, qrels: Qrels) -> tuple[str, ...]:

@@ -14,15 +14,18 @@ from ._candidates import (
     reject_near_duplicates,
     synthesis_of,
 )
-from ._model_questions import (
+from ._questions import (
     Passage,
     QuestionWriter,
     candidate_body,
     candidates_of,
+    cloze_questions,
+    heading_questions,
     level_lines,
+    spread,
+    strip_marks,
     write_questions,
 )
-from ._offline_questions import cloze_questions, heading_questions, spread, strip_marks
 from ._synthesizing import (
     SynthesisOptions,
     forecast_synthesis,

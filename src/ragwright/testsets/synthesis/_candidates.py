@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,12 +154,8 @@ def language_fault(question: str, language: str) -> str:
 
 def measure_held_share(answer: str, text: str, source: Analyzer) -> float:
     """Return the share of an answer's content words in a text, 0 to 1; 1 without content words."""
-    answer_tokens = set(source.tokens(answer))
-    return (
-        len(answer_tokens.intersection(source.tokens(text))) / len(answer_tokens)
-        if answer_tokens
-        else 1.0
-    )
+    tokens = set(source.tokens(answer))
+    return len(tokens.intersection(source.tokens(text))) / len(tokens) if tokens else 1.0
 
 
 def is_supported(answer: str, text: str, source: Analyzer) -> bool:
@@ -214,33 +211,24 @@ def reject_near_duplicates(
         alike: Share of common words (Jaccard) from which two questions are duplicates.
         near: Cosine from which they are.
     """
-    checked: list[Candidate] = []
-    words: dict[frozenset[str], list[frozenset[str]]] = {}
-    rows: dict[frozenset[str], list[int]] = {}
     unit = None
     if vectors is not None:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = vectors / np.where(lengths > 0, lengths, 1.0)
+    checked: list[Candidate] = []
+    accepted: dict[frozenset[str], list[tuple[frozenset[str], int]]] = {}
     for index, candidate in enumerate(candidates):
-        if candidate.reason:
-            checked.append(candidate)
-            continue
-        heading = candidate.kind == "heading"
-        tokens = [] if heading else source.tokens(candidate.question)
-        question_words = frozenset(tokens) or frozenset([candidate.question.casefold()])
-        codes = frozenset(word for word in question_words if _DIGIT.search(word))
-        is_duplicate = any(
-            len(question_words & words_of_other) >= alike * len(question_words | words_of_other)
-            for words_of_other in words.get(codes, ())
-        )
-        rows_with_codes = rows.get(codes, [])
-        if not is_duplicate and unit is not None and rows_with_codes and not heading:
-            is_duplicate = bool((np.round(unit[rows_with_codes] @ unit[index], 6) >= near).any())
-        if is_duplicate:
-            checked.append(candidate.rejected("near-duplicate of another question"))
-            continue
-        words.setdefault(codes, []).append(question_words)
-        rows.setdefault(codes, []).append(index)
+        tokens = [] if candidate.kind == "heading" else source.tokens(candidate.question)
+        words = frozenset(tokens or [candidate.question.casefold()])
+        others = accepted.setdefault(frozenset(filter(_DIGIT.search, words)), [])
+        duplicate = any(len(words & w) >= alike * len(words | w) for w, _ in others)
+        if not duplicate and others and unit is not None and candidate.kind != "heading":
+            cosines = unit[[other for _, other in others]] @ unit[index]
+            duplicate = bool((np.round(cosines, 6) >= near).any())
+        if duplicate and not candidate.reason:
+            candidate = candidate.rejected("near-duplicate of another question")
+        if not candidate.reason:
+            others.append((words, index))
         checked.append(candidate)
     return checked
 
@@ -440,48 +428,35 @@ def synthesis_of(
         notes: To begin with.
     """
     accepted = [candidate for candidate in candidates if not candidate.reason]
-    chosen = accepted[:wanted]
-    rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
-    chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
-    splits = plan_splits(chosen)
-    leaks = [_leak_of(candidate, survey, texts) for candidate in chosen]
-    rows = [
-        row
-        for candidate, leak, split in zip(chosen, leaks, splits, strict=True)
-        for row in _candidate_rows(candidate, leak, split)
-    ]
-    all_notes = [
-        *notes,
-        *_shortage_note(len(chosen), wanted, rejected, survey),
-    ]
+    key = attrgetter("span.document_id", "span.start", "span.end", "question")
+    chosen = sorted(accepted[:wanted], key=key)
+    counts = Counter(candidate.reason for candidate in candidates if candidate.reason)
+    rejected = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    leaks = [leak_of(c.question, c.span, survey, texts) for c in chosen]
+    all_notes = list(notes)
+    if len(chosen) < wanted:
+        documents = count_noun(len(survey.chunks), "document")
+        note = f"{len(chosen)} of {wanted} questions: {documents} gave no more valid ones"
+        for reason in list(rejected)[:1]:
+            note += f"; the most common reason for rejection was {reason!r} ({rejected[reason]})"
+        all_notes.append(note)
     if chosen and len({candidate.span.document_id for candidate in chosen}) < FEW_DOCUMENTS:
         all_notes.append(
             f"fewer than {FEW_DOCUMENTS} documents: the splits are parts of their text, so "
             "adjacent questions are in different splits"
         )
     made = Counter(" ".join(filter(None, (c.kind, c.level))) for c in chosen)
-    sorted_leaks = sorted(leak for leak in leaks if leak is not None)
-    counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
     return Synthesis(
-        tuple(rows),
+        tuple(
+            row
+            for candidate, leak, split in zip(chosen, leaks, plan_splits(chosen), strict=True)
+            for row in _candidate_rows(candidate, leak, split)
+        ),
         dict(sorted(made.items())),
-        counts,
-        tuple(sorted_leaks),
+        rejected,
+        tuple(sorted(leak for leak in leaks if leak is not None)),
         tuple(all_notes),
     )
-
-
-def _shortage_note(
-    questions: int, wanted: int, rejected: Mapping[str, int], survey: Survey
-) -> Iterator[str]:
-    """Explain in one note why questions are missing; nothing if there are enough."""
-    if questions >= wanted:
-        return
-    reasons = [f"{count_noun(len(survey.chunks), 'document')} gave no more valid ones"]
-    if rejected:
-        reason = max(rejected, key=lambda name: rejected[name])
-        reasons.append(f"the most common reason for rejection was {reason!r} ({rejected[reason]})")
-    yield f"{questions} of {wanted} questions: {'; '.join(reasons)}"
 
 
 def plan_splits(chosen: Sequence[Candidate]) -> list[str]:
@@ -492,18 +467,15 @@ def plan_splits(chosen: Sequence[Candidate]) -> list[str]:
     """
     by_document = Counter(candidate.span.document_id for candidate in chosen)
     if len(by_document) >= FEW_DOCUMENTS:
+        wanted = CONFIRM_SHARE * len(chosen)
         confirm: set[str] = set()
         rows = 0
         for name in sorted(by_document, key=lambda name: text_hash(f"split\x00{name}")):
             with_document = rows + by_document[name]
-            if abs(with_document - CONFIRM_SHARE * len(chosen)) > abs(
-                rows - CONFIRM_SHARE * len(chosen)
-            ):
-                continue
-            rows, confirm = with_document, confirm | {name}
-        return [
-            "confirm" if candidate.span.document_id in confirm else "tune" for candidate in chosen
-        ]
+            if abs(with_document - wanted) <= abs(rows - wanted):
+                rows = with_document
+                confirm.add(name)
+        return ["confirm" if c.span.document_id in confirm else "tune" for c in chosen]
     splits = []
     so_far: Counter[str] = Counter()
     for candidate in chosen:
@@ -515,14 +487,14 @@ def plan_splits(chosen: Sequence[Candidate]) -> list[str]:
     return splits
 
 
-def _leak_of(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> float | None:
-    span = candidate.span
+def leak_of(
+    question: str, span: GoldSpan, survey: Survey, texts: Mapping[str, str]
+) -> float | None:
+    """Return the leak of a question from the chunk that holds its gold; None if there is none."""
     chunk = survey.chunk_of(span.document_id, span.start, span.end)
-    if chunk is None:
+    if chunk is None or span.document_id not in texts:
         return None
-    return survey.vocabulary.leak(
-        candidate.question, texts[span.document_id][chunk.start : chunk.end]
-    )
+    return survey.vocabulary.leak(question, texts[span.document_id][chunk.start : chunk.end])
 
 
 def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:

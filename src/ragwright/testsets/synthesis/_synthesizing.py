@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ from ...core import (
     count_noun,
     load_shipped_mapping,
     read_mapping,
+    suggest_name,
     value_hash,
 )
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
@@ -40,20 +42,24 @@ from ._candidates import (
     Candidate,
     Survey,
     Synthesis,
+    leak_of,
     locate_quote,
     reject_near_duplicates,
     synthesis_of,
 )
-from ._model_questions import (
+from ._questions import (
     UNUSABLE,
     Passage,
     QuestionWriter,
     candidate_body,
     candidates_of,
+    cloze_questions,
+    heading_questions,
     level_lines,
+    order_spans,
+    spread,
     write_questions,
 )
-from ._offline_questions import cloze_questions, heading_questions, order_spans, spread
 
 _OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
 """Kinds that are made without a model."""
@@ -115,13 +121,12 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
     summaries: list[RunSummary] = []
     for kind in kinds:
         if kind == "model" and writing is not None:
-            items = _items_of(project, options, writing, survey)
-            by_model, summaries = _model_candidates(project, options, writing, items, survey, share)
+            by_model, summaries = _model_candidates(project, options, writing, survey, share)
             lists.append(by_model)
         else:
             offline = spread(project.store.document, survey, _OFFLINE[kind], options.seed)
             lists.append(list(_until_accepted(offline, options.questions)))
-    candidates = _distinct_candidates(project, _alternating(lists), survey, options.questions)
+    candidates = _distinct_candidates(project, lists, survey, options.questions)
     names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
     texts = {
         document.id: document.text
@@ -237,19 +242,23 @@ def _writing_options(project: Project, options: SynthesisOptions) -> QuestionWri
             hint="name one with --model, or use --kinds cloze,heading",
         )
     writers, checkers = _prompt_files(project, "synth"), _prompt_files(project, "answerable")
-    writer, checker = writers[""], checkers[""]
+    levels = options.levels or tuple(level_lines(writers[""]))
+    for known in map(level_lines, writers.values()):
+        for level in levels:
+            if level not in known:
+                raise ConfigError(
+                    f"unknown level {level!r}", where="--levels", hint=suggest_name(level, known)
+                )
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return QuestionWriter(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
-        writer=writer,
-        checker=checker,
-        levels=options.levels or tuple(level_lines(writer)),
+        files={
+            name: (writers.get(name, writers[""]), checkers.get(name, checkers[""]))
+            for name in sorted({*writers, *checkers})
+        },
+        levels=levels,
         count=options.per_chunk,
         personas=tuple(pick_persona(name, project.personas) for name in options.personas),
-        languages={
-            language: (writers.get(language, writer), checkers.get(language, checker))
-            for language in sorted({*writers, *checkers} - {""})
-        },
     )
 
 
@@ -286,18 +295,17 @@ def _model_candidates(
     project: Project,
     options: SynthesisOptions,
     writing: QuestionWriter,
-    work: Iterator[_Item],
     survey: Survey,
     wanted: int,
 ) -> tuple[list[Candidate], list[RunSummary]]:
-    """Let the model write candidates, in rounds until enough are accepted."""
-    source = survey.vocabulary.source
+    """Let the model write candidates, in rounds of one stored job until enough are accepted."""
+    waiting = _items_of(project, options, writing, survey)
     candidates: list[Candidate] = []
     summaries: list[RunSummary] = []
     accepted = 0
     for number in range(_ROUNDS):
         missing = (wanted - accepted) / options.per_chunk
-        items = list(islice(work, math.ceil(missing if number == 0 else 1.5 * missing)))
+        items = list(islice(waiting, math.ceil(missing if number == 0 else 1.5 * missing)))
         if not items and summaries:
             break
         manifest = {
@@ -305,45 +313,31 @@ def _model_candidates(
             "snapshot": project.target().snapshot,
             "passages": value_hash([name for name, _ in items]),
         }
-        new, summary = _run_round(project, options, manifest, items)
-        candidates += new
+        job = Job(
+            kind="synth",
+            manifest=manifest,
+            items=items,
+            encode=candidate_body,
+            sources=_documents_of,
+            resume=options.resume,
+        )
+        summary = run_job(project.runner, project.runs, job)
         summaries.append(summary)
-        distinct = reject_near_duplicates(candidates, source)
+        for row in project.runs.rows(summary.run):
+            if row.state == "done":
+                candidates += candidates_of(row.body)
+            elif row.state == "errored":
+                reason = f"the call failed: {row.body.get('error')}"
+                candidates.append(Candidate("model", "", "", GoldSpan(row.id, 0, 0), reason=reason))
+        distinct = reject_near_duplicates(candidates, survey.vocabulary.source)
         accepted = sum(not candidate.reason for candidate in distinct)
         if accepted >= wanted or not summary.complete:
             break
     return candidates, summaries
 
 
-def _run_round(
-    project: Project,
-    options: SynthesisOptions,
-    manifest: Mapping[str, object],
-    items: Sequence[_Item],
-) -> tuple[list[Candidate], RunSummary]:
-    """Run one stored job over some passages."""
-    job = Job(
-        kind="synth",
-        manifest=manifest,
-        items=items,
-        encode=candidate_body,
-        sources=lambda candidates: list(
-            dict.fromkeys(candidate.span.document_id for candidate in candidates)
-        ),
-        resume=options.resume,
-    )
-    summary = run_job(project.runner, project.runs, job)
-    written: list[Candidate] = []
-    for row in project.runs.rows(summary.run):
-        if row.state == "done":
-            written += candidates_of(row.body)
-        elif row.state == "errored":
-            written.append(
-                Candidate("model", "", "", GoldSpan(row.id, 0, 0)).rejected(
-                    f"the call failed: {row.body.get('error')}"
-                )
-            )
-    return written, summary
+def _documents_of(candidates: Iterable[Candidate]) -> list[str]:
+    return list(dict.fromkeys(candidate.span.document_id for candidate in candidates))
 
 
 def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
@@ -355,32 +349,19 @@ def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[
         accepted -= not candidate.reason
 
 
-def _alternating(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Return accepted candidates, alternating between kinds, then the rejected ones."""
-    accepted = [
-        [candidate for candidate in candidates if not candidate.reason] for candidates in lists
-    ]
-    accepted_in_turn = [
-        candidate for turn in zip_longest(*accepted) for candidate in turn if candidate is not None
-    ]
-    return [
-        *accepted_in_turn,
-        *(candidate for candidates in lists for candidate in candidates if candidate.reason),
-    ]
-
-
 def _distinct_candidates(
-    project: Project, candidates: Sequence[Candidate], survey: Survey, wanted: int
+    project: Project, lists: Sequence[Sequence[Candidate]], survey: Survey, wanted: int
 ) -> list[Candidate]:
-    """Return distinct candidates in their order, up to a number, then the rejected ones.
+    """Return distinct candidates, alternating between kinds, up to a number, then the rejected.
 
     Words and, with an embedder, vectors show near-duplicates. Only as many questions are
     embedded as are needed to find enough distinct ones.
     """
     model = project.settings.embed.model
-    waiting = [candidate for candidate in candidates if not candidate.reason]
+    accepted = [[candidate for candidate in each if not candidate.reason] for each in lists]
+    waiting = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
     checked: list[Candidate] = []
-    deduplicated: list[Candidate] = []
+    distinct: list[Candidate] = []
     vectors: list[NDArray[np.float32]] = []
     missing = wanted
     while waiting and missing > 0:
@@ -388,21 +369,14 @@ def _distinct_candidates(
         batch, waiting = waiting[:size], waiting[size:]
         checked += batch
         if model:
-            vectors.append(
-                project.runner.run(embed(model, [candidate.question for candidate in batch]))
-            )
-        deduplicated = reject_near_duplicates(
+            questions = [candidate.question for candidate in batch]
+            vectors.append(project.runner.run(embed(model, questions)))
+        distinct = reject_near_duplicates(
             checked, survey.vocabulary.source, np.concatenate(vectors) if vectors else None
         )
-        missing = wanted - sum(not candidate.reason for candidate in deduplicated)
-    rejected = [candidate for candidate in candidates if candidate.reason]
-    return sorted([*deduplicated, *rejected], key=lambda candidate: bool(candidate.reason))
-
-
-_FAULTS = {
-    "none": "a gold passage is not in any document",
-    "several": "a gold passage occurs in several places",
-}
+        missing = wanted - sum(not candidate.reason for candidate in distinct)
+    rejected = [candidate for each in lists for candidate in each if candidate.reason]
+    return sorted([*distinct, *rejected], key=lambda candidate: bool(candidate.reason))
 
 
 def import_rows(
@@ -420,28 +394,42 @@ def import_rows(
         documents: (id, text) of every document; read once.
         survey: Survey of the same documents.
     """
-    wanted_passages = {
+    wanted = {
         text for row in rows if not row.reference_spans for text in row.reference_contexts if text
     }
-    span_documents = {span.document_id for row in rows for span in row.reference_spans}
-    places: dict[str, list[GoldSpan]] = {}
+    named = {span.document_id for row in rows for span in row.reference_spans}
+    places: dict[str, list[GoldSpan]] = {text: [] for text in wanted}
     texts: dict[str, str] = {}
     for name, text in documents:
-        by_passage = _passages_in(wanted_passages, name, text)
-        for passage, spans in by_passage.items():
-            places.setdefault(passage, []).extend(spans)
-        if by_passage or name in span_documents:
+        flat = " ".join(text.split())
+        # Cheap check first: most passages are not in this document.
+        inside = [p for p in wanted if p in text or " ".join(p.split()) in flat]
+        for passage in inside:
+            span, _ = locate_quote(passage, text, 0, name)
+            places[passage] += [span] if span else [GoldSpan(name, 0, 0)] * 2
+        if inside or name in named:
             texts[name] = text
     stale = stale_rows(rows, texts.get)
-    counts = {"gold spans moved with their text": len({s.row_id for s in stale if s.now})}
-    counts["gold spans whose text no longer exists"] = len({s.row_id for s in stale if not s.now})
+    counts = Counter(
+        {
+            "gold spans moved with their text": len({s.row_id for s in stale if s.now}),
+            "gold spans whose text no longer exists": len({s.row_id for s in stale if not s.now}),
+        }
+    )
     located_rows = []
     for row in rows:
         row = move_row(row, stale)
-        gold, faults = _gold_spans_of(row, places)
-        for fault in faults:
-            counts[_FAULTS[fault]] = counts.get(_FAULTS[fault], 0) + 1
-        located_rows.append(replace(row, reference_spans=gold))
+        spans = list(row.reference_spans)
+        for passage in filter(None, () if spans else row.reference_contexts):
+            allowed = row.reference_ids
+            matches = [s for s in places[passage] if not allowed or s.document_id in allowed]
+            if len(matches) == 1:
+                spans += matches
+            elif matches:
+                counts["a gold passage occurs in several places"] += 1
+            else:
+                counts["a gold passage is not in any document"] += 1
+        located_rows.append(replace(row, reference_spans=tuple(dict.fromkeys(spans))))
     splits = assign_splits(located_rows)
     if len(set(splits.values())) < 2:
         # The rows are on one or few documents: split by passage, else nothing could be confirmed.
@@ -450,48 +438,9 @@ def import_rows(
     return tuple(labelled), {name: count for name, count in counts.items() if count}
 
 
-def _passages_in(passages: set[str], name: str, text: str) -> dict[str, list[GoldSpan]]:
-    """Locate passages in a document; return at most two places of each."""
-    flat = " ".join(text.split())
-    spans_by_passage: dict[str, list[GoldSpan]] = {}
-    for passage in passages:
-        # Cheap check first: most passages are not in this document.
-        if passage not in text and " ".join(passage.split()) not in flat:
-            continue
-        span, _ = locate_quote(passage, text, 0, name)
-        nothing = GoldSpan(name, 0, 0)
-        spans_by_passage[passage] = [span] if span is not None else [nothing, nothing]
-    return spans_by_passage
-
-
-def _gold_spans_of(
-    row: Row, places: Mapping[str, Sequence[GoldSpan]]
-) -> tuple[tuple[GoldSpan, ...], list[str]]:
-    """Return the gold spans of a row, and the faults of passages without one."""
-    if row.reference_spans:
-        return row.reference_spans, []
-    spans: list[GoldSpan] = []
-    faults = []
-    for passage in filter(None, row.reference_contexts):
-        matches = [
-            span
-            for span in places.get(passage, ())
-            if not row.reference_ids or span.document_id in row.reference_ids
-        ]
-        if len(matches) == 1:
-            spans.append(matches[0])
-        else:
-            faults.append("several" if matches else "none")
-    return tuple(dict.fromkeys(spans)), faults
-
-
 def _add_labels(row: Row, split: str, survey: Survey, texts: Mapping[str, str]) -> Row:
     metadata: dict[str, MetaValue] = {"kind": "imported", "split": split}
-    if row.reference_spans:
-        span = row.reference_spans[0]
-        chunk = survey.chunk_of(span.document_id, span.start, span.end)
-        text = texts.get(span.document_id)
-        if chunk is not None and text is not None:
-            leak = survey.vocabulary.leak(row.user_input, text[chunk.start : chunk.end])
-            metadata |= {} if leak is None else {"leak": leak}
+    for span in row.reference_spans[:1]:
+        leak = leak_of(row.user_input, span, survey, texts)
+        metadata |= {} if leak is None else {"leak": leak}
     return replace(row, metadata={**metadata, **row.metadata})
