@@ -42,7 +42,6 @@ from ..experiment import (
     read_diagnosed_row,
     read_plain,
     selection_of,
-    trial_of,
 )
 from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
@@ -228,7 +227,7 @@ class _Reader:
 
     def study(self, run: Run, others: Sequence[Run]) -> Subject:
         """Return a sweep with all its trials; other runs are outside the ranking."""
-        trials = [trial_of(row.body) for row in self.runs.rows(run.id) if row.body]
+        trials = [read_plain(TrialResult, row.body) for row in self.runs.rows(run.id) if row.body]
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
         manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}

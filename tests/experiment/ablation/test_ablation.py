@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragwright.answer import PromptOptions, compose, load_shipped_personas, presets, prompt_parts
-from ragwright.core import Hit, PromptError, Score, StudyError
+from ragwright.core import Hit, PromptError, Score, StudyError, make_plain
 from ragwright.experiment import (
     EffectOptions,
     PartRemoval,
@@ -17,10 +17,9 @@ from ragwright.experiment import (
     ablation_plan,
     grid_points,
     least_rows,
-    part_body,
     part_effects,
-    part_of,
     prompt_of,
+    read_plain,
     rebuild_study,
 )
 from ragwright.measure import MeasureScale
@@ -206,7 +205,7 @@ def test_a_result_comes_back_as_it_was_stored() -> None:
     assert found.safe
     assert found.holds
     assert found.state == "safe to delete, confirmed"
-    assert part_of(part_body(found)) == found
+    assert read_plain(PartResult, make_plain(found)) == found
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.05, 0.2])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragwright.core import Score, StudyError, Usage
+from ragwright.core import Score, StudyError, Usage, make_plain
 from ragwright.experiment import (
     AnswerRecord,
     Confirmation,
@@ -17,11 +17,10 @@ from ragwright.experiment import (
     RowResult,
     StudyVerdict,
     compare_with_incumbent,
-    confirmation_body,
-    confirmation_of,
     correct_confirmations,
     objective_scores,
     objectives_of,
+    read_plain,
     selection_of,
 )
 from ragwright.measure import Selection, parse_measures
@@ -168,7 +167,7 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
     one = Confirmation(
         "quick", {}, "seconds", compare_with_incumbent(taken(2.0, 5), taken(1.0, 5), fast)
     )
-    again = confirmation_of(confirmation_body(one))
+    again = read_plain(Confirmation, make_plain(one))
     assert again == one
     assert again.tune.verdict == "better"
     scores = objective_scores([RowResult("r", (), ())], "cost")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ragwright.core import Score
+from ragwright.core import Score, make_plain
 from ragwright.experiment import (
     Objective,
     RowResult,
@@ -14,9 +14,8 @@ from ragwright.experiment import (
     leaderboard,
     objectives_of,
     pareto_front,
+    read_plain,
     survivors,
-    trial_body,
-    trial_of,
     trial_result,
 )
 from ragwright.measure import MeasureScale, parse_measure, parse_measures, set_scale
@@ -54,7 +53,7 @@ def test_rows_without_gold_cost_nothing_and_a_stored_trial_ranks_alike() -> None
     found = trial_result(2, {}, "run", evaluation_of(results, MEASURES))
     assert found.ranked_value("TokenF1") == 0.5
     for one in (found, SHY):
-        assert trial_of(json.loads(json.dumps(trial_body(one)))) == one
+        assert read_plain(TrialResult, json.loads(json.dumps(make_plain(one)))) == one
 
 
 def test_without_a_worst_value_the_mean_ranks() -> None:

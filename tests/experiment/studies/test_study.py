@@ -11,8 +11,8 @@ import pytest
 from ragwright.answer import PromptOptions
 from ragwright.core import ConfigError, RagwrightError, StudyError, parse_yaml
 from ragwright.experiment import (
+    Sampler,
     Study,
-    TpeSampler,
     grid_points,
     load_study,
     objectives_of,
@@ -93,11 +93,9 @@ def test_random_points_differ_repeat_by_seed_and_stay_in_their_ranges() -> None:
 def drawn_sizes(among: str) -> Counter[int]:
     """How often each size is drawn by studies of one trial, over 2,000 seeds."""
     return Counter(
-        next(
-            random_points(
-                study(f"study: {{search: random, seed: {seed}}}\nchunk: {{size: {among}}}")
-            )
-        )["chunk.size"]
+        random_points(
+            study(f"study: {{search: random, seed: {seed}, trials: 1}}\nchunk: {{size: {among}}}")
+        )[0]["chunk.size"]
         for seed in range(2000)
     )
 
@@ -137,7 +135,7 @@ def test_optuna_says_nothing_of_its_own_and_keeps_its_verbosity(
         "chunk: {size: {low: 100, high: 1000, step: 300}}\n"
         "retrieve: {keyword_share: {low: 0, high: 1, step: 0.1}}\n"
     )
-    search = TpeSampler(found, objectives_of((), [parse_measure("MRR@5")]))
+    search = Sampler(found, objectives_of((), [parse_measure("MRR@5")]))
     points = [trial.values for trial in search.ask()]
     assert {point["chunk.size"] for point in points} <= {100, 400, 700, 1000}
     assert capfd.readouterr().err == ""

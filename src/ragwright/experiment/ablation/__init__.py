@@ -8,8 +8,8 @@ from ._ablating import (
     plan_ablation,
     run_ablation,
 )
-from ._ablation_verdict import Ablation, least_rows
 from ._part_effects import (
+    Ablation,
     AblationPlan,
     Contrast,
     EffectOptions,
@@ -18,9 +18,8 @@ from ._part_effects import (
     PartResult,
     ablation_plan,
     deletion,
-    part_body,
+    least_rows,
     part_effects,
-    part_of,
     part_tokens,
     prompt_of,
     prompt_sizes,
@@ -41,9 +40,7 @@ __all__ = [
     "forecast_ablation",
     "least_rows",
     "load_ablation",
-    "part_body",
     "part_effects",
-    "part_of",
     "part_tokens",
     "plan_ablation",
     "prompt_of",

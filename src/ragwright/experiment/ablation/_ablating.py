@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from statistics import fmean
 from typing import Any
 
 from ...answer import PromptOptions, compose, presets, prompt_parts
-from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, suggest_name, value_hash
+from ...core import (
+    ConfigError,
+    PromptError,
+    RagwrightError,
+    Row,
+    Usage,
+    make_plain,
+    suggest_name,
+    value_hash,
+)
 from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import NO_MODEL
 from ...project import ABLATE, Project, refuse_forget
-from ...testsets import Openings, Testset, project_testset
+from ...testsets import Openings, project_testset
 from ..confirmation import run_trials
 from ..evaluations import (
     RowResult,
@@ -25,6 +34,7 @@ from ..evaluations import (
     load_evaluation,
     measures_of_answers,
     questions_of,
+    read_plain,
 )
 from ..studies import (
     Study,
@@ -38,8 +48,8 @@ from ..studies import (
     run_sweep,
     study_rows,
 )
-from ._ablation_verdict import Ablation
 from ._part_effects import (
+    Ablation,
     AblationPlan,
     Contrast,
     EffectOptions,
@@ -47,9 +57,7 @@ from ._part_effects import (
     PartResult,
     ablation_plan,
     deletion,
-    part_body,
     part_effects,
-    part_of,
     part_tokens,
     prompt_of,
     prompt_sizes,
@@ -60,8 +68,6 @@ _BARE = ("context", "question")
 _HALVES = ("instruction_tokens", "assistant_cue")
 _MILLION = 1_000_000
 _COUNTED = 10_000
-_SUMMARY_ROW = "ablation"
-"""Row of a stored ablation that holds everything not about one part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ def plan_ablation(
         StudyError: Nothing is left out, or the presets do not fit the project's prompt.
         TestsetError: The testset cannot be read, or its tune split is empty.
     """
-    return _VariantPlanner(project, testset, measures, options or AblationOptions()).plan()
+    return _Ablation(project, testset, measures, options or AblationOptions()).plan
 
 
 def forecast_ablation(
@@ -162,26 +168,14 @@ def run_ablation(
     """
     options = options or AblationOptions()
     check_run_name(options.name)
-    planning = _VariantPlanner(project, testset, measures, options)
-    plan = planning.plan()
-    swept = run_sweep(project, plan.study, SweepOptions(options.retry_errors, options.on_trial))
-    ablating = _Ablation(project, plan, options, swept)
-    ablation = ablating.tune_result(planning.rows, planning.never)
-    if planning.unmoved:
-        names = ", ".join(planning.unmoved)
-        note = f"left out, since no part of a prompt can change what is retrieved: {names}"
-        ablation = replace(ablation, notes=(*ablation.notes, note))
-    if options.confirm and swept.stopped is None and ablation.safe:
-        result = ablating.confirm(ablation)
-    else:
-        result = AblationResult(ablating.store(ablation), ablation, swept)
+    result = _Ablation(project, testset, measures, options).run()
     if options.name:
         project.runs.name(result.run, options.name)
     return result
 
 
-class _VariantPlanner:
-    """The variants to run, checked against the prompt."""
+class _Ablation:
+    """An ablation: its variants, checked against the prompt, and what they show."""
 
     def __init__(
         self, project: Project, testset: str, measures: str, options: AblationOptions
@@ -194,61 +188,65 @@ class _VariantPlanner:
                 where="--margin",
                 hint="it is a share of the measure's scale: 0.05 is 5 % of it",
             )
-        self._project = project
-        self._ablating = options
-        self.unmoved: tuple[str, ...] = ()
-        self._options = StudyOptions(
+        self._project, self._options = project, options
+        study = StudyOptions(
             testset=testset,
-            measures=measures,
             limit=options.limit,
             seed=options.seed,
             personas=options.personas,
         )
         for name in options.personas:
             project.persona(name)
-        self.rows = study_rows(project, Study("", self._options, ()))
-        for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
-            if (project.persona(name).model or project.settings.answer.model) == NO_MODEL:
+        self._rows = study_rows(project, Study("", study, ()))
+        self._personas = list(dict.fromkeys(row.persona_name for row in self._rows.rows))
+        for name in self._personas:
+            if self._answer_model(name) == NO_MODEL:
                 persona = f" for {name}" if name else ""
                 raise ConfigError(  # an answer that is quoted has no prompt
                     f"answers{persona} have no prompt without a chat model: an ablation needs one",
                     where="answer.model",
                     hint="name one, such as  --set answer.model=ollama:llama3.2",
                 )
-        self._keep_measures_of_answers(measures)
-        self._parts = self._parts_of_prompts(project.settings.prompt)
-        known = prompt_parts(project.settings.prompt)
-        self.never = tuple(part for part in known if part not in self._parts)
+        # Measures that do not read the answer are left out: no part of a prompt changes them.
+        usable, unmoved = measures_of_answers(project, self._rows.rows, measures)
+        self._unmoved = ", ".join(map(str, unmoved))
+        if not usable:
+            raise ConfigError(
+                "no part of a prompt can change these measures, which do not read the answer: "
+                + self._unmoved,
+                where="--measures",
+                hint="name measures of answers, such as TokenF1 or Faithfulness",
+            )
+        kept = ", ".join(map(str, usable)) if unmoved else measures
+        self._study_options = replace(study, measures=kept)
+        base = project.settings.prompt
+        self._parts = self._parts_of_prompts(base)
+        self._never = tuple(part for part in prompt_parts(base) if part not in self._parts)
 
+    def _answer_model(self, persona: str) -> str:
+        return self._project.persona(persona).model or self._project.settings.answer.model
+
+    @cached_property
     def plan(self) -> AblationPlan:
-        """Plan the study; every variant is composed for every persona."""
-        options, base = self._ablating, self._project.settings.prompt
+        """The study; every variant is composed for every persona."""
+        options, base = self._options, self._project.settings.prompt
         self._check_parts(options.parts)
         parts = options.parts or tuple(part for part in self._parts if part not in _BARE)
         one_by_one = options.leave_one_out or not options.presets
-        ablated = PartRemoval(_preset_names(options.presets), parts if one_by_one else ())
-        plan = ablation_plan(ablated, base, self._options)
+        names = tuple(
+            preset
+            for name in options.presets
+            for preset in (presets() if name in _ALL else (name,))
+        )
+        ablated = PartRemoval(names, parts if one_by_one else ())
+        plan = ablation_plan(ablated, base, self._study_options)
         for point in plan.study.points:
             self._parts_of_prompts(prompt_of(base, point))
         return plan
 
-    def _keep_measures_of_answers(self, measures: str) -> None:
-        """Leave out measures that do not read the answer: no part of a prompt changes them."""
-        usable, others = measures_of_answers(self._project, self.rows.rows, measures)
-        self.unmoved = tuple(map(str, others))
-        if not usable:
-            raise ConfigError(
-                "no part of a prompt can change these measures, which do not read the answer: "
-                + ", ".join(self.unmoved),
-                where="--measures",
-                hint="name measures of answers, such as TokenF1 or Faithfulness",
-            )
-        if others:
-            self._options = replace(self._options, measures=", ".join(map(str, usable)))
-
     def _parts_of_prompts(self, options: PromptOptions) -> tuple[str, ...]:
         """Return the parts in the prompt of any persona, in their order."""
-        questions = {row.persona_name: row.user_input for row in reversed(self.rows.rows)}
+        questions = {row.persona_name: row.user_input for row in reversed(self._rows.rows)}
         parts = {
             part
             for name, question in questions.items()
@@ -266,39 +264,35 @@ class _VariantPlanner:
                     where=base.template or "the shipped prompt",
                     hint=suggest_name(name, known),
                 )
-            if name in self.never:
+            if name in self._never:
                 raise PromptError(
                     f"the part {name!r} is empty in every row's prompt: nothing can be left out",
                     where=base.template or "the shipped prompt",
                     hint="ask for personas whose files fill it: --personas engineer,marketing",
                 )
 
+    def run(self) -> AblationResult:
+        """Run the variants, and measure the parts that are safe to delete again if requested."""
+        sweep = SweepOptions(self._options.retry_errors, self._options.on_trial)
+        swept = run_sweep(self._project, self.plan.study, sweep)
+        scales: dict[str, MeasureScale | None] = dict.fromkeys(swept.measures)
+        for trial in swept.trials:
+            scales.update({summary.measure: summary.scale for summary in trial.summaries})
+        ablation = self._measure(swept, scales)
+        if self._options.confirm and swept.stopped is None and ablation.safe:
+            return self._confirm(ablation, swept, scales)
+        return AblationResult(self._store(ablation, ablation, swept), ablation, swept)
 
-def _preset_names(names: Iterable[str]) -> tuple[str, ...]:
-    all_names: dict[str, None] = {}
-    for name in names:
-        all_names.update(dict.fromkeys(presets() if name in _ALL else [name]))
-    return tuple(all_names)
-
-
-@dataclass(slots=True)
-class _Ablation:
-    """An ablation whose variants have been run."""
-
-    project: Project
-    plan: AblationPlan
-    options: AblationOptions
-    swept: SweepResult
-
-    def tune_result(self, rows: Testset, never: tuple[str, ...]) -> Ablation:
+    def _measure(self, swept: SweepResult, scales: Mapping[str, MeasureScale | None]) -> Ablation:
         """Return the results on the tune split."""
-        finished = [trial for trial in self.swept.trials if trial.state == "done"]
-        results = {}
-        sizes = {}
+        rows = self._rows.rows
+        results, sizes = {}, {}
         failed: dict[str, str] = {}
-        count = lru_cache(_COUNTED)(self.project.tokenizer.count)
-        for trial in finished:
-            rows_of_trial = load_evaluation(self.project.runs, trial.run).results
+        count = lru_cache(_COUNTED)(self._project.tokenizer.count)
+        for trial in swept.trials:
+            if trial.state != "done":
+                continue
+            rows_of_trial = load_evaluation(self._project.runs, trial.run).results
             sizes[trial.number] = prompt_sizes(rows_of_trial, count)
             results[trial.number] = _drop_texts(rows_of_trial)
             failed |= {
@@ -307,214 +301,169 @@ class _Ablation:
                 for score in result.scores
                 if score.state == "errored"
             }
-        options = self._options(rows.rows)
-        prices = self._token_prices(rows.rows)
+        prices = self._token_prices()
         parts = []
-        for contrast, effects in part_effects(self.plan.contrasts, results, options):
+        for contrast, effects in part_effects(
+            self.plan.contrasts, results, self._effect_options(rows, scales)
+        ):
             tokens = part_tokens(contrast, sizes)
-            mean = fmean(tokens.values()) if tokens else None
+            priced = [(count, prices[row]) for row, count in tokens.items()]
+            costs = [count * price for count, price in priced if price is not None]
             parts.append(
                 PartResult(
                     contrast.part,
                     contrast.design,
                     effects,
-                    mean,
-                    _cost_per_thousand(tokens, prices),
+                    fmean(tokens.values()) if tokens else None,
+                    1000 * fmean(costs) if costs and len(costs) == len(tokens) else None,
                     contrast.trial,
                 )
             )
-        personas = _persona_names(rows.rows)
-        cluster_note = "" if self.options.clusters else clusters_of_rows(rows.rows).note
+        notes = [*swept.notes, *self._scope_notes(scales, len(parts))]
+        if failed:
+            total = sum(map(len, results.values()))
+            notes.append(
+                f"{len(failed)} of {total} answers failed and are left out, first "
+                f"{': '.join(next(iter(failed.items())))}"
+            )
         return Ablation(
-            rows.name,
+            self._rows.name,
             len(results.get(0, ())),
             tuple(parts),
-            self.options.margin,
-            tuple(personas) if len(personas) > 1 else (),
-            never=never,
-            notes=(
-                *self._ablation_notes(options.scales, len(parts)),
-                *_failed_note(failed, sum(map(len, results.values()))),
-                *((cluster_note,) if cluster_note else ()),
-            ),
-            questions=questions_of(rows.rows),
+            self._options.margin,
+            tuple(self._personas) if len(self._personas) > 1 else (),
+            never=self._never,
+            notes=tuple(dict.fromkeys(filter(None, notes))),
+            questions=questions_of(rows),
         )
 
-    def confirm(self, tune: Ablation) -> AblationResult:
-        """Measure the parts that are safe to delete again, on held-out rows."""
-        project, study = self.project, self.plan.study
-        finished_run = project.runs.complete(ABLATE, self._ablation_manifest(tune, confirm=True))
-        if finished_run is not None:
-            return AblationResult(
-                finished_run, load_ablation(project.runs, finished_run), self.swept, again=True
-            )
-        chosen = [
-            contrast
-            for contrast in self.plan.contrasts
-            if (contrast.part, contrast.design) in {(part.part, part.design) for part in tune.safe}
-        ]
-        names = ", ".join(contrast.part for contrast in chosen)
-        testset = project_testset(
-            project.folder,
-            study.options.testset,
-            "confirm",
-            purpose=f"ablation: do without {names}",
-        ).asked_for(study.options.personas)
-        trials = [Trial(0, {})]
-        trials += [Trial(contrast.trial, study.points[contrast.trial - 1]) for contrast in chosen]
-        together = self._deleted_together(chosen)
-        if together is not None:
-            parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
-            trials.append(Trial(together.trial, deletion(project.settings.prompt, parts, study)))
-        fresh = run_trials(project, study, trials, testset, parse_measures(self.swept.measures))
-        results = {
-            trial.number: _drop_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
-        }
-        contrasts = chosen if together is None else [*chosen, together]
-        effects_of = {
-            (contrast.part, contrast.design): effects
-            for contrast, effects in part_effects(contrasts, results, self._options(testset.rows))
-        }
-        parts_now = [
-            replace(part, confirmed=effects_of.get((part.part, part.design), ()))
-            for part in tune.parts
-        ]
-        at_once = None
-        if together is not None:
-            effects = effects_of[together.part, together.design]
-            at_once = PartResult(
-                together.part, together.design, (), confirmed=effects, trial=together.trial
-            )
-        ablation = replace(
-            tune,
-            parts=tuple(parts_now),
-            together=at_once,
-            openings=len(Openings.of(project.folder.openings, testset.opened)),
-            confirm_rows=len(results[0]),
-            notes=tuple(dict.fromkeys((*tune.notes, *testset.notes))),
-        )
-        return AblationResult(self.store(ablation, confirm=True, tune=tune), ablation, self.swept)
-
-    def store(
-        self, ablation: Ablation, *, confirm: bool = False, tune: Ablation | None = None
-    ) -> str:
-        """Store the ablation once: a row per part, and one for the rest."""
-        runs = self.project.runs
-        manifest = self._ablation_manifest(tune or ablation, confirm)
-        known = runs.complete(ABLATE, manifest)
-        if known is not None:
-            return known
-        run = runs.unfinished(ABLATE, manifest) or runs.start(ABLATE, manifest)
-        for position, part in enumerate(ablation.parts):
-            runs.append(
-                run, RunRow(position, f"{part.design}: {part.part}", "done", part_body(part))
-            )
-        together = ablation.together
-        body = {
-            "testset": ablation.testset,
-            "rows": ablation.rows,
-            "margin": ablation.margin,
-            "personas": list(ablation.personas),
-            "together": None if together is None else part_body(together),
-            "openings": ablation.openings,
-            "confirm_rows": ablation.confirm_rows,
-            "never": list(ablation.never),
-            "notes": list(ablation.notes),
-            "questions": ablation.questions,
-        }
-        runs.append(run, RunRow(len(ablation.parts), _SUMMARY_ROW, "done", body))
-        runs.finish(run, "stopped" if self.swept.stopped else "complete")
-        return run
-
-    def _ablation_manifest(self, ablation: Ablation, confirm: bool) -> dict[str, Any]:
-        """Return the manifest of the conclusion; ``ablation`` stands for the rows' scores."""
-        return {
-            "ablation": self.plan.study.described(),
-            "sweep": self.swept.run,
-            "testset": self.swept.testset,
-            "measures": list(self.swept.measures),
-            "presets": [
-                contrast.part for contrast in self.plan.contrasts if contrast.design == "preset"
-            ],
-            "margin": self.options.margin,
-            "clusters": self.options.clusters,
-            "confirm": confirm,
-            "found": value_hash([part_body(part) for part in ablation.parts]),
-            "version": version("ragwright"),
-        }
-
-    def _deleted_together(self, chosen: Sequence[Contrast]) -> Contrast | None:
-        """Return all parts that are safe alone, deleted at once."""
-        parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
-        if len(parts) < 2:
-            return None
-        return Contrast(" + ".join(parts), "leave one out", len(self.plan.study.points) + 1)
-
-    def _options(self, rows: Sequence[Row]) -> EffectOptions:
-        scales: dict[str, MeasureScale | None] = dict.fromkeys(self.swept.measures)
-        for trial in self.swept.trials:
-            scales.update({summary.measure: summary.scale for summary in trial.summaries})
-        return EffectOptions(
-            scales,
-            {row.id: row.persona_name for row in rows},
-            _row_clusters(rows, self.options.clusters),
-            self.options.margin,
-            self.options.seed,
-        )
-
-    def _token_prices(self, rows: Sequence[Row]) -> dict[str, float | None]:
-        """Row id -> price of one token of its prompt."""
-        project = self.project
-        known: dict[str, float | None] = {}
-        for name in _persona_names(rows):
-            model = project.persona(name).model or project.settings.answer.model
-            price = project.models.price(model, Usage(1, _MILLION))
-            known[name] = None if price is None else price / _MILLION
-        return {row.id: known[row.persona_name] for row in rows}
-
-    def _ablation_notes(
+    def _scope_notes(
         self, scales: Mapping[str, MeasureScale | None], measured: int
-    ) -> tuple[str, ...]:
-        notes = list(self.swept.notes)
+    ) -> Iterator[str]:
         unbounded = [m for m, scale in scales.items() if scale is None or scale.high is None]
         if unbounded:
-            notes.append(
+            yield (
                 f"{', '.join(unbounded)}: the scale has no upper end, so no margin shows what "
                 "is safe to delete"
             )
         missing = len(self.plan.contrasts) - measured
         if missing:
-            notes.append(f"{missing} parts or presets are left out: their variants have no result")
-        return tuple(dict.fromkeys(notes))
+            yield f"{missing} parts or presets are left out: their variants have no result"
+        if not self._options.clusters:
+            yield clusters_of_rows(self._rows.rows).note
+        if self._unmoved:
+            yield (
+                f"left out, since no part of a prompt can change what is retrieved: {self._unmoved}"
+            )
+
+    def _confirm(
+        self, tune: Ablation, swept: SweepResult, scales: Mapping[str, MeasureScale | None]
+    ) -> AblationResult:
+        """Measure the parts that are safe to delete again, on held-out rows."""
+        project, study = self._project, self.plan.study
+        finished_run = project.runs.complete(ABLATE, self._manifest(tune, swept, confirm=True))
+        if finished_run is not None:
+            stored = load_ablation(project.runs, finished_run)
+            return AblationResult(finished_run, stored, swept, again=True)
+        safe = {(part.part, part.design) for part in tune.safe}
+        chosen = [one for one in self.plan.contrasts if (one.part, one.design) in safe]
+        testset = project_testset(
+            project.folder,
+            study.options.testset,
+            "confirm",
+            purpose=f"ablation: do without {', '.join(contrast.part for contrast in chosen)}",
+        ).asked_for(study.options.personas)
+        trials = [Trial(0, {})]
+        trials += [Trial(contrast.trial, study.points[contrast.trial - 1]) for contrast in chosen]
+        together = None
+        parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
+        if len(parts) > 1:  # all at once
+            together = Contrast(" + ".join(parts), "leave one out", len(study.points) + 1)
+            trials.append(Trial(together.trial, deletion(project.settings.prompt, parts, study)))
+        fresh = run_trials(project, study, trials, testset, parse_measures(swept.measures))
+        results = {
+            trial.number: _drop_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
+        }
+        options = self._effect_options(testset.rows, scales)
+        contrasts = chosen if together is None else [*chosen, together]
+        effects = {
+            (contrast.part, contrast.design): effects
+            for contrast, effects in part_effects(contrasts, results, options)
+        }
+        ablation = replace(
+            tune,
+            parts=tuple(
+                replace(part, confirmed=effects.get((part.part, part.design), ()))
+                for part in tune.parts
+            ),
+            together=None
+            if together is None
+            else PartResult(
+                together.part,
+                together.design,
+                (),
+                trial=together.trial,
+                confirmed=effects[together.part, together.design],
+            ),
+            openings=len(Openings.of(project.folder.openings, testset.opened)),
+            confirm_rows=len(results[0]),
+            notes=tuple(dict.fromkeys((*tune.notes, *testset.notes))),
+        )
+        run = self._store(ablation, tune, swept, confirm=True)
+        return AblationResult(run, ablation, swept)
+
+    def _store(
+        self, ablation: Ablation, tune: Ablation, swept: SweepResult, *, confirm: bool = False
+    ) -> str:
+        """Store the ablation once, in one row."""
+        runs, manifest = self._project.runs, self._manifest(tune, swept, confirm)
+        known = runs.complete(ABLATE, manifest)
+        if known is not None:
+            return known
+        run = runs.unfinished(ABLATE, manifest) or runs.start(ABLATE, manifest)
+        runs.append(run, RunRow(0, "ablation", "done", make_plain(ablation)))
+        runs.finish(run, "stopped" if swept.stopped else "complete")
+        return run
+
+    def _manifest(self, tune: Ablation, swept: SweepResult, confirm: bool) -> dict[str, Any]:
+        """Return the manifest of the conclusion; ``tune`` stands for the rows' scores."""
+        return {
+            "ablation": self.plan.study.described(),
+            "sweep": swept.run,
+            "testset": swept.testset,
+            "measures": list(swept.measures),
+            "presets": [one.part for one in self.plan.contrasts if one.design == "preset"],
+            "margin": self._options.margin,
+            "clusters": self._options.clusters,
+            "confirm": confirm,
+            "found": value_hash(make_plain(tune.parts)),
+            "version": version("ragwright"),
+        }
+
+    def _effect_options(
+        self, rows: Sequence[Row], scales: Mapping[str, MeasureScale | None]
+    ) -> EffectOptions:
+        return EffectOptions(
+            scales,
+            {row.id: row.persona_name for row in rows},
+            _row_clusters(rows, self._options.clusters),
+            self._options.margin,
+            self._options.seed,
+        )
+
+    def _token_prices(self) -> dict[str, float | None]:
+        """Row id -> price of one token of its prompt."""
+        prices = {
+            name: self._project.models.price(self._answer_model(name), Usage(1, _MILLION))
+            for name in self._personas
+        }
+        known = {name: price and price / _MILLION for name, price in prices.items()}
+        return {row.id: known[row.persona_name] for row in self._rows.rows}
 
 
 def _drop_texts(results: Sequence[RowResult]) -> list[RowResult]:
     """Drop the texts of results."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
-
-
-def _failed_note(failed: Mapping[str, str], total: int) -> tuple[str, ...]:
-    if not failed:
-        return ()
-    row, reason = next(iter(failed.items()))
-    return (f"{len(failed)} of {total} answers failed and are left out, first {row}: {reason}",)
-
-
-def _cost_per_thousand(
-    tokens: Mapping[str, float], prices: Mapping[str, float | None]
-) -> float | None:
-    """Return the price of tokens in 1,000 answers; None if a price is unknown."""
-    costs = []
-    for row, count in tokens.items():
-        price = prices.get(row)
-        if price is None:
-            return None
-        costs.append(count * price)
-    return 1000 * fmean(costs) if costs else None
-
-
-def _persona_names(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row.persona_name for row in rows))
 
 
 def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
@@ -533,19 +482,5 @@ def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None
 
 def load_ablation(runs: Runs, run: str) -> Ablation:
     """Return the ablation stored in a run."""
-    rows = list(runs.rows(run))
-    body = next(row.body for row in rows if row.id == _SUMMARY_ROW)
-    together = body["together"]
-    return Ablation(
-        body["testset"],
-        body["rows"],
-        tuple(part_of(row.body) for row in rows if row.id != _SUMMARY_ROW),
-        body["margin"],
-        tuple(body["personas"]),
-        None if together is None else part_of(together),
-        body["openings"],
-        body["confirm_rows"],
-        tuple(body["never"]),
-        tuple(body["notes"]),
-        body["questions"],
-    )
+    [row] = runs.rows(run)
+    return read_plain(Ablation, row.body)

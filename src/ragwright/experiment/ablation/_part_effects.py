@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ...answer import PromptOptions, presets
-from ...core import Score, StudyError, suggest_name
+from ...core import Score, StudyError, count_noun, suggest_name
 from ...measure import (
-    Comparison,
     MeasureScale,
     compare_rows,
     count_as_worst,
     holm,
+    least_rows as least_rows,
     most_lost,
 )
 from ..evaluations import RowResult
@@ -162,10 +162,9 @@ def part_effects(
         trials: Trial -> results of its rows, the same rows for all.
         options: Scales, personas, clusters, margin.
     """
-    effects: dict[int, list[PartEffect]] = {}
     measured = [contrast for contrast in contrasts if 0 in trials and contrast.trial in trials]
+    effects: list[list[PartEffect]] = [[] for _ in measured]
     names = sorted(set(options.personas.values()))
-    groups = ["", *names] if len(names) > 1 else [""]
     for measure in options.scales:
         tables = {
             number: {
@@ -176,34 +175,20 @@ def part_effects(
             }
             for number, rows in trials.items()
         }
-        for design in dict.fromkeys(contrast.design for contrast in measured):
-            in_design = [
-                (position, contrast)
-                for position, contrast in enumerate(measured)
-                if contrast.design == design
-            ]
-            # Rows of all personas are one family of tests, those by persona another one.
-            for family in ([""], groups[1:]):
-                family_effects = [
+        # Rows of all personas are one family of tests, those by persona another one.
+        for family in ([""], names if len(names) > 1 else []):
+            for design in dict.fromkeys(contrast.design for contrast in measured):
+                found = [
                     (position, _contrast_effect(contrast, tables, (measure, name), options))
-                    for position, contrast in in_design
+                    for position, contrast in enumerate(measured)
+                    if contrast.design == design
                     for name in family
                 ]
-                corrected = iter(holm([e.p for _, e in family_effects if e.p is not None]))
-                for position, effect in family_effects:
-                    effects.setdefault(position, []).append(
-                        effect
-                        if effect.p is None
-                        else _add_effect_verdict(replace(effect, p_holm=next(corrected)))
-                    )
-    order = {measure: rank for rank, measure in enumerate(options.scales)}
-    return [
-        (
-            contrast,
-            tuple(sorted(effects.get(position, ()), key=lambda e: (order[e.measure], e.persona))),
-        )
-        for position, contrast in enumerate(measured)
-    ]
+                corrected = iter(holm([e.p for _, e in found if e.p is not None]))
+                for position, effect in found:
+                    p = None if effect.p is None else next(corrected)
+                    effects[position].append(_judge_effect(replace(effect, p_holm=p)))
+    return [(contrast, tuple(found)) for contrast, found in zip(measured, effects, strict=True)]
 
 
 def prompt_sizes(results: Sequence[RowResult], count: Callable[[str], int]) -> dict[str, int]:
@@ -260,15 +245,8 @@ def _contrast_effect(
         loss = most_lost(
             with_part, without_part, scale, seed=options.seed, clusters=options.clusters
         )
-    return replace(_effect_of_comparison(effect, comparison, scale), loss=loss)
-
-
-def _effect_of_comparison(
-    effect: PartEffect, comparison: Comparison, scale: MeasureScale | None
-) -> PartEffect:
-    """Fill in the comparison, with signs so that positive is good."""
     difference, low, high = comparison.difference, comparison.low, comparison.high
-    if scale is not None and not scale.higher_is_better:
+    if scale is not None and not scale.higher_is_better:  # positive is good
         difference = None if difference is None else -difference
         low, high = (None if end is None else -end for end in (high, low))
     return replace(
@@ -281,27 +259,15 @@ def _effect_of_comparison(
         high=high,
         p=comparison.p_verdict,
         clusters=comparison.clusters,
+        loss=loss,
     )
 
 
-def _add_effect_verdict(effect: PartEffect) -> PartEffect:
+def _judge_effect(effect: PartEffect) -> PartEffect:
     low, high, p = effect.low, effect.high, effect.p_holm
     if p is None or p > LEVEL or low is None or high is None or low <= 0 <= high:
         return effect
     return replace(effect, verdict="helps" if (effect.difference or 0.0) > 0 else "harms")
-
-
-def part_body(result: PartResult) -> dict[str, Any]:
-    """Return a part's result as JSON-able values, for the run store."""
-    return {**asdict(result), "safe": result.safe, "holds": result.holds}
-
-
-def part_of(body: Mapping[str, Any]) -> PartResult:
-    """Rebuild the result from the values of :func:`part_body`."""
-    values = {key: value for key, value in body.items() if key not in ("safe", "holds")}
-    for name in ("effects", "confirmed"):
-        values[name] = tuple(PartEffect(**effect) for effect in body[name])
-    return PartResult(**values)
 
 
 _COMPLETE = "complete"
@@ -344,35 +310,17 @@ class AblationPlan:
     contrasts: tuple[Contrast, ...]
 
 
-@dataclass(slots=True)
-class _Variants:
-    """The requested variants, without repetitions."""
-
-    base: PromptOptions
-    points: list[dict[str, Any]] = field(default_factory=list)
-
-    def trial(self, without: Sequence[str] = (), preset: str | None = None) -> int:
-        """Number of the variant; 0 for the current prompt."""
-        base = self.base
-        left_out = [*base.without, *(name for name in without if name not in base.without)]
-        point = {
-            "prompt.preset": base.preset if preset is None else preset,
-            "prompt.without": left_out,
-        }
-        if point == self.current:
-            return 0
-        if point not in self.points:
-            self.points.append(point)
-        return 1 + self.points.index(point)
-
-    @property
-    def current(self) -> dict[str, Any]:
-        """The current prompt."""
-        return {"prompt.preset": self.base.preset, "prompt.without": list(self.base.without)}
+def _leave_out(
+    base: PromptOptions, without: Sequence[str] = (), preset: str | None = None
+) -> dict[str, Any]:
+    """Return the swept keys of a prompt: another preset, or parts left out besides its own."""
+    left_out = [*base.without, *(name for name in without if name not in base.without)]
+    preset = base.preset if preset is None else preset
+    return {"prompt.preset": preset, "prompt.without": left_out}
 
 
 def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptions) -> AblationPlan:
-    """Plan the study of an ablation.
+    """Plan the study of an ablation: one trial for each variant, however often it is requested.
 
     Args:
         ablated: Presets and parts; the names of the parts are not checked here.
@@ -382,32 +330,34 @@ def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptio
     Raises:
         StudyError: An unknown preset, or nothing is left out.
     """
-    plan = _Variants(base)
-    contrasts = [
-        *_preset_contrasts(plan, ablated.presets),
-        *(
-            Contrast(part, "leave one out", plan.trial([part]))
-            for part in dict.fromkeys(ablated.leave_one_out)
-        ),
+    _check_presets(ablated.presets, base)
+    variants = [
+        *((name, "preset", _leave_out(base, preset=name)) for name in ablated.presets),
+        *((part, "leave one out", _leave_out(base, [part])) for part in ablated.leave_one_out),
     ]
-    if not plan.points:
+    points = [_leave_out(base)]
+    contrasts: dict[Contrast, None] = {}
+    for part, design, point in variants:
+        if point not in points:
+            points.append(point)
+        if part != _COMPLETE:
+            contrasts[Contrast(part, design, points.index(point))] = None
+    current, *others = points
+    if not others:
         raise StudyError(
             "the ablation leaves nothing out of the prompt",
             where="ragwright ablate",
             hint="use --presets a8 or --leave-one-out",
         )
-    current = plan.current
-    swept = [key for key in current if any(p[key] != current[key] for p in plan.points)]
-    points = tuple({key: point[key] for key in swept} for point in plan.points)
-    axes = tuple(Axis(tuple(key.split(".")), _values_of_key(points, key)) for key in swept)
-    return AblationPlan(Study(_NAME, options, axes, points=points), tuple(contrasts))
+    swept = [key for key in current if any(point[key] != current[key] for point in others)]
+    trials = tuple({key: point[key] for key in swept} for point in others)
+    axes = tuple(Axis(tuple(key.split(".")), _values_of_key(trials, key)) for key in swept)
+    return AblationPlan(Study(_NAME, options, axes, points=trials), tuple(contrasts))
 
 
 def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping[str, Any]:
     """Return the values of the trial that leaves several parts out at once, in a study's keys."""
-    plan = _Variants(base)
-    plan.trial(parts)
-    [point] = plan.points
+    point = _leave_out(base, parts)
     return {axis.key: point[axis.key] for axis in study.axes}
 
 
@@ -426,20 +376,179 @@ def _values_of_key(points: Sequence[Mapping[str, Any]], key: str) -> tuple[Any, 
     return tuple(values)
 
 
-def _preset_contrasts(plan: _Variants, names: Sequence[str]) -> Iterator[Contrast]:
+def _check_presets(names: Sequence[str], base: PromptOptions) -> None:
     known = presets()
-    for name in dict.fromkeys(names):
+    for name in names:
         if name not in known:
             raise StudyError(
                 f"unknown prompt preset {name!r}", where="--presets", hint=suggest_name(name, known)
             )
-    if names and plan.base.preset != _COMPLETE:
+    if names and base.preset != _COMPLETE:
         raise StudyError(
-            f"the project's prompt is already the preset {plan.base.preset!r}: presets are "
+            f"the project's prompt is already the preset {base.preset!r}: presets are "
             "compared with the complete one",
             where="prompt.preset",
             hint="add  --set prompt.preset=complete",
         )
-    for name in dict.fromkeys(names):
-        if name != _COMPLETE:
-            yield Contrast(name, "preset", plan.trial(preset=name))
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """Effects of the parts of a prompt, and the parts that may be deleted.
+
+    Attributes:
+        testset: The rows' address.
+        rows: Number of rows, those of every persona included.
+        personas: Personas of the rows, if there are several.
+        parts: One per part or preset.
+        margin: Highest cost of a deletion, as a share of a measure's scale.
+        together: All parts that are safe one by one, deleted at once, on the confirm split.
+        openings: How often the confirm split has been opened, this time included; 0 if it stayed
+            closed.
+        confirm_rows: Rows of the confirm split.
+        never: Parts that are in no row's prompt.
+        notes: What the reader should know.
+        questions: What the rows are if a program made them: ``generated questions``.
+    """
+
+    testset: str
+    rows: int
+    parts: tuple[PartResult, ...]
+    margin: float
+    personas: tuple[str, ...] = ()
+    together: PartResult | None = None
+    openings: int = 0
+    confirm_rows: int = 0
+    never: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    questions: str = ""
+
+    @property
+    def safe(self) -> tuple[PartResult, ...]:
+        """Deletions that are proven to cost less than the margin, and not refuted since."""
+        return tuple(part for part in self.parts if part.safe and part.holds is not False)
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The verdict as sentences, the most important first."""
+        if not self.scored:
+            return (
+                "No result: no row has a score both with a part and without it; the notes say why.",
+            )
+        return (*_proven_effects(self), *_safe_deletions(self), *_describe_confirmed(self))
+
+    @property
+    def scored(self) -> bool:
+        """True if at least one row contributes to one part's effect."""
+        return any(effect.n for part in self.parts for effect in part.effects)
+
+
+def _proven_effects(ablation: Ablation) -> Iterator[str]:
+    texts = []
+    for part in ablation.parts:
+        proven = [effect for effect in part.effects if effect.verdict != "no effect proven"]
+        overall = {effect.measure for effect in proven if not effect.persona}
+        # Mention a persona only if all rows together do not show the effect.
+        texts += [_effect_text(effect, part) for effect in proven if not effect.persona]
+        texts += [
+            _effect_text(effect, part)
+            for effect in proven
+            if effect.persona and effect.measure not in overall
+        ]
+    if texts:
+        yield f"Proven on {_rows(ablation)}: {'; '.join(texts)}."
+    else:
+        yield f"No part is proven to help or to harm on {_rows(ablation)}."
+
+
+def _rows(ablation: Ablation) -> str:
+    asked = f" of {ablation.questions}" if ablation.questions else ""
+    return f"{count_noun(ablation.rows, 'row')}{asked}"
+
+
+def _effect_text(effect: PartEffect, part: PartResult) -> str:
+    span = ""
+    if effect.low is not None and effect.high is not None:
+        span = f", {effect.low:+.4f} to {effect.high:+.4f}"
+    persona = f" for {effect.persona}" if effect.persona else ""
+    outcome = f"{effect.part} {effect.verdict}"
+    if part.design == "preset":
+        side = "worse" if effect.verdict == "helps" else "better"
+        outcome = f"{effect.part} is {side} than the complete prompt"
+    return f"{outcome}{persona} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
+
+
+def _safe_deletions(ablation: Ablation) -> Iterator[str]:
+    deleted = [part for part in ablation.parts if part.trial is not None]
+    if not deleted:
+        return
+    share = f"{ablation.margin:.1%} of the scale"
+    safe = [part for part in deleted if part.safe]
+    if safe:
+        yield (
+            f"Safe to delete on these {ablation.questions or 'rows'}, each alone: "
+            f"{_parts_with_costs(safe)}. The loss is below {share}, by every "
+            f"measure{' and for every persona' if ablation.personas else ''}."
+        )
+    else:
+        yield f"No part is proven safe to delete: no loss was proven to be below {share}."
+    fewest = min(
+        min(
+            (e.independent for e in part.effects if bool(e.persona) == bool(ablation.personas)),
+            default=0,
+        )
+        for part in deleted
+    )
+    needed = least_rows(ablation.margin)
+    if fewest < needed and len(safe) < len(deleted):
+        yield (
+            f"Such a proof takes at least {needed} independent rows"
+            f"{' of every persona' if ablation.personas else ''}; there are {fewest}."
+        )
+    undecided = [part for part in deleted if part.state == "no effect proven"]
+    if undecided and len(undecided) < len(deleted):  # else earlier sentences cover it
+        names = ", ".join(part.part for part in undecided)
+        yield f"No effect proven, and not proven safe to delete: {names}."
+
+
+def _parts_with_costs(parts: Sequence[PartResult]) -> str:
+    texts = []
+    for part in parts:
+        cost = "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt"
+        if cost and part.cost:
+            cost += f", {part.cost:.4g} per 1,000 answers"
+        texts.append(part.part + (f"{cost})" if cost else ""))
+    return ", ".join(texts)
+
+
+def _describe_confirmed(ablation: Ablation) -> Iterator[str]:
+    safe = [part for part in ablation.parts if part.safe]
+    if not safe:
+        return
+    if not ablation.openings:
+        yield "Not confirmed on held-out rows: run it again with --confirm."
+        return
+    confirmed = [part.part for part in safe if part.holds]
+    refuted = [part.part for part in safe if not part.holds]
+    rows = f"on the {ablation.confirm_rows} rows of the confirm split"
+    if confirmed:
+        yield f"Confirmed as safe {rows}, each alone: {', '.join(confirmed)}."
+    if refuted:
+        yield (
+            f"Not confirmed {rows}, keep for now: {', '.join(refuted)} (the loss may reach "
+            "the margin there)."
+        )
+    if ablation.together is not None:
+        together = ablation.together
+        name = together.part.replace(" + ", ", ")
+        result = (
+            "is confirmed as safe too"
+            if together.holds
+            else "is not confirmed as safe: some parts may be redundant"
+        )
+        yield f"Deleting {name} at once {result}."
+    if ablation.openings > 1:
+        yield (
+            f"The confirm split has been opened {ablation.openings} times: each time makes it less "
+            "independent."
+        )

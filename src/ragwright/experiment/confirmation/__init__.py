@@ -12,8 +12,6 @@ from ._verdict import (
     Confirmation,
     StudyVerdict,
     compare_with_incumbent,
-    confirmation_body,
-    confirmation_of,
     correct_confirmations,
 )
 
@@ -24,8 +22,6 @@ __all__ = [
     "StudyVerdict",
     "compare_with_incumbent",
     "confirm",
-    "confirmation_body",
-    "confirmation_of",
     "correct_confirmations",
     "forecast_confirm",
     "load_verdict",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from ...core import StoreError, StudyError, TestsetError, count_noun
+from ...core import StoreError, StudyError, TestsetError, count_noun, make_plain
 from ...flow import Forecast, Run, RunRow, Runs, run_job
 from ...measure import Comparison, Measure, Selection, parse_measures
 from ...project import (
@@ -23,6 +25,7 @@ from ..evaluations import (
     grounds,
     load_evaluation,
     questions_of,
+    read_plain,
     sweeps_by_use,
 )
 from ..studies import (
@@ -47,8 +50,6 @@ from ._verdict import (
     Confirmation,
     StudyVerdict,
     compare_with_incumbent,
-    confirmation_body,
-    confirmation_of,
     correct_confirmations,
 )
 
@@ -127,10 +128,11 @@ def confirm(
         StudyError: The sweep has no candidate with a value, or the project has changed since.
         TestsetError: The confirm split is empty, or the log of openings cannot be written.
     """
-    swept = load_sweep(project, name)
-    own, project = project, set_swept_values(project, swept.run.id)
-    confirmed = _confirm_once(project, swept, options or ConfirmOptions(), told)
-    return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
+    opening = _Opening(project, name, options or ConfirmOptions(), told)
+    confirmed = opening.confirm()
+    if opening.project is project:
+        return confirmed
+    return replace(confirmed, overrides=opening.project.session.overrides)
 
 
 def forecast_confirm(
@@ -148,192 +150,171 @@ def forecast_confirm(
         StoreError: There is no such sweep.
         StudyError: The sweep has no candidate with a value, or the project has changed since.
     """
-    swept = load_sweep(project, name)
-    project, options = set_swept_values(project, swept.run.id), options or ConfirmOptions()
-    selection, incumbent = _chosen_on_tune(project, swept, options)
-    forecast = project.runner.forecast([])
-    if selection.difference <= 0:
-        return forecast
-    opening = _Opening(project, swept, selection.best, options)
-    if project.runs.complete(CONFIRM, opening.manifest) is not None:
-        return forecast
-    rows = study_rows(project, swept.study)
-    testset = _held_out_rows(opening.counted(), rows)
-    if told is not None:
-        told(opening.outlook(opening.picked(incumbent)[0].tune, rows))
-    for candidate in (swept.incumbent, *opening.chosen):
-        trial = Trial(candidate.number, candidate.values)
-        variant = variant_of(project, swept.study, trial)
-        plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
-        forecast += variant.runner.forecast(make for _, make in plan.job.items)
-    return forecast
+    return _Opening(project, name, options or ConfirmOptions(), told).forecast()
 
 
-def _chosen_on_tune(
-    project: Project, swept: _StoredSweep, options: ConfirmOptions
-) -> tuple[Selection, Sequence[RowResult]]:
-    """Return the choice on the tune split, and the rows of the current settings there.
+class _Opening:
+    """The opening of the confirm split for the best trial and the next of the leaderboard.
 
     Raises:
         StudyError: The project has changed since the sweep.
     """
-    base = variant_of(project, swept.study, Trial(0, {}))
-    rows = study_rows(project, swept.study)
-    if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest.get(
-        "incumbent"
-    ):
-        raise StudyError(
-            "the project, its files, its index or the tune split have changed since the sweep, so "
-            "its trials cannot be compared with the current settings",
-            where=f"run {swept.run.id}",
-            hint="run the sweep again (paid replies are reused), undo the change, or name "
-            "the values of --set that the sweep was run with",
-        )
-    incumbent = _trial_rows(project, swept.incumbent)
-    clusters = clusters_of_results(incumbent, options.clusters) or None
-    return _tune_selection(project, swept, incumbent, clusters), incumbent
-
-
-def _confirm_once(
-    project: Project,
-    swept: _StoredSweep,
-    options: ConfirmOptions,
-    told: Callable[[str], None] | None,
-) -> ConfirmResult:
-    rows = study_rows(project, swept.study)
-    selection, incumbent = _chosen_on_tune(project, swept, options)
-    if selection.difference <= 0:
-        notes = grounds(incumbent, swept.incumbent.summaries)
-        return ConfirmResult("", swept.study, StudyVerdict(selection, notes=notes))
-    opening = _Opening(project, swept, selection.best, options)
-    finished_run = project.runs.complete(CONFIRM, opening.manifest)
-    if finished_run is not None:
-        return ConfirmResult(
-            finished_run,
-            swept.study,
-            load_verdict(project.runs, finished_run, selection),
-            again=True,
-        )
-    tune_comparisons = opening.picked(incumbent)
-    outlook = opening.outlook(tune_comparisons[0].tune, rows)
-    if told is not None:
-        told(outlook)
-    run, confirmations, testset, openings = opening.open(tune_comparisons, rows, outlook)
-    return ConfirmResult(
-        run, swept.study, StudyVerdict(selection, confirmations, openings, testset.notes)
-    )
-
-
-def _tune_selection(
-    project: Project,
-    swept: _StoredSweep,
-    incumbent: Sequence[RowResult],
-    clusters: Mapping[str, Hashable] | None,
-) -> Selection:
-    """Choose on the tune split, with one trial's rows in memory at a time."""
-    name = swept.objective.name
-    dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
-    tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
-    return selection_of(
-        objective_scores(incumbent, name),
-        {trial.id: objective_scores(_trial_rows(project, trial), name) for trial in tried},
-        swept.objective,
-        seed=swept.study.options.seed,
-        clusters=clusters,
-        eligible={trial.id for trial in swept.board},
-        questions=questions_of(incumbent),
-    )
-
-
-class _Opening:
-    """The opening of the confirm split for the best trial and the next of the leaderboard."""
 
     def __init__(
-        self, project: Project, swept: _StoredSweep, best: str, options: ConfirmOptions
+        self,
+        project: Project,
+        name: str,
+        options: ConfirmOptions,
+        told: Callable[[str], None] | None,
     ) -> None:
-        self._project = project
-        self._swept = swept
-        self.chosen = chosen = sorted(swept.board, key=lambda trial: trial.id != best)[
-            : options.top
-        ]
-        trial_ids = ", ".join(trial.id for trial in chosen)
-        self._purpose = f"confirm {swept.study.name}: {trial_ids}"
-        self.manifest = {
-            "sweep": swept.run.id,
-            "trials": [trial.id for trial in chosen],
-            "clusters": options.clusters,
+        self._swept = swept = load_sweep(project, name)
+        self.project = project = set_swept_values(project, swept.run.id)
+        self._by, self._told = options.clusters, told
+        self._tune = study_rows(project, swept.study)
+        base = variant_of(project, swept.study, Trial(0, {}))
+        now = incumbent_hash(base, swept.study, self._tune, swept.measures)
+        if now != swept.run.manifest.get("incumbent"):
+            raise StudyError(
+                "the project, its files, its index or the tune split have changed since the sweep, "
+                "so its trials cannot be compared with the current settings",
+                where=f"run {swept.run.id}",
+                hint="run the sweep again (paid replies are reused), undo the change, or name "
+                "the values of --set that the sweep was run with",
+            )
+        self._incumbent = _trial_rows(project, swept.incumbent)
+        self._clusters = clusters_of_results(self._incumbent, self._by) or None
+        self._selection = self._select()
+        best = self._selection.best
+        self._chosen = sorted(swept.board, key=lambda trial: trial.id != best)[: options.top]
+
+    def _select(self) -> Selection:
+        """Choose on the tune split, with one trial's rows in memory at a time."""
+        swept, name = self._swept, self._swept.objective.name
+        dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
+        tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
+        return selection_of(
+            objective_scores(self._incumbent, name),
+            {trial.id: objective_scores(_trial_rows(self.project, trial), name) for trial in tried},
+            swept.objective,
+            seed=swept.study.options.seed,
+            clusters=self._clusters,
+            eligible={trial.id for trial in swept.board},
+            questions=questions_of(self._incumbent),
+        )
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "sweep": self._swept.run.id,
+            "trials": [trial.id for trial in self._chosen],
+            "clusters": self._by,
             "rows": self._load_confirm_rows(dry_run=True).opened,
         }
 
     def _load_confirm_rows(self, *, dry_run: bool) -> Testset:
-        options = self._swept.study.options
+        study = self._swept.study
         testset = project_testset(
-            self._project.folder,
-            options.testset,
+            self.project.folder,
+            study.options.testset,
             CONFIRM,
-            purpose=self._purpose,
+            purpose=f"confirm {study.name}: {', '.join(trial.id for trial in self._chosen)}",
             dry_run=dry_run,
         )
-        return testset.asked_for(options.personas)
+        return testset.asked_for(study.options.personas)
 
-    def counted(self) -> Testset:
-        """Return the rows of the confirm split for a forecast; the opening is not logged."""
-        return self._load_confirm_rows(dry_run=True)
+    def confirm(self) -> ConfirmResult:
+        """Return the stored result, or open the split and compare on it."""
+        runs, study, selection = self.project.runs, self._swept.study, self._selection
+        if selection.difference <= 0:
+            notes = grounds(self._incumbent, self._swept.incumbent.summaries)
+            return ConfirmResult("", study, StudyVerdict(selection, notes=notes))
+        run = runs.complete(CONFIRM, self._manifest)
+        if run is not None:
+            return ConfirmResult(run, study, load_verdict(runs, run, selection), again=True)
+        run = self._open()
+        return ConfirmResult(run, study, load_verdict(runs, run, selection))
 
-    def picked(self, incumbent: Sequence[RowResult]) -> list[Confirmation]:
-        """The comparisons of the trials with the current settings on the tune split."""
-        clusters = clusters_of_results(incumbent, str(self.manifest["clusters"])) or None
-        results = [incumbent, *(_trial_rows(self._project, trial) for trial in self.chosen)]
-        return _comparisons(self._swept, self.chosen, results, clusters)
+    def forecast(self) -> Forecast:
+        """Forecast the calls and cost of the trials on the held-out rows."""
+        project, swept = self.project, self._swept
+        forecast = project.runner.forecast([])
+        if self._selection.difference <= 0 or project.runs.complete(CONFIRM, self._manifest):
+            return forecast
+        self._outlook()
+        testset = _held_out_rows(self._load_confirm_rows(dry_run=True), self._tune)
+        for candidate in (swept.incumbent, *self._chosen):
+            trial = Trial(candidate.number, candidate.values)
+            variant = variant_of(project, swept.study, trial)
+            plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
+            forecast += variant.runner.forecast(make for _, make in plan.job.items)
+        return forecast
 
-    def outlook(self, tune: Comparison, rows: Testset) -> str:
-        """A sentence on the least gain that the held-out rows prove, if they vary as the others."""
-        project, closed = self._project, self.counted()
-        held, by = _held_out_rows(closed, rows).rows, str(self.manifest["clusters"])
+    def _outlook(self) -> tuple[Sequence[Comparison], str]:
+        """Compare the trials on the tune split, and tell the least gain that can be proven.
+
+        It is that of the held-out rows, if they vary as those of the tune split.
+        """
+        project = self.project
+        results = [self._incumbent, *(_trial_rows(project, trial) for trial in self._chosen)]
+        tune = self._compare(results, self._clusters)
+        closed = self._load_confirm_rows(dry_run=True)
+        held = _held_out_rows(closed, self._tune).rows
         openings = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
-        openings += project.runs.unfinished(CONFIRM, self.manifest) is None
-        found = clusters_of_results([RowResult(row.id, (), (), row) for row in held], by)
-        units, side = len(set(found.values())) or len(held), tune.deciding
-        least = side.needed(len(held), units, len(self.chosen) * openings).smallest
+        openings += project.runs.unfinished(CONFIRM, self._manifest) is None
+        clusters = clusters_of_results([RowResult(row.id, (), (), row) for row in held], self._by)
+        units, side = len(set(clusters.values())) or len(held), tune[0].deciding
+        least = side.needed(len(held), units, len(self._chosen) * openings).smallest
         name = self._swept.objective.name + (f" ({side.scale})" if side.scale else "")
         on = f"{count_noun(len(held), 'held-out question')}"
-        on += f" in {count_noun(units, 'cluster')}" if found else ""
-        if least is None:
-            return f"no gain of {name} can be proven on {on}: they are too few"
-        return (
-            f"least provable gain: about {least:.4f} of {name} on {on}; a smaller one will "
+        on += f" in {count_noun(units, 'cluster')}" if clusters else ""
+        outlook = (
+            f"no gain of {name} can be proven on {on}: they are too few"
+            if least is None
+            else f"least provable gain: about {least:.4f} of {name} on {on}; a smaller one will "
             "probably end as no change proven"
         )
+        if self._told is not None:
+            self._told(outlook)
+        return tune, outlook
 
-    def open(
-        self, picked: Sequence[Confirmation], tune: Testset, outlook: str
-    ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
+    def _compare(
+        self, results: Sequence[Sequence[RowResult]], clusters: Mapping[str, Hashable] | None
+    ) -> list[Comparison]:
+        """Compare the chosen trials with the incumbent, whose results come first."""
+        objective, seed = self._swept.objective, self._swept.study.options.seed
+        return [
+            compare_with_incumbent(results[0], rows, objective, seed=seed, clusters=clusters)
+            for rows in results[1:]
+        ]
+
+    def _open(self) -> str:
         """Run the trials on the confirm split and store the result.
 
         An interrupted run continues with the logged opening.
         """
-        project, swept = self._project, self._swept
-        run = project.runs.unfinished(CONFIRM, self.manifest)
+        project, swept = self.project, self._swept
+        tune, outlook = self._outlook()
+        run = project.runs.unfinished(CONFIRM, self._manifest)
         testset = self._load_confirm_rows(dry_run=run is not None)
-        run = run or project.runs.start(CONFIRM, self.manifest)
-        testset = _note_earlier_openings(project, _held_out_rows(testset, tune))
-        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self.chosen)]
+        run = run or project.runs.start(CONFIRM, self._manifest)
+        testset = _note_earlier_openings(project, _held_out_rows(testset, self._tune))
+        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]
         fresh = run_trials(project, swept.study, trials, testset, swept.measures)
-        clusters = clusters_of_results(fresh[0], str(self.manifest["clusters"]))
-        confirm_comparisons = _comparisons(swept, self.chosen, fresh, clusters or None)
+        clusters = clusters_of_results(fresh[0], self._by)
+        confirmed = self._compare(fresh, clusters or None)
         both = [
-            replace(a, confirmed=b.tune) for a, b in zip(picked, confirm_comparisons, strict=True)
+            Confirmation(trial.id, trial.values, swept.objective.name, before, after)
+            for trial, before, after in zip(self._chosen, tune, confirmed, strict=True)
         ]
         openings = len(Openings.touching(project.folder.openings, testset.name, testset.opened))
-        confirmations = correct_confirmations(both, swept.objective, openings)
-        notes = [outlook, *([clusters.note] if clusters.note else [])]
+        notes = [*testset.notes, outlook, *([clusters.note] if clusters.note else [])]
         notes += grounds(testset.rows, swept.incumbent.summaries)
-        testset = replace(testset, notes=(*testset.notes, *notes))
+        confirmations = correct_confirmations(both, swept.objective, openings)
         for position, trial in enumerate(confirmations):
-            body = confirmation_body(trial) | {"openings": openings, "notes": list(testset.notes)}
+            body = {**make_plain(trial), "openings": openings, "notes": notes}
             project.runs.append(run, RunRow(position, trial.trial, "done", body))
         project.runs.finish(run, "complete")
-        return run, confirmations, testset, openings
+        return run
 
 
 def _held_out_rows(testset: Testset, tune: Testset) -> Testset:
@@ -379,25 +360,6 @@ def _note_earlier_openings(project: Project, testset: Testset) -> Testset:
         "the confirm split: if settings were chosen by their results, this split is not independent"
     )
     return replace(testset, notes=(*testset.notes, note))
-
-
-def _comparisons(
-    swept: _StoredSweep,
-    chosen: Sequence[TrialResult],
-    results: Sequence[Sequence[RowResult]],
-    clusters: Mapping[str, Hashable] | None,
-) -> list[Confirmation]:
-    """Compare trials with the incumbent, whose results come first, on one split."""
-    seed = swept.study.options.seed
-    return [
-        Confirmation(
-            trial.id,
-            trial.values,
-            swept.objective.name,
-            compare_with_incumbent(results[0], rows, swept.objective, seed=seed, clusters=clusters),
-        )
-        for trial, rows in zip(chosen, results[1:], strict=True)
-    ]
 
 
 def load_sweep(project: Project, name: str) -> _StoredSweep:
@@ -471,7 +433,8 @@ def run_trials(
 
 def load_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
     """Return the result of a stored run of the kind ``confirm``, with its selection."""
-    bodies = [dict(row.body) for row in runs.rows(run)]
-    openings = max((body.pop("openings") for body in bodies), default=0)
-    notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))
-    return StudyVerdict(selection, tuple(map(confirmation_of, bodies)), openings, notes)
+    bodies = [row.body for row in runs.rows(run)]
+    openings = max((body["openings"] for body in bodies), default=0)
+    notes = tuple(dict.fromkeys(note for body in bodies for note in body["notes"]))
+    confirmations = tuple(read_plain(Confirmation, body) for body in bodies)
+    return StudyVerdict(selection, confirmations, openings, notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ...core import count_noun
@@ -187,33 +187,3 @@ def _verdict_doubts(verdict: StudyVerdict) -> list[str]:
             "independent; p is corrected for this."
         )
     return sentences
-
-
-def confirmation_body(confirmation: Confirmation) -> dict[str, Any]:
-    """Return a confirmation as JSON-able values."""
-    return asdict(confirmation)
-
-
-def confirmation_of(body: Mapping[str, Any]) -> Confirmation:
-    """Rebuild the confirmation from the values of :func:`confirmation_body`."""
-    confirmed = body["confirmed"]
-    return Confirmation(
-        **{
-            **body,
-            "tune": _comparison(body["tune"]),
-            "confirmed": None if confirmed is None else _comparison(confirmed),
-        }
-    )
-
-
-def _comparison(body: Mapping[str, Any]) -> Comparison:
-    scale, counted_all = body["scale"], body.get("with_abstained")
-    return Comparison(
-        **{
-            **body,
-            "moved": {name: tuple(rows) for name, rows in body["moved"].items()},
-            "scale": None if scale is None else MeasureScale(**scale),
-            "counted": tuple(body.get("counted", ())),
-            "with_abstained": None if counted_all is None else _comparison(counted_all),
-        }
-    )

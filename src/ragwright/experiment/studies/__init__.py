@@ -1,30 +1,6 @@
 """Studies: sweeps and ablations, and their trials."""
 
 from ._forecasting import SweepForecast, forecast_sweep
-from ._leaderboard import (
-    Objective,
-    TrialResult,
-    leaderboard,
-    objective_scores,
-    objectives_of,
-    pareto_front,
-    scale_of,
-    selection_of,
-    survivors,
-    trial_body,
-    trial_of,
-    trial_result,
-)
-from ._sampling import (
-    ListSampler,
-    Sampler,
-    TpeSampler,
-    Trial,
-    grid_points,
-    random_points,
-    read_study,
-    variant_of,
-)
 from ._study import (
     FACTS,
     Axis,
@@ -46,11 +22,28 @@ from ._sweeping import (
     trial_how,
     trial_plan,
 )
+from ._trials import (
+    Objective,
+    Sampler,
+    Trial,
+    TrialResult,
+    grid_points,
+    leaderboard,
+    objective_scores,
+    objectives_of,
+    pareto_front,
+    random_points,
+    read_study,
+    scale_of,
+    selection_of,
+    survivors,
+    trial_result,
+    variant_of,
+)
 
 __all__ = [
     "FACTS",
     "Axis",
-    "ListSampler",
     "Objective",
     "Sampler",
     "Study",
@@ -59,7 +52,6 @@ __all__ = [
     "SweepOptions",
     "SweepResult",
     "SweptRange",
-    "TpeSampler",
     "Trial",
     "TrialResult",
     "forecast_sweep",
@@ -81,9 +73,7 @@ __all__ = [
     "study_of",
     "study_rows",
     "survivors",
-    "trial_body",
     "trial_how",
-    "trial_of",
     "trial_plan",
     "trial_result",
     "variant_of",

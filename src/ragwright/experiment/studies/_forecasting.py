@@ -26,9 +26,9 @@ from ...project import (
 )
 from ...testsets import Testset
 from ..evaluations import plan_evaluation
-from ._sampling import Trial, grid_points, random_points, variant_of
 from ._study import Study
 from ._sweeping import study_rows, trial_how
+from ._trials import Trial, grid_points, random_points, variant_of
 
 T = TypeVar("T")
 
@@ -137,7 +137,9 @@ class _DryRun:
             base, study_rows(project, self._study), options.measures, evaluating
         )
         testset = planned.rows
-        points = list(self._points())
+        # Random points stand in for those that a search will suggest.
+        grid = options.search == "grid"
+        points = list(grid_points(self._study)) if grid else random_points(self._study)
         self._complete = (len(points) + 1) * len(testset.rows) <= _ALL
         strata = [self._sampled_groups(rows, testset.name) for rows in self._strata(testset)]
         self._walked = [row for groups in strata for rows, _ in groups for row in rows]
@@ -159,11 +161,6 @@ class _DryRun:
             self._total_forecast(),
             self._forecast_notes(testset),
         )
-
-    def _points(self) -> Iterator[Mapping[str, Any]]:
-        """Values of the trials, with stand-ins for those that a search will suggest."""
-        grid = self._study.options.search == "grid"
-        return grid_points(self._study) if grid else random_points(self._study)
 
     def _trials(self, points: Sequence[Mapping[str, Any]]) -> tuple[list[Trial], int]:
         """Return the trials that can be run, and the number of those that cannot."""

@@ -17,6 +17,7 @@ from ...core import (
     frame_of,
     html_table,
     list_changed_options,
+    make_plain,
     value_hash,
 )
 from ...flow import Job, RunRow, RunSummary, run_job
@@ -39,9 +40,13 @@ from ..evaluations import (
     load_evaluation,
     plan_evaluation,
     questions_of,
+    read_plain,
 )
-from ._leaderboard import (
+from ._study import Study
+from ._trials import (
     Objective,
+    Sampler,
+    Trial,
     TrialResult,
     common_reason,
     leaderboard,
@@ -51,12 +56,9 @@ from ._leaderboard import (
     selection_of,
     survivors,
     swept_settings,
-    trial_body,
-    trial_of,
     trial_result,
+    variant_of,
 )
-from ._sampling import Trial, sampler_of, variant_of
-from ._study import Study
 
 Take: TypeAlias = Callable[[TrialResult], None]
 
@@ -331,7 +333,7 @@ class _Sweep:
     def _run_search(self, testset: Testset) -> None:
         """Run every batch of the search on all rows."""
         self._run_batch([Trial(0, {})], testset, self._keep_trial)
-        sampler = sampler_of(self.study, self.objectives)
+        sampler = Sampler(self.study, self.objectives)
         while self.stopped is None and (batch := sampler.ask()):
             self._run_batch(batch, testset, self._keep_trial)
             for trial in batch:
@@ -343,7 +345,7 @@ class _Sweep:
     def _halve(self, testset: Testset) -> None:
         """Successive halving: run all trials on few rows, and the better share on more."""
         options = self.study.options
-        trials = [Trial(0, {}), *sampler_of(self.study, self.objectives).ask()]
+        trials = [Trial(0, {}), *Sampler(self.study, self.objectives).ask()]
         rungs = [rung for rung in options.rungs if rung < testset.questions]
         for rung in rungs:
             results: list[TrialResult] = []
@@ -500,7 +502,7 @@ class _Sweep:
         self.results[trial.number] = trial
         state = "skipped" if trial.state == "skipped" else "done"  # a skipped one is run again
         self.project.runs.append(
-            self.run_id, RunRow(trial.number, trial.id, state, trial_body(trial))
+            self.run_id, RunRow(trial.number, trial.id, state, make_plain(trial))
         )
         if self.options.on_trial is not None:
             self.options.on_trial(trial)
@@ -529,4 +531,4 @@ def set_swept_values(project: Project, run: str) -> Project:
 
 def load_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
     """Read the trials of a stored sweep, by number."""
-    return tuple(trial_of(row.body) for row in project.runs.rows(run) if row.body)
+    return tuple(read_plain(TrialResult, row.body) for row in project.runs.rows(run) if row.body)
