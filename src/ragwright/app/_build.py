@@ -36,8 +36,8 @@ from ._show import (
     ingest_step,
     ingest_text,
     runner_step,
-    show_forecast,
     show_progress,
+    stop_if_dry,
     trace_text,
 )
 
@@ -151,9 +151,7 @@ def retrieve_command(
     """
     query = question_text(query, "retrieve")
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(flags.console, bench.forecast_retrieve(query, k))
-            return
+        stop_if_dry(flags, lambda: bench.forecast_retrieve(query, k))
         retrieved = bench.retrieve(query, k, filters=flags.rights(bench))
         why = bench.explain(retrieved) if explained else None
     document = {"hits": make_json(list(retrieved.hits)), "notes": list(retrieved.notes)}
@@ -193,9 +191,7 @@ def ask_command(
         if question is None:
             _converse(bench, console, names, flags.as_json, rights)
             return
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_ask(question, names))
-            return
+        stop_if_dry(flags, lambda: bench.forecast_ask(question, names))
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
         asking = AskOptions(trace=entries, filters=rights)
@@ -369,22 +365,19 @@ def audit_command(flags: Flags, own: AuditFlags) -> int:
         if own.dismiss:
             console.result(f"dismissed in {bench.dismiss_finding(own.dismiss, own.why)}")
             return 0
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_audit(options))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_audit(options))
         with show_progress(console, bench):
             audit, run = bench.audit(options)
     failed = check_audit(audit, rules)
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
-        if flags.as_json:
-            Console(flags.quiet, as_json=True).json(audit_json(audit))
-        else:
-            Console(flags.quiet).result(audit_verdict(audit))
+        printed = Console(flags.quiet, as_json=flags.as_json)
+        printed.show(lambda: audit_json(audit), lambda: audit_verdict(audit))
         console.result(audit_page(audit))
-    elif flags.writes_json:
-        console.json(audit_json(audit))
     else:
-        console.result(audit_table(audit, width=console.columns(), every=own.everything))
+        console.show(
+            lambda: audit_json(audit),
+            lambda: audit_table(audit, width=console.columns(), every=own.everything),
+        )
     for sentence in failed:
         console.remark(f"gate: failed: {sentence}")
     code = console.ended(run, True)

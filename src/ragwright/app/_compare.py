@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -67,64 +67,46 @@ from ..training import TutorialOptions
 from ..workbench import Workbench
 from ._console import EXIT_FAILED, Console, table
 from ._flags import RUN_HELP, WORK, Flags, names_of, takes
-from ._show import say_price, show_forecast, show_progress
+from ._show import say_price, show_progress, stop_if_dry
 
 
-@dataclass(frozen=True, slots=True)
-class TableFlags:
-    """The options of a table."""
-
-    name: str = Option(
-        "",
-        "--table",
-        help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
-    )
-    testset: str = Option(
-        "", help="For --table: testset whose confirm split is used; by default one is generated."
-    )
-    tuned: list[str] | None = Option(
-        None,
-        metavar="KEY=VALUE",
-        help="For --table: settings of the tuned rows, such as embed.model=st:models/NAME.",
-    )
-    rerank: str = Option("", help="For --table: reranking model; by default the configured one.")
-    candidates: int = Option(20, min=1, help="For --table: number of hits to rerank.")
-    keep: int = Option(
-        2, min=1, help="For --table: number of passages for an answer after reranking."
-    )
-    questions: int = Option(50, min=2, help="For --table: number of questions to generate.")
-
-
-def show_table(flags: Flags, own: TableFlags) -> None:
+def show_table(flags: Flags, name: str, options: TutorialOptions) -> None:
     """Measure the table and print it."""
-    if own.name != "tutorial":
-        raise BadParameter(f"no table {own.name!r}; the table is: tutorial", param_hint="--table")
+    if name != "tutorial":
+        raise BadParameter(f"no table {name!r}; the table is: tutorial", param_hint="--table")
     console = flags.console
-    options = TutorialOptions(
-        own.testset,
-        "",
-        own.questions,
-        tuple(own.tuned or ()),
-        own.rerank,
-        own.candidates,
-        own.keep,
-        flags.seed,
-    )
     session = Session(flags.settings, max_cost=flags.max_cost)
     with flags.open(session) as bench, show_progress(console, bench):
         tutorial = bench.tutorial(options)
     console.show(
-        lambda: tutorial_json(tutorial),
-        lambda: tutorial_table(tutorial, console.columns()),
+        lambda: tutorial_json(tutorial), lambda: tutorial_table(tutorial, console.columns())
     )
 
 
 @takes("cluster project overrides as_json output max_cost seed")
 def compare_command(
     flags: Flags,
-    options: TableFlags,
     a: str = Argument("", help=f"{RUN_HELP} Without one, the runs are listed."),
     b: str = Argument("latest", help="The run that is judged against A; named in the same way."),
+    name: str = Option(
+        "",
+        "--table",
+        help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
+    ),
+    testset: str = Option(
+        "", help="For --table: testset whose confirm split is used; by default one is generated."
+    ),
+    tuned: list[str] | None = Option(
+        None,
+        metavar="KEY=VALUE",
+        help="For --table: settings of the tuned rows, such as embed.model=st:models/NAME.",
+    ),
+    rerank: str = Option("", help="For --table: reranking model; by default the configured one."),
+    candidates: int = Option(20, min=1, help="For --table: number of hits to rerank."),
+    keep: int = Option(
+        2, min=1, help="For --table: number of passages for an answer after reranking."
+    ),
+    questions: int = Option(50, min=2, help="For --table: number of questions to generate."),
 ) -> None:
     """Compare two runs row by row.
 
@@ -134,8 +116,9 @@ def compare_command(
     Two runs of `ragwright baseline` are compared by the distances of their answers; S_b and S_e of
     both are shown below.
     """
-    if options.name:
-        show_table(flags, options)
+    if name:
+        how = (tuple(tuned or ()), rerank, candidates, keep, flags.seed)
+        show_table(flags, name, TutorialOptions(testset, "", questions, *how))
     elif flags.overrides:
         raise BadParameter(
             "two stored runs are compared as they are; settings are for a table (--table tutorial)",
@@ -359,20 +342,16 @@ def passport_command(
                 hint="run: ragwright init, or name a project with --project FOLDER",
             )
         passport = _by_model(flags, people, judge, options)
-    elif flags.dry_run:
-        show_forecast(console, forecast_passport(None, people, options))
-        return
     else:
+        stop_if_dry(flags, lambda: forecast_passport(None, people, options))
         passport = free_passport(people, options, setup=_free_setup(flags), root=flags.project)
-    if passport is None:
-        return
     if flags.output is not None and flags.output.suffix.lower() in (".html", ".htm"):
         console.result(passport_html(passport).rstrip("\n"))
         console.remark(passport_verdict(passport).text)
-    elif flags.writes_json:
-        console.json(passport_json(passport))
     else:
-        console.result(passport_table(passport, console.columns()))
+        console.show(
+            lambda: passport_json(passport), lambda: passport_table(passport, console.columns())
+        )
     if record and folder.opened:
         path = record_passport(flags.project, passport)
         console.remark(f"stored in {path}: put it under version control; gates read it")
@@ -386,34 +365,22 @@ def _free_setup(flags: Flags) -> MeasureSetup:
     return settings_without_file(flags.settings, _ALONE).judge
 
 
-def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -> Passport | None:
-    """Judge within a project: its models, its stored replies, its runs; None for a dry run."""
+def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -> Passport:
+    """Judge within a project: its models, its stored replies, its runs."""
     session = flags.session
     if judge:
         session = replace(session, overrides=(*session.overrides, f"judge.model={judge}"))
     with flags.open(session) as bench:
-        if flags.dry_run:
-            show_forecast(flags.console, forecast_passport(bench.project, people, options))
-            return None
+        stop_if_dry(flags, lambda: forecast_passport(bench.project, people, options))
         with show_progress(flags.console, bench):
             return make_judged_passport(
                 bench.project, people, options, on_forecast=partial(say_price, flags.console)
             )
 
 
-@dataclass(frozen=True, slots=True)
-class PromiseActions:
-    """What to do with the promise in force, instead of making one."""
-
-    again: bool = Option(False, "--again", help="Certify the promise in force again.")
-    status: bool = Option(False, "--status", help="Show the promise in force.")
-    withdraw: bool = Option(False, "--withdraw", help="Answer without a promise from now on.")
-
-
 @takes("project as_json quiet output jobs max_cost served dry_run")
 def promise_command(
     flags: Flags,
-    actions: PromiseActions,
     testset: str = Option("", "--testset", "-t", help="Test set with a tune and a confirm split."),
     risk: float = Option(0.05, help="Most of the answered questions that may be wrong, 0 to 1."),
     confidence: float = Option(0.95, help="Least chance that the certificate is right, 0 to 1."),
@@ -423,13 +390,16 @@ def promise_command(
     scores: str = Option(
         ",".join(SCORES), help="Scores to choose from; also judged measures such as Faithfulness."
     ),
+    again: bool = Option(False, "--again", help="Certify the promise in force again."),
+    status: bool = Option(False, "--status", help="Show the promise in force."),
+    withdraw: bool = Option(False, "--withdraw", help="Answer without a promise from now on."),
 ) -> int:
     """Certify a limit on the share of wrong answers.
 
     The limit is proved on held-out questions; answers that may break it are withheld.
     """
     with flags.open() as bench:
-        if actions.withdraw:
+        if withdraw:
             done = withdraw_promise(bench.project.folder)
             flags.console.show(
                 lambda: {"withdrawn": done},
@@ -441,9 +411,9 @@ def promise_command(
                 ),
             )
             return 0
-        if actions.status:
+        if status:
             return _show_status(flags, bench)
-        if actions.again:
+        if again:
             return _certify(flags, bench, repeat_request(bench.project))
         if not testset:
             raise ConfigError(
@@ -457,9 +427,7 @@ def promise_command(
 
 def _certify(flags: Flags, bench: Workbench, options: PromiseOptions) -> int:
     console = flags.console
-    if flags.dry_run:
-        show_forecast(console, bench.forecast_promise(options, console.remark))
-        return 0
+    stop_if_dry(flags, lambda: bench.forecast_promise(options, console.remark))
     with show_progress(console, bench):
         promised = bench.promise(options, told=console.remark)
     if promised.again:

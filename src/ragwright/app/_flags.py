@@ -132,7 +132,7 @@ class Flags:
     @property
     def console(self) -> Console:
         """The output of the command."""
-        return Console(self.quiet, self.output, self.as_json)
+        return Console(self.quiet, self.output, self.writes_json)
 
     @property
     def writes_json(self) -> bool:

@@ -51,8 +51,8 @@ from ._show import (
     is_trusted,
     say_price,
     show_evaluation,
-    show_forecast,
     show_progress,
+    stop_if_dry,
 )
 
 
@@ -104,10 +104,10 @@ def eval_command(
         name=flags.name,
     )
     with flags.open() as bench:
-        if flags.dry_run:
-            forecast = bench.forecast_evaluate(rows, measures, options, system=under_test)
-            show_forecast(console, forecast)
-            return 0
+        stop_if_dry(
+            flags,
+            lambda: bench.forecast_evaluate(rows, measures, options, system=under_test),
+        )
         with show_progress(console, bench):
             evaluation, run = bench.evaluate(rows, measures, options, system=under_test)
     show_evaluation(flags, evaluation, run.run, rows=rows.rows)
@@ -183,9 +183,7 @@ def _without_project(flags: Flags, rows: str) -> int:
     if not setup.embedder:
         setup = replace(setup, embedder=settings.embed.model)
     models = Models(settings.models, settings.embed, Path())
-    if flags.dry_run:
-        show_forecast(flags.console, forecast_rows(rows, flags.measures, setup, models=models))
-        return 0
+    stop_if_dry(flags, lambda: forecast_rows(rows, flags.measures, setup, models=models))
     few = FewRows()
     evaluation = evaluate(
         rows, flags.measures, setup, models=models, seed=flags.seed, each=few.each(flags)
@@ -216,9 +214,7 @@ def _in_project(flags: Flags, rows: str) -> int:
     """Score within a project: its models, its stored replies, a run of its own."""
     console, few = flags.console, FewRows()
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_score(rows, flags.measures))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_score(rows, flags.measures))
         options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
         with show_progress(console, bench):
             evaluation, run = bench.score(
@@ -303,13 +299,14 @@ def _show(flags: Flags, evaluation: Evaluation, outcome: GateOutcome) -> None:
     console = flags.console
     if flags.output is not None and flags.output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
-    elif flags.as_json:
-        weak = weak_json(failing(evaluation.results, outcome))
-        console.json({"run": evaluation.name, **gate_json(outcome), "failing": weak})
     else:
-        weak_table = failing_text(evaluation.results, outcome, console.columns())
-        tables = (weak_table, gate_table(outcome, console.columns()))
-        console.result("\n\n".join(text for text in tables if text))
+        weak = weak_json(failing(evaluation.results, outcome))
+        wide = console.columns()
+        tables = failing_text(evaluation.results, outcome, wide), gate_table(outcome, wide)
+        console.show(
+            lambda: {"run": evaluation.name, **gate_json(outcome), "failing": weak},
+            lambda: "\n\n".join(filter(None, tables)),
+        )
 
 
 @takes("as_json output")

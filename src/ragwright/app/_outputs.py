@@ -41,8 +41,8 @@ from ._show import (
     is_trusted,
     say_price,
     show_evaluation,
-    show_forecast,
     show_progress,
+    stop_if_dry,
     turn_lines,
 )
 
@@ -251,9 +251,7 @@ def outputs_evaluate(
     """
     sampling, console = OutputSample(selection.query("text"), sample, flags.seed), flags.console
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_outputs(flags.measures, sampling))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_outputs(flags.measures, sampling))
         options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
         with show_progress(console, bench):
             evaluation, run, sampled = bench.evaluate_outputs(

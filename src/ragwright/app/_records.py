@@ -20,7 +20,7 @@ from ..records import CheckReport, Manifest, RefreshProgress, TableName
 from ..report import batch_json
 from ._console import EXIT_ERROR, ProgressStep, table, width
 from ._flags import Flags, takes, tenant_name
-from ._show import cost_text, ingest_step, show_forecast, show_progress, turn_lines
+from ._show import cost_text, ingest_step, show_progress, stop_if_dry, turn_lines
 
 records_group = typer.Typer(
     help="Turn rows into tables and documents.\n\nThe tables are bronze, silver and gold.",
@@ -236,9 +236,7 @@ def draft_command(flags: Flags, own: DraftFlags) -> int:
         pool=own.pool,
     )
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_draft(own.request, options))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_draft(own.request, options))
         with show_progress(console, bench):
             batch = bench.draft(own.request, options)
     console.show(

@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from typer import Exit
+
 from .. import experiment, flow, measure, models, report
 from ..answer import NO_MODEL_LINE, marks_of_answer
 from ..core import Answer, Citation, ConfigError, Hit, Row, Snippet, Usage, count_noun
@@ -215,36 +217,27 @@ def cost_text(usage: Usage) -> str:
 
 
 def _detail(entry: TraceEntry) -> str:
-    request, reply = entry.request, entry.reply
-    lines: list[str] = []
-    if isinstance(request, flow.Chat):
-        lines.append(f"model: {request.model}   {dict(request.params)}")
-        for message in request.messages:
-            lines.append(f"{message.role}:\n{textwrap.indent(message.content, '    ')}")
-        if isinstance(reply, flow.ChatReply):
-            lines.append(f"reply ({reply.finish}):\n{textwrap.indent(reply.text, '    ')}")
-            lines.append(
-                f"tokens: {reply.usage.prompt_tokens} in, {reply.usage.completion_tokens} out, "
-                f"{cost_text(reply.usage)}"
-            )
-    elif isinstance(request, flow.Search):
-        lines.append(f"{request.channel}: {request.text or 'by vector'}   k={request.k}")
-        if isinstance(reply, flow.SearchReply):
-            lines += [f"{score:10.4f}  {key}" for key, score in reply.candidates[:10]]
-            if len(reply.candidates) > 10:
-                lines.append(f"… {len(reply.candidates)} candidates in all")
-    elif isinstance(request, flow.Lookup):
-        lines += list(request.chunk_ids)
-    elif isinstance(request, flow.Embed):
+    """The request by its fields, lists by their length, and the reply."""
+    fields = asdict(entry.request)
+    turns = [(turn["role"], turn["content"]) for turn in fields.pop("messages", ())]
+    lines = [
+        f"{name}: {count_noun(len(value), 'text') if isinstance(value, tuple) else value}"
+        for name, value in fields.items()
+        if value and name not in ("vector", "timeout")
+    ]
+    lines += turn_lines(turns)
+    reply = entry.reply
+    if isinstance(reply, flow.ChatReply):
+        lines += turn_lines([(f"reply ({reply.finish})", reply.text)])
         lines.append(
-            f"model: {request.model}   {count_noun(len(request.texts), 'text')}, {request.role}"
+            f"tokens: {reply.usage.prompt_tokens} in, {reply.usage.completion_tokens} out, "
+            f"{cost_text(reply.usage)}"
         )
-    elif isinstance(request, flow.Rerank):
-        lines.append(f"model: {request.model}   {count_noun(len(request.passages), 'passage')}")
-    elif isinstance(request, flow.Fetch):
-        lines.append(request.url)
-    if entry.error is not None:
-        lines.append(f"failed: {entry.error}")
+    elif isinstance(reply, flow.SearchReply):
+        lines += [f"{score:10.4f}  {key}" for key, score in reply.candidates[:10]]
+        if len(reply.candidates) > 10:
+            lines.append(f"… {len(reply.candidates)} candidates in all")
+    lines += [] if entry.error is None else [f"failed: {entry.error}"]
     return textwrap.indent("\n".join(lines), "   ")
 
 
@@ -265,9 +258,12 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def show_forecast(console: Console, forecast: Forecast) -> None:
-    """Print a dry run, as text or as JSON."""
-    console.show(lambda: asdict(forecast), lambda: forecast_text(forecast))
+def stop_if_dry(flags: Flags, forecast: Callable[[], Forecast | SweepForecast]) -> None:
+    """With ``--dry-run`` print the forecast, as text or as JSON, and end the command."""
+    if flags.dry_run:
+        found = forecast()
+        flags.console.show(lambda: asdict(found), lambda: forecast_text(found))
+        raise Exit
 
 
 def ingest_step(progress: IngestProgress, runner: Progress) -> ProgressStep:
@@ -356,8 +352,14 @@ def _wait_text(progress: Progress) -> str:
     return f"waiting {wait.seconds:.0f} s: {why}; "
 
 
-def forecast_text(forecast: Forecast) -> str:
+def forecast_text(forecast: Forecast | SweepForecast) -> str:
     """A dry run as text."""
+    if isinstance(forecast, SweepForecast):
+        head = f"trials: {forecast.trials} on {count_noun(forecast.rows, 'row')}"
+        invalid = f"; {forecast.invalid} combinations of values are invalid"
+        notes = (f"note: {note}" for note in forecast.notes)
+        head += invalid if forecast.invalid else ""
+        return "\n".join([head, forecast_text(forecast.forecast), *notes])
     lines = [
         f"calls: {_range(forecast.calls)}" + ("" if forecast.calls.exact else "  (branches)"),
         f"answered from stored replies: {forecast.reused}",
@@ -398,16 +400,6 @@ def _range(value: Range, digits: int = 0) -> str:
     if value.exact:
         return f"{value.expected:.{digits}f}"
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
-
-
-def show_sweep_forecast(console: Console, forecast: SweepForecast) -> None:
-    """Print the calls and the cost of a sweep, as text or as JSON."""
-    head = f"trials: {forecast.trials} on {count_noun(forecast.rows, 'row')}"
-    if forecast.invalid:
-        head += f"; {forecast.invalid} combinations of values are invalid"
-    notes = [f"note: {note}" for note in forecast.notes]
-    text = "\n".join([head, forecast_text(forecast.forecast), *notes])
-    console.show(lambda: asdict(forecast), lambda: text)
 
 
 _SUMMARY = ".summary.csv"

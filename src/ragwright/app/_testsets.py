@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -33,7 +34,7 @@ from ..testsets import (
 )
 from ._console import EXIT_ERROR, Console, visible, write
 from ._flags import WORK, Flags, names_of, takes, tenant_name
-from ._show import show_forecast, show_progress
+from ._show import show_progress, stop_if_dry
 
 _CHAT = ".chat.jsonl"
 
@@ -107,9 +108,8 @@ def synth_command(flags: Flags, own: SynthFlags) -> int:
     run: RunSummary | None = None
     with flags.open() as bench:
         if flags.dry_run and own.source is None:
-            show_forecast(console, bench.forecast_synth(own.options(flags)))
             console.remark("rejected questions are replaced from further chunks, which adds calls")
-            return 0
+            stop_if_dry(flags, lambda: bench.forecast_synth(own.options(flags)))
         with show_progress(console, bench):
             if own.source is not None:
                 synthesis = import_testset(bench.project, own.source)
@@ -281,72 +281,54 @@ def review_testset(
         lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
         console.result("\n".join(lines))
         return EXIT_ERROR if outcome.conflicts else 0
-    _one_by_one(review)
+    with suppress(EOFError):
+        _review_rows(review)
     console.result(_counts(review.counts()))
     if any(is_feedback(row) for row in review.rows):
         console.remark(review.labels().agreement().text)
     return 0
 
 
-def _one_by_one(review: TestsetReview) -> None:
+def _review_rows(review: TestsetReview) -> None:
     """Ask about every open row until none is left, or the user quits."""
     skipped: set[str] = set()
     again: Row | None = None
-    try:
-        while True:
-            row = again or next((row for row in review.open if row.id not in skipped), None)
+    while row := again or next((row for row in review.open if row.id not in skipped), None):
+        _print(_shown(review, row))
+        again = row
+        key = _read_line(f"{_KEYS} > ").strip().casefold()[:1]
+        if key == "q":
+            return
+        if key == "s":
+            skipped.add(row.id)
             again = None
-            if row is None:
-                return
-            _print(_shown(review, row))
-            key = _read_line(f"{_KEYS} > ").strip().casefold()[:1]
-            if key == "q":
-                return
-            if key == "u":
-                again = _undone(review, skipped) or row
-            elif key == "s":
-                skipped.add(row.id)
+        elif key == "u":
+            undone = review.undo()
+            if undone is None:
+                _print("nothing to undo: you have not decided on a question in this session")
             else:
-                again = row if _refused(review, row, key) else None
-    except EOFError:
-        return
+                skipped.discard(undone.id)
+                again = undone
+        elif key in ("a", "e", "r"):
+            again = row if _is_refused(review, row, key) else None
+        else:
+            _print("a, e, r, s, u or q")
 
 
-def _refused(review: TestsetReview, row: Row, key: str) -> bool:
+def _is_refused(review: TestsetReview, row: Row, key: str) -> bool:
     """Decide on a row; True, with the reason printed, if it must be decided again."""
+    texts = {}
+    if key == "e":
+        _print("press Enter to keep the text as it is")
+        texts = {"question": _read_line("question > "), "answer": _read_line("answer   > ")}
     try:
-        decided = _decided(review, row, key)
+        review.decide(row, "rejected" if key == "r" else "accepted", **texts)
     except TestsetError as error:
         if not is_feedback(row):
             raise
         _print(f"{error.what}: {error.hint}")
         return True
-    if not decided:
-        _print("a, e, r, s, u or q")
-    return not decided
-
-
-def _decided(review: TestsetReview, row: Row, key: str) -> bool:
-    if key == "a":
-        review.decide(row, "accepted")
-    elif key == "r":
-        review.decide(row, "rejected")
-    elif key == "e":
-        _print("press Enter to keep the text as it is")
-        question, answer = _read_line("question > "), _read_line("answer   > ")
-        review.decide(row, "accepted", question=question, answer=answer)
-    else:
-        return False
-    return True
-
-
-def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
-    row = review.undo()
-    if row is None:
-        _print("nothing to undo: you have not decided on a question in this session")
-        return None
-    skipped.discard(row.id)
-    return row
+    return False
 
 
 def _shown(review: TestsetReview, row: Row) -> str:
@@ -472,11 +454,11 @@ def suite_curves(
         evaluation = bench.results(run)
         setup = bench.project.settings.judge
     curves = capability_curves(evaluation, accuracy=accuracy, setup=setup, seed=flags.seed)
-    if flags.writes_json:
-        console.json(curves_json(curves, run=evaluation.name, notes=evaluation.notes))
-        return
     name, notes = evaluation.name, evaluation.notes
-    console.result(curves_table(curves, run=name, notes=notes, width=console.columns()))
+    console.show(
+        lambda: curves_json(curves, run=name, notes=notes),
+        lambda: curves_table(curves, run=name, notes=notes, width=console.columns()),
+    )
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:

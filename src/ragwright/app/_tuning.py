@@ -46,7 +46,7 @@ from ..report import (
 from ..testsets import Testset, project_testset
 from ._console import EXIT_UNTRUSTED, Console, fail
 from ._flags import MEASURING, WORK, Flags, names_of, takes
-from ._show import show_forecast, show_progress, show_sweep_forecast
+from ._show import show_progress, stop_if_dry
 
 
 @takes("project overrides as_json quiet output retry_errors no_cache jobs max_cost resume dry_run")
@@ -62,9 +62,7 @@ def sweep_command(
     console = flags.console
     with flags.open() as bench:
         plan = read_study(bench.project, study)
-        if flags.dry_run:
-            show_sweep_forecast(console, bench.forecast_sweep(plan))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_sweep(plan))
         ended: list[TrialResult] = []
         trials = (plan.size or plan.options.trials) + 1
         with show_progress(console, bench, lambda: (len(ended), trials, "trials")):
@@ -146,9 +144,7 @@ def confirm_command(
     console = flags.console
     options = ConfirmOptions(top, flags.cluster)
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_confirm(sweep, options, console.remark))
-            return
+        stop_if_dry(flags, lambda: bench.forecast_confirm(sweep, options, console.remark))
         with show_progress(console, bench):
             confirmed = bench.confirm(sweep, options, told=console.remark)
         if confirmed.overrides:
@@ -206,17 +202,16 @@ def ablate_command(
     ended: list[TrialResult] = []
     # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
     with flags.open(replace(flags.session, attempt=int(flags.retry_errors))) as bench:
-        if flags.dry_run:
-            show_sweep_forecast(console, bench.forecast_ablate(testset, flags.measures, options))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_ablate(testset, flags.measures, options))
         total = len(plan_ablation(bench.project, testset, flags.measures, options).study.points) + 1
         with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
             options = replace(options, on_trial=ended.append)
             result = bench.ablate(testset, flags.measures, options)
-    if flags.writes_json:
-        console.json(ablation_json(result.ablation, run=result.run, sweep=result.sweep.run))
-    else:
-        console.result(ablation_table(result.ablation, run=result.run, width=console.columns()))
+    found, run = result.ablation, result.run
+    console.show(
+        lambda: ablation_json(found, run=run, sweep=result.sweep.run),
+        lambda: ablation_table(found, run=run, width=console.columns()),
+    )
     if result.again:
         console.remark("already confirmed: shown again, the confirm split was not opened")
     if result.stopped is not None:
@@ -255,19 +250,18 @@ def baseline_command(
     with flags.open(replace(flags.session, overrides=())) as bench:
         if flags.dry_run:
             forecast, notes = bench.forecast_baseline(testset, options)
-            show_forecast(console, forecast)
             for note in notes:
                 console.remark(f"note: {note}")
-            return 0
+            stop_if_dry(flags, lambda: forecast)
         with show_progress(console, bench):
             baseline = bench.baseline(testset, options)
     if flags.output is not None and flags.output.suffix == ".jsonl":
         lines = (json.dumps(pair.body(), ensure_ascii=False) for pair in baseline.pairs)
         console.result("\n".join(lines))
-    elif flags.writes_json:
-        console.json(baseline_json(baseline))
     else:
-        console.result(baseline_table(baseline, console.columns()))
+        console.show(
+            lambda: baseline_json(baseline), lambda: baseline_table(baseline, console.columns())
+        )
     return 0
 
 
@@ -348,16 +342,14 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         name=flags.name,
     )
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_diagnose(testset, flags.measures, options))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_diagnose(testset, flags.measures, options))
         with show_progress(console, bench):
             diagnosis, run = bench.diagnose(testset, flags.measures, options)
-    if flags.writes_json:
-        console.json(diagnosis_json(diagnosis, run=run.run))
-    else:
-        lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
-        console.result(f"{diagnosis_table(diagnosis, run=run.run, width=console.columns())}{lost}")
+    lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
+    console.show(
+        lambda: diagnosis_json(diagnosis, run=run.run),
+        lambda: f"{diagnosis_table(diagnosis, run=run.run, width=console.columns())}{lost}",
+    )
     return console.ended(run, bool(diagnosis.rows))
 
 
@@ -380,11 +372,11 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
     console = flags.console
     with flags.open() as bench:
         diagnosis = bench.diagnose_run(own.run, flags.by or ())
-    if flags.writes_json:
-        console.json(run_diagnosis_json(diagnosis))
-    else:
-        lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
-        console.result(f"{run_diagnosis_table(diagnosis, width=console.columns())}{lost}")
+    lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
+    console.show(
+        lambda: run_diagnosis_json(diagnosis),
+        lambda: f"{run_diagnosis_table(diagnosis, width=console.columns())}{lost}",
+    )
     return 0
 
 
@@ -411,13 +403,11 @@ def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         name=flags.name,
     )
     with flags.open() as bench:
-        if flags.dry_run:
-            show_forecast(console, bench.forecast_generators(testset, flags.measures, options))
-            return 0
+        stop_if_dry(flags, lambda: bench.forecast_generators(testset, flags.measures, options))
         with show_progress(console, bench):
             grid, run = bench.compare_generators(testset, flags.measures, options)
-    if flags.writes_json:
-        console.json(generators_json(grid, run=run.run))
-    else:
-        console.result(generators_table(grid, run=run.run, width=console.columns()))
+    console.show(
+        lambda: generators_json(grid, run=run.run),
+        lambda: generators_table(grid, run=run.run, width=console.columns()),
+    )
     return console.ended(run, True)
