@@ -120,7 +120,7 @@ def test_a_report_of_a_sweep_tells_one_lead(project: Path) -> None:
     sentences = json.dumps(told["verdict"])
     assert sentences.count("leads") == 1
     assert "by 1.0000" in sentences
-    assert "best of 1 candidate" in sentences, "top_k 1 is the current setting"
+    assert "best of 1:" in sentences, "top_k 1 is the current setting"
 
 
 def test_a_ceiling_is_named(project: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer import Argument, BadParameter, Option
 
-from ..core import ConfigError, count_noun, replace_text
+from ..core import ConfigError, count_noun
 from ..experiment import (
     BASELINE,
     SCORES,
@@ -249,7 +249,7 @@ def report_command(
         )
     console = flags.console
     if run.endswith(".json") and Path(run).is_file():
-        _of_passport(flags, Path(run))
+        _show_passport(flags, Path(run))
         return
     with flags.open() as bench:
         options = ReportOptions(tuple(trials or ()), flags.seed)
@@ -266,38 +266,26 @@ def report_command(
             console.result(report.csv().rstrip("\n"))
             console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
         else:
-            _write(console, report, flags.output or _PAGE)
+            text, left_out = report.html(), sum(report.packed.left_out.values())
+            console.remark(report.headline.text)
+            if left_out:
+                rows = count_noun(left_out, "row is", "rows are")
+                console.remark(f"{rows} included with their scores only")
+            Console(flags.quiet, flags.output or _PAGE).result(text.rstrip("\n"))
 
 
-def _of_passport(flags: Flags, path: Path) -> None:
-    """Write the page of a stored passport; print its verdict."""
+def _show_passport(flags: Flags, path: Path) -> None:
+    """Write the page of a stored passport, with its verdict as a remark."""
     passport, output = read_passport(path), flags.output or Path("passport.html")
-    if flags.as_json or output.suffix.lower() == ".json":
-        flags.console.json(passport_json(passport))
-        return
     if output.suffix.lower() == ".csv":
         raise ConfigError(
             "a passport cannot be written as CSV", where=f"-o {output}", hint="use .html or .json"
         )
-    text = passport_html(passport)
-    flags.console.make_folder_of(output)
-    replace_text(output, text)
+    if flags.writes_json:
+        flags.console.json(passport_json(passport))
+        return
     flags.console.remark(passport_verdict(passport).text)
-    flags.console.remark(f"written to {output} ({len(text.encode()) / 1e6:.1f} MB)")
-
-
-def _write(console: Console, report: Report, path: Path) -> None:
-    """Write the file of a report; print its verdict."""
-    text = report.html()
-    console.make_folder_of(path)
-    replace_text(path, text)
-    console.remark(report.headline.text)
-    left_out = sum(report.packed.left_out.values())
-    if left_out:
-        console.remark(
-            f"{count_noun(left_out, 'row is', 'rows are')} included with their scores only"
-        )
-    console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")
+    Console(flags.quiet, output).result(passport_html(passport).rstrip("\n"))
 
 
 _ALONE = ("judge",)

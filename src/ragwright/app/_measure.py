@@ -14,6 +14,7 @@ from ..core import ConfigError, MeasureError
 from ..experiment import (
     Evaluation,
     EvaluationOptions,
+    RowResult,
     evaluate,
     forecast_rows,
     gold_warning,
@@ -46,13 +47,13 @@ from ..testsets import project_testset, read_qrels, read_run
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, table
 from ._flags import CLUSTER_HELP, MEASURING, RUN_HELP, Flags, takes
 from ._show import (
-    FewRows,
     check_output,
     is_trusted,
     say_price,
     show_evaluation,
     show_progress,
     stop_if_dry,
+    take_few,
 )
 
 
@@ -184,11 +185,10 @@ def _without_project(flags: Flags, rows: str) -> int:
         setup = replace(setup, embedder=settings.embed.model)
     models = Models(settings.models, settings.embed, Path())
     stop_if_dry(flags, lambda: forecast_rows(rows, flags.measures, setup, models=models))
-    few = FewRows()
-    evaluation = evaluate(
-        rows, flags.measures, setup, models=models, seed=flags.seed, each=few.each(flags)
-    )
-    show_evaluation(flags, evaluation, "", few=few.rows)
+    few: list[RowResult] = []
+    each = take_few(flags, few)
+    evaluation = evaluate(rows, flags.measures, setup, models=models, seed=flags.seed, each=each)
+    show_evaluation(flags, evaluation, "", few=few)
     return 0 if is_trusted(evaluation) else EXIT_UNTRUSTED
 
 
@@ -212,7 +212,8 @@ def _offline(flags: Flags, *, ranking: bool = False) -> None:
 
 def _in_project(flags: Flags, rows: str) -> int:
     """Score within a project: its models, its stored replies, a run of its own."""
-    console, few = flags.console, FewRows()
+    few: list[RowResult] = []
+    console = flags.console
     with flags.open() as bench:
         stop_if_dry(flags, lambda: bench.forecast_score(rows, flags.measures))
         options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
@@ -222,9 +223,9 @@ def _in_project(flags: Flags, rows: str) -> int:
                 flags.measures,
                 options,
                 told=partial(say_price, console),
-                each=few.each(flags),
+                each=take_few(flags, few),
             )
-    show_evaluation(flags, evaluation, run.run, few=few.rows)
+    show_evaluation(flags, evaluation, run.run, few=few)
     return console.ended(run, is_trusted(evaluation))
 
 

@@ -36,13 +36,13 @@ from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width
 from ._flags import MEASURING, Flags, takes, tenant_name
 from ._show import (
-    FewRows,
     cost_text,
     is_trusted,
     say_price,
     show_evaluation,
     show_progress,
     stop_if_dry,
+    take_few,
     turn_lines,
 )
 
@@ -259,7 +259,7 @@ def outputs_evaluate(
                 sampling,
                 options,
                 told=partial(say_price, console),
-                each=FewRows().each(flags),
+                each=take_few(flags, []),
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]

@@ -17,7 +17,7 @@ from ..core import Hit, count_noun
 from ..drafting import DraftBatch, Drafting, DraftRequest, RecordsReport, RefreshOptions
 from ..project import IngestProgress
 from ..records import CheckReport, Manifest, RefreshProgress, TableName
-from ..report import batch_json
+from ..report import Block, batch_json
 from ._console import EXIT_ERROR, ProgressStep, table, width
 from ._flags import Flags, takes, tenant_name
 from ._show import cost_text, ingest_step, show_progress, stop_if_dry, turn_lines
@@ -317,20 +317,18 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def check_text(report: CheckReport) -> str:
     """A check as text."""
-    blocks = [_head(report), *_faults(report)]
+    problems = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
+    blocks = [_head(report)]
+    for kind, problem in problems:
+        more = {"where": problem.where, "do": problem.hint}
+        lines = [f"  {name}: {text}" for name, text in more.items() if text]
+        blocks.append("\n".join([f"{kind}: {problem.what}", *lines]))
     if report.rows:
-        blocks += [
-            *_patterns(report),
-            *_rules(report),
-            *_left_out(report),
-            *_records(report),
-            *_examples(report),
-        ]
-    return _CONTROLS.sub(_escaped, "\n\n".join(blocks))
-
-
-def _escaped(control: re.Match[str]) -> str:
-    return control[0].encode("unicode_escape").decode("ascii")
+        blocks += [block.text(width()) for block in _check_tables(report) if block.rows]
+        blocks += [*_records(report), *_examples(report)]
+    return _CONTROLS.sub(
+        lambda control: control[0].encode("unicode_escape").decode("ascii"), "\n\n".join(blocks)
+    )
 
 
 def _head(report: CheckReport) -> str:
@@ -350,66 +348,38 @@ def _head(report: CheckReport) -> str:
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
 
 
-def _faults(report: CheckReport) -> Iterator[str]:
-    kinds = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
-    for kind, fault in kinds:
-        lines = [f"{kind}: {fault.what}"]
-        if fault.where:
-            lines.append(f"  where: {fault.where}")
-        if fault.hint:
-            lines.append(f"  do: {fault.hint}")
-        yield "\n".join(lines)
-
-
-def _patterns(report: CheckReport) -> Iterator[str]:
+def _check_tables(report: CheckReport) -> Iterator[Block]:
+    """Yield how often each pattern and rule applies, and what is left out."""
     for use, title in (("cleaning", "step"), ("tag", "tag")):
-        shown = [pattern for pattern in report.patterns if pattern.use == use]
-        if not shown:
-            continue
-        body = [
-            [
+        patterns = (
+            (
                 pattern.name,
                 _cut(pattern.pattern.replace("\n", "\\n"), _PATTERN),
-                f"{pattern.rows:,}",
-                _share(pattern.rows, report.rows),
-                ""
-                if pattern.rows
-                else f"never matches ({pattern.where})"
-                if pattern.where
+                *(f"{pattern.rows:,}", _share(pattern.rows, report.rows)),
+                ("" if pattern.rows else f"never matches ({pattern.where})")
+                if pattern.rows or pattern.where
                 else "changes nothing",
-            ]
-            for pattern in shown
-        ]
-        yield table([[title, "pattern", "rows", "share", "remark"], *body], right=(2, 3))
-
-
-def _rules(report: CheckReport) -> Iterator[str]:
-    if not report.rules:
-        return
-    body = [
-        [
-            rule.kind,
-            rule.name,
-            f"{rule.rows:,}",
-            ""
-            if rule.rows
-            else f"never hits ({rule.where})"
-            if rule.kind == "contradiction"
-            else f"never sets anything ({rule.where})",
-        ]
+            )
+            for pattern in report.patterns
+            if pattern.use == use
+        )
+        head = (title, "pattern", "rows", "share", "remark")
+        yield Block(title, "", "", head, tuple(patterns))
+    never = {"contradiction": "hits"}
+    rules = (
+        (
+            *(rule.kind, rule.name, f"{rule.rows:,}"),
+            "" if rule.rows else f"never {never.get(rule.kind, 'sets anything')} ({rule.where})",
+        )
         for rule in report.rules
-    ]
-    yield table([["rule", "sets / name", "rows", "remark"], *body], right=(2,))
-
-
-def _left_out(report: CheckReport) -> Iterator[str]:
-    rows = [[f"{name} is empty", f"{count:,}", ""] for name, count in report.lacking.items()]
+    )
+    yield Block("rules", "", "", ("rule", "sets / name", "rows", "remark"), tuple(rules))
+    rows = [(f"{name} is empty", f"{count:,}", "") for name, count in report.lacking.items()]
     rows += [
-        [why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60)]
+        (why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60))
         for why, count in report.left_out.items()
     ]
-    if rows:
-        yield table([["left out because", "rows", "such as"], *rows], right=(1,))
+    yield Block("left out", "", "", ("left out because", "rows", "such as"), tuple(rows))
 
 
 def _records(report: CheckReport) -> Iterator[str]:

@@ -447,17 +447,18 @@ def show_evaluation(
     console, kind = flags.console, _kind(flags.output)
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in flags.by or ()}
+    writers: dict[str, Callable[[], str]] = {
+        ".jsonl": lambda: experiment.results_jsonl(evaluation),
+        _SUMMARY: lambda: report.summary_csv(evaluation.summaries),
+        ".xml": lambda: report.rows_junit(evaluation.results),
+    }
     if kind in _TABLES:
         data, note = report.row_file(experiment.row_records(evaluation.results, rows), kind)
         console.data(data)
         if note:
             console.remark(f"note: {note}")
-    elif kind == ".jsonl":
-        console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
-    elif kind == _SUMMARY:
-        console.result(report.summary_csv(evaluation.summaries).rstrip("\n"))
-    elif kind == ".xml":
-        console.result(report.rows_junit(evaluation.results).rstrip("\n"))
+    elif kind in writers:
+        console.result(writers[kind]().rstrip("\n"))
     elif flags.as_json or kind == ".json":
         every = flags.with_rows or kind == ".json"
         console.json(
@@ -475,37 +476,26 @@ def show_evaluation(
         blocks = [
             report.counts_block({"rows": evaluation.counts}),
             report.measures_block({"": (*evaluation.summaries, *evaluation.baselines)}),
-            *([report.rows_block(few)] if few else []),
+            *([report.rows_block(few)] if 0 < len(few) <= _FEW else []),
             *(report.measures_block(parts, field) for field, parts in sliced.items()),
         ]
         wide, notes = console.columns(), evaluation.notes
         console.result(report.print_result((), blocks, run=run, notes=notes, width=wide))
 
 
-class FewRows:
-    """The first rows of a scoring; in a project all rows are in the run."""
+_FEW = 10
+"""Rows that are shown one by one; in a project all rows are in the run."""
 
-    most = 10
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._rows: list[RowResult] = []
+def take_few(flags: Flags, few: list[RowResult]) -> Callable[[RowResult], None] | None:
+    """The callback for each row, which keeps them while there are few; None if all are kept."""
 
-    def take(self, result: RowResult) -> None:
-        """Count a row; keep it while there are few."""
-        self._count += 1
-        if self._count <= self.most:
-            self._rows.append(result)
+    def take(result: RowResult) -> None:
+        if len(few) <= _FEW:
+            few.append(result)
 
-    @property
-    def rows(self) -> Sequence[RowResult]:
-        """All rows if they are few, else none."""
-        return self._rows if self._count <= self.most else ()
-
-    def each(self, flags: Flags) -> Callable[[RowResult], None] | None:
-        """The callback for each row; None, so that all rows are kept, if all are shown."""
-        rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
-        return None if flags.by or rowwise or flags.with_rows else self.take
+    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
+    return None if flags.by or rowwise or flags.with_rows else take
 
 
 def say_price(console: Console, forecast: Forecast) -> None:
