@@ -103,7 +103,7 @@ def test_a_report_and_a_gate_name_the_slice_and_the_rows_that_fail(tmp_path: Pat
     assert "kind = price" in shown
     assert "What is the price of 0?" in shown
     passed = ragwright(folder, "gate", "latest", "--rule", "ExactMatch>=0.5").stdout
-    assert "weak slices" not in passed
+    assert "Weak slices" not in passed
 
 
 def test_slices_that_differ_by_chance_are_not_named(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -124,24 +124,20 @@ class _Reader:
         word, _, back = name.partition("~")
         if word == "latest" and (back or "0").isdigit() and len(listed) > int(back or 0):
             return listed[-1 - int(back or 0)]
-        matches = [run for run in known if run.id.startswith(name) or run.name == name]
-        matches += [
-            run
-            for run in known
-            if run.kind == SWEEP and run.manifest.get("study", {}).get("name") == name
+        studies = {run.id: run.manifest.get("study", {}).get("name") for run in known}
+        matches = [
+            run for run in known if run.id.startswith(name) or name in (run.name, studies[run.id])
         ]
         exact = [run for run in matches if run.id == name]
         exact = exact or [run for run in matches if run.kind != TRIAL] or matches
-        if len({run.id for run in exact}) == 1 or (exact and exact[-1].name == name):
+        if len(exact) == 1 or (exact and exact[-1].name == name):
             return exact[-1]
-        if not exact:
-            with suppress(StoreError):
-                return {run.id: run for run in known}[find_run(self.runs, name)]
+        with suppress(StoreError, KeyError):
+            return {run.id: run for run in known if not exact}[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(listed[-6:]))
+        several = f"{count_noun(len(exact), 'run has', 'runs have')} the name {name!r}"
         raise StoreError(
-            f"{count_noun(len(exact), 'run has', 'runs have')} the name {name!r}"
-            if exact
-            else f"unknown run {name!r}",
+            several if exact else f"unknown run {name!r}",
             hint=f"the newest:{lines}"
             if lines
             else "no run is stored yet: run `ragwright eval` first",
@@ -167,6 +163,14 @@ class _Reader:
         notes += dict.fromkeys(line for run in chosen for line in promise_note(run.manifest))
         rows = list(self._rows(entries[0].run, True))
         notes += grounds(rows, entries[0].summaries if pair else ())
+        passports = (
+            passport_line(
+                self.folder.root, Evaluation(run.id, (), (), manifest=run.manifest), str(measure)
+            )
+            for run in chosen
+            for measure in parse_measures(run.manifest.get("measures", []))
+            if measure.definition.kind == "judged"
+        )
         return Subject(
             title,
             "pair" if pair else "run",
@@ -175,21 +179,11 @@ class _Reader:
             facts=facts,
             openings=self._openings(first),
             stopped=_stopped_text(first),
-            curves=() if pair else self._curves(first),
-            notes=(*notes, *self._passport_notes(chosen)),
+            curves=() if pair else self._curves(first, rows),
+            notes=(*notes, *dict.fromkeys(passports)),
             clusters=clusters_of_results(rows) if pair else {},
             questions=questions_of(rows),
         )
-
-    def _passport_notes(self, runs: Iterable[Run]) -> Iterable[str]:
-        """The passport of every judged measure, or that it has none."""
-        lines: dict[str, None] = {}
-        for run in runs:
-            for measure in parse_measures(run.manifest.get("measures", [])):
-                if measure.definition.kind == "judged":
-                    evaluation = Evaluation(run.id, (), (), manifest=run.manifest)
-                    lines.setdefault(passport_line(self.folder.root, evaluation, str(measure)))
-        return lines
 
     def _evaluated(self, run: Run) -> ScoredRun:
         if run.kind == SWEEP:
@@ -210,17 +204,12 @@ class _Reader:
             counts=evaluation.counts,
         )
 
-    def _curves(self, run: Run) -> tuple[Curve, ...]:
+    def _curves(self, run: Run, rows: Iterable[RowResult]) -> tuple[Curve, ...]:
         """Return the capability curves, if rows of the run belong to a suite."""
-        results = [
-            result
-            for result in self._rows(run.id, True)
-            if result.row is not None and {"suite", "dose"} <= result.row.metadata.keys()
-        ]
-        if results:
-            evaluation = Evaluation(run.id, (), tuple(results), manifest=run.manifest)
-            with suppress(TestsetError):
-                return capability_curves(evaluation, seed=self.options.seed)
+        results = tuple(row for row in rows if row.row and {"suite", "dose"} <= {*row.row.metadata})
+        with suppress(TestsetError):
+            evaluation = Evaluation(run.id, (), results, manifest=run.manifest)
+            return capability_curves(evaluation, seed=self.options.seed) if results else ()
         return ()
 
     # -- a study ---------------------------------------------------------------------------
@@ -295,14 +284,15 @@ class _Reader:
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None
+        rows = list(self._rows(incumbent.run, True))
         selection = selection_of(
             objective_scores(self._scores(incumbent.run), name),
             {t.id: objective_scores(self._scores(t.run), name) for t in candidates if t.run},
             objective,
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
-            clusters=self._clusters(incumbent.run) or None,
+            clusters=clusters_of_results(rows) or None,
             eligible={trial.id for trial in candidates if trial.state == "done"},
-            questions=questions_of(self._rows(incumbent.run, True)),
+            questions=questions_of(rows),
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
             if self.confirmed not in ("", confirm.id):
@@ -313,10 +303,6 @@ class _Reader:
                     return verdict
         return StudyVerdict(selection)
 
-    def _clusters(self, run: str) -> Mapping[str, Hashable]:
-        """Return clusters of a run's rows; empty if rows are independent."""
-        return clusters_of_results(list(self._rows(run, True)))
-
     def _openings(self, run: Run) -> int | None:
         """Return the number of openings of the confirm split of the run's testset."""
         stated = run.manifest.get("study", {}).get("options", {}).get("testset")
@@ -325,8 +311,10 @@ class _Reader:
             return None
         names = {testset, Path(testset).name}
         with suppress(TestsetError):
-            openings = Openings.of(self.folder.openings)
-            return sum(o.testset in names or Path(o.testset).name in names for o in openings)
+            return sum(
+                o.testset in names or Path(o.testset).name in names
+                for o in Openings.of(self.folder.openings)
+            )
         return None
 
     # -- diagnosis, ablation ---------------------------------------------------------------
@@ -484,16 +472,16 @@ def _stopped_text(run: Run) -> str:
 def _usage(results: Sequence[RowResult]) -> dict[str, float]:
     """Mean usage of answers; a cost that is unknown for one answer is unknown."""
     answers = [result.made for result in results if result.made is not None]
-    if not answers:
-        return {}
+    sums: dict[str, float] = {
+        "seconds": sum(answer.usage.seconds for answer in answers),
+        "context_tokens": sum(answer.context_tokens for answer in answers),
+    }
+    if not sums["context_tokens"]:
+        del sums["context_tokens"]
     costs = [answer.usage.cost if answer.usage.calls else 0.0 for answer in answers]
-    known = [cost for cost in costs if cost is not None]
-    facts = {"seconds": sum(answer.usage.seconds for answer in answers) / len(answers)}
-    if tokens := sum(answer.context_tokens for answer in answers):
-        facts["context_tokens"] = tokens / len(answers)
-    if len(known) == len(costs):
-        facts["cost"] = sum(known) / len(known)
-    return facts
+    if None not in costs:
+        sums["cost"] = sum(cost for cost in costs if cost is not None)
+    return {name: value / len(answers) for name, value in sums.items()} if answers else {}
 
 
 def _light(body: Mapping[str, Any]) -> RowResult:

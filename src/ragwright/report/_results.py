@@ -358,11 +358,11 @@ def weak_blocks(spots: WeakSpots) -> list[Block]:
     )
     heads = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected")
     tables: dict[str, tuple[str, Cells, list[Cells]]] = {
-        "weak slices": (about, heads, slice_lines),
-        "worst rows": ("", ("measure", "row", "value", "question"), row_lines),
+        "Weak slices": (about, heads, slice_lines),
+        "Worst rows": ("", ("measure", "row", "value", "question"), row_lines),
     }
     return [
-        Block(title.replace(" ", "-"), title, note, head, tuple(lines), section="weak")
+        Block(title.lower().replace(" ", "-"), title, note, head, tuple(lines), section="weak")
         for title, (note, head, lines) in tables.items()
         if lines
     ]
