@@ -458,7 +458,7 @@ def test_two_processes_do_not_change_the_promise_at_once(folder: Path) -> None:
 # -- with a chat model -----------------------------------------------------------------------
 
 
-def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchecked(
+def test_a_chat_model_is_asked_once_for_each_question(
     tmp_path: Path,
 ) -> None:
     def reply(request: ServerRequest) -> str:
@@ -470,7 +470,7 @@ def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchec
 
     with ScriptedServer(reply) as server:
         folder = certified_project(
-            MakeProject(tmp_path), f"answer: {{model: '{server.url}#m', stream: true}}\n"
+            MakeProject(tmp_path), f"answer: {{model: '{server.url}#m'}}\n"
         )
         with Workbench.open(folder) as bench:
             promised = bench.promise(PromiseOptions("testsets/set.jsonl"))

@@ -154,10 +154,11 @@ def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
     if not folder.promise.exists():
         return None
     body = _read_json(folder.promise, dict[str, Any])
-    path = folder.root / "promises" / f"{body.get('certificate')}.json"
-    certificate = _certificate_of(path)
-    if certificate.threshold != body.get("threshold"):
-        raise _damage_error(folder.promise, f"threshold {body.get('threshold')!r}")
+    if not {"certificate", "threshold"} <= body.keys():
+        raise _damage_error(folder.promise, "certificate or threshold is missing")
+    certificate = _certificate_of(folder.root / "promises" / f"{body['certificate']}.json")
+    if certificate.threshold != body["threshold"]:
+        raise _damage_error(folder.promise, f"threshold {body['threshold']!r}")
     return certificate
 
 
