@@ -469,9 +469,7 @@ def test_a_chat_model_is_asked_once_for_each_question(
         return f"The {name} needs {100 + things().index(name)} watts [1]."
 
     with ScriptedServer(reply) as server:
-        folder = certified_project(
-            MakeProject(tmp_path), f"answer: {{model: '{server.url}#m'}}\n"
-        )
+        folder = certified_project(MakeProject(tmp_path), f"answer: {{model: '{server.url}#m'}}\n")
         with Workbench.open(folder) as bench:
             promised = bench.promise(PromiseOptions("testsets/set.jsonl"))
         assert promised.certificate is not None

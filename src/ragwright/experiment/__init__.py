@@ -45,6 +45,7 @@ from .confirmation import (
 from .diagnosis import (
     LOST_RULE,
     RIGHT_RULE,
+    STAGES,
     Curve,
     CurvePoint,
     DiagnosedRow,
@@ -68,11 +69,8 @@ from .diagnosis import (
     forecast_generators,
     grid_of,
     is_right,
-    read_diagnosed_row,
     readings_of,
     run_diagnosis,
-    stage_names,
-    write_diagnosed_row,
 )
 from .evaluations import (
     BASELINE,
@@ -247,6 +245,7 @@ __all__ = [
     "LOST_RULE",
     "RIGHT_RULE",
     "SCORES",
+    "STAGES",
     "Ablation",
     "AblationOptions",
     "AblationResult",
@@ -425,7 +424,6 @@ __all__ = [
     "ragchecker",
     "random_points",
     "ranking_search",
-    "read_diagnosed_row",
     "read_key",
     "read_labels",
     "read_passport",
@@ -453,7 +451,6 @@ __all__ = [
     "score_stored",
     "selection_of",
     "slices",
-    "stage_names",
     "study_of",
     "survivors",
     "suspending_changes",
@@ -465,7 +462,6 @@ __all__ = [
     "weak_slices",
     "withdraw_promise",
     "write_blind_sheet",
-    "write_diagnosed_row",
     "write_key",
     "write_sheet",
 ]

@@ -39,7 +39,6 @@ from ..experiment import (
     passport_line,
     promise_note,
     questions_of,
-    read_diagnosed_row,
     read_plain,
     selection_of,
 )
@@ -324,7 +323,9 @@ class _Reader:
         measures = parse_measures(run.manifest["measures"])
         stages, seed = run.manifest.get("stages", ()), self.options.seed
         rows = [
-            read_diagnosed_row(row.body) for row in self.runs.rows(run.id) if row.state == "done"
+            read_plain(DiagnosedRow, row.body)
+            for row in self.runs.rows(run.id)
+            if row.state == "done"
         ]
         diagnosis = diagnosis_of(rows, measures, stages, name=run.id, seed=seed)
         plain = [row.plain for row in rows]

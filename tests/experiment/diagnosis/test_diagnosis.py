@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragwright.core import Row, Score
+from ragwright.core import Row, Score, make_plain
 from ragwright.experiment import (
+    STAGES,
     DiagnosedRow,
     Diagnosis,
     GoldPlace,
@@ -18,9 +19,7 @@ from ragwright.experiment import (
     Stage,
     diagnosis_by,
     diagnosis_of,
-    read_diagnosed_row,
-    stage_names,
-    write_diagnosed_row,
+    read_plain,
 )
 from ragwright.experiment.diagnosis import Lost
 from ragwright.measure import parse_measures
@@ -42,7 +41,7 @@ def row(
 ) -> DiagnosedRow:
     before = scored(measure, plain)
     kept = Row(name, f"What is {name}?", response="x", metadata={"kind": name[-1]})
-    after = {stage: (scored(measure, oracles.get(stage, plain)),) for stage in stage_names()}
+    after = {stage: (scored(measure, oracles.get(stage, plain)),) for stage in STAGES}
     return DiagnosedRow(RowResult(name, (), (before,), kept), lost, oracles=after)
 
 
@@ -117,7 +116,7 @@ def test_chance_is_hardly_ever_taken_for_a_stage() -> None:
     named = 0
     for _ in range(120):
         rows = [
-            row(f"r{n}", 0.5, {s: draw.choice([0.4, 0.6]) for s in stage_names()}, "filter")
+            row(f"r{n}", 0.5, {s: draw.choice([0.4, 0.6]) for s in STAGES}, "filter")
             for n in range(24)
         ]
         named += concluded(rows).stage is not None
@@ -140,7 +139,7 @@ def test_a_row_is_read_back_as_it_was_written() -> None:
     whole = DiagnosedRow(
         made.plain, "judge", (place,), True, made.oracles, (scored("Contains", 0.0),), False, ("d",)
     )
-    assert read_diagnosed_row(json.loads(json.dumps(write_diagnosed_row(whole)))) == whole
+    assert read_plain(DiagnosedRow, json.loads(json.dumps(make_plain(whole)))) == whole
 
 
 def test_nothing_at_all_is_no_conclusion() -> None:
@@ -163,7 +162,10 @@ def test_questions_on_one_document_are_one_observation() -> None:
     shared = [about(one, f"d{n % 4}") for n, one in enumerate(rows)]
     shared = [replace(one, closed_book=(scored("Contains", 0.5),), known=True) for one in shared]
     found = concluded(shared)
-    for points in (found.of("filter", "Contains").recovered, found.of("filter", "Contains").first):
+    for points in (
+        found.of("filter", "Contains").recovered,
+        found.of("filter", "Contains").first,
+    ):
         assert (points.n, points.clusters) == (20, 4)
         assert points.p == pytest.approx(2 / 2**4)
     assert found.stage is None

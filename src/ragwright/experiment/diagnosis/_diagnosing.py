@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import comb
 from typing import Any, Literal, TypeAlias
 
-from ...core import ConfigError, Row, TestsetError, count_noun
-from ...flow import Flow, Forecast, Job, Runs, RunSummary
+from ...core import ConfigError, Row, TestsetError, count_noun, make_plain
+from ...flow import Forecast, Job, RunSummary
 from ...measure import Measure, p_text, read_mark
 from ...models import NO_MODEL
 from ...project import Project, refuse_forget
@@ -23,6 +23,7 @@ from ..evaluations import (
     RunOptions,
     judging,
     plan_evaluation,
+    read_plain,
     run_named,
 )
 from ._diagnosis import (
@@ -30,20 +31,19 @@ from ._diagnosis import (
     diagnosis_by,
     diagnosis_of,
     group_by_field,
-    read_diagnosed_row,
-    write_diagnosed_row,
 )
-from ._gold_places import has_gold, is_right
 from ._oracles import (
+    FRONT,
+    STAGES,
     DiagnosedRow,
     DiagnosisCase,
     Stage,
     diagnose_row,
+    has_gold,
+    is_right,
     pool_depth,
-    stage_names,
 )
 
-_FRONT = ("filter", "retrieve", "rerank", "truncate")
 _WIDE = 0.5
 """Share of the index above which a pool says little, since chance finds gold too."""
 
@@ -65,17 +65,6 @@ class DiagnosisOptions(RunOptions):
     cluster: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _DiagnosisWork:
-    """The rows, measures and flows of a diagnosis."""
-
-    testset: Testset
-    measures: Sequence[Measure]
-    stages: tuple[Stage, ...]
-    manifest: Mapping[str, Any]
-    items: Sequence[tuple[str, Callable[[], Flow[DiagnosedRow]]]]
-
-
 @refuse_forget("diagnose")
 def run_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
@@ -90,37 +79,38 @@ def run_diagnosis(
         ConfigError: A stage is unknown, or there is no chat model to answer without passages.
         MeasureError: A measure is unknown, or its model is not set.
     """
-    work = _diagnosis_work(project, testset, measures, options)
-    job = Job(
-        kind="diagnose",
-        manifest=work.manifest,
-        items=work.items,
-        encode=write_diagnosed_row,
-        sources=lambda row: row.documents,
-    )
+    job, asked, measures, stages = _diagnosis_job(project, testset, measures, options)
     summary = run_named(project.runner, project.runs, job, options)
-    rows, errors = _read_diagnosed_rows(project.runs, summary.run)
+    stored = list(project.runs.rows(summary.run))
+    rows = [read_plain(DiagnosedRow, row.body) for row in stored if row.state == "done"]
+    errors = [
+        f"row {row.id} {row.state}: {row.body.get('what', 'not reached')}"
+        for row in stored
+        if row.state != "done"
+    ]
     parts: dict[str, Any] = {"seed": options.seed, "cluster": options.cluster}
-    diagnosis = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
+    diagnosis = diagnosis_of(rows, measures, stages, name=testset.name, **parts)
     for name_of_slice in options.by:
-        diagnosis = diagnosis_by(diagnosis, name_of_slice, work.measures, work.stages, **parts)
-    notes = [*work.testset.notes, *diagnosis.notes, *_diagnosis_notes(project, work, errors)]
-    notes += _shallow_measures_note(diagnosis, work, project.settings.retrieve)
-    return replace(diagnosis, notes=tuple(notes)), summary
+        diagnosis = diagnosis_by(diagnosis, name_of_slice, measures, stages, **parts)
+    notes = (
+        *asked.notes,
+        *diagnosis.notes,
+        *_diagnosis_notes(project, asked, errors, diagnosis.losses.get("truncate", 0), measures),
+    )
+    return replace(diagnosis, notes=notes), summary
 
 
 def forecast_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> Forecast:
     """Forecast the calls and cost of a diagnosis."""
-    return project.runner.forecast(
-        make for _, make in _diagnosis_work(project, testset, measures, options).items
-    )
+    job, *_ = _diagnosis_job(project, testset, measures, options)
+    return project.runner.forecast(make for _, make in job.items)
 
 
-def _diagnosis_work(
+def _diagnosis_job(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
-) -> _DiagnosisWork:
+) -> tuple[Job[DiagnosedRow], Testset, Sequence[Measure], tuple[Stage, ...]]:
     stages = _check_stages(options.stages, testset)
     if options.closed_book and project.settings.answer.model == NO_MODEL:
         raise ConfigError(
@@ -131,20 +121,24 @@ def _diagnosis_work(
     base = plan_evaluation(project, testset, measures, EvaluationOptions())
     rows, wanted_measures = base.rows, base.measures
     plan = project.plan()
-    setup = judging(project)
     case = DiagnosisCase(
         project.target(),
         plan,
         project.persona,
         wanted_measures,
-        setup,
+        judging(project),
         stages,
         options.closed_book,
         _needs_replies(project, plan.retrieve),
     )
-    manifest = {**base.job.manifest, "stages": list(stages), "closed_book": options.closed_book}
-    items = [(row.id, partial(diagnose_row, row, case)) for row in rows.rows]
-    return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
+    job = Job(
+        kind="diagnose",
+        manifest={**base.job.manifest, "stages": list(stages), "closed_book": options.closed_book},
+        items=[(row.id, partial(diagnose_row, row, case)) for row in rows.rows],
+        encode=make_plain,
+        sources=lambda row: row.documents,
+    )
+    return job, rows, wanted_measures, stages
 
 
 def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
@@ -160,83 +154,66 @@ def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
 
 def _check_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
     """Return the requested stages, from the front; refuse those whose gold is missing."""
-    unknown = [stage for stage in requested if stage not in stage_names()]
+    unknown = [stage for stage in requested if stage not in STAGES]
     if unknown:
         raise ConfigError(
             f"unknown stage {unknown[0]!r}",
             where="--stages",
-            hint=f"one of {', '.join(stage_names())}",
+            hint=f"one of {', '.join(STAGES)}",
         )
-    stages = tuple(stage for stage in stage_names() if not requested or stage in requested)
-    if any(stage in _FRONT for stage in stages) and not any(map(has_gold, testset.rows)):
+    stages = tuple(stage for stage in STAGES if not requested or stage in requested)
+    of_rows = f"none of the {len(testset.rows)} rows has"
+    if FRONT & set(stages) and not any(map(has_gold, testset.rows)):
         raise TestsetError(
-            f"none of the {len(testset.rows)} rows has gold for retrieval",
+            f"{of_rows} gold for retrieval",
             where=testset.name,
             hint="give rows reference_spans ({document_id, start, end, text}) or reference_ids "
             "(document ids); or use --stages generate,judge, which only need gold answers",
         )
-    answer_stages = [stage for stage in stages if stage not in _FRONT]
-    if answer_stages == list(stages) and not any(row.reference.strip() for row in testset.rows):
+    if not FRONT & set(stages) and not any(row.reference.strip() for row in testset.rows):
         raise TestsetError(
-            f"none of the {len(testset.rows)} rows has a gold answer",
+            f"{of_rows} a gold answer",
             where=testset.name,
             hint="give rows a reference, or use stages of the search",
         )
     return stages
 
 
-def _read_diagnosed_rows(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
-    """Read the rows of a run, and the reasons of those without a result."""
-    rows, errors = [], []
-    for row in runs.rows(run):
-        if row.state == "done":
-            rows.append(read_diagnosed_row(row.body))
-        else:
-            reason = row.body.get("what", "not reached")
-            errors.append(f"row {row.id} {row.state}: {reason}")
-    return rows, errors
-
-
-def _diagnosis_notes(project: Project, work: _DiagnosisWork, errors: Sequence[str]) -> list[str]:
-    notes = []
+def _diagnosis_notes(
+    project: Project,
+    testset: Testset,
+    errors: Sequence[str],
+    lost: int,
+    measures: Sequence[Measure],
+) -> Iterator[str]:
+    """What the reader should know; ``lost`` rows are lost to the cut."""
     if errors:
         rest = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-        notes.append(f"left out: {errors[0]}{rest}")
-    without = sum(not has_gold(row) for row in work.testset.rows)
+        yield f"left out: {errors[0]}{rest}"
+    without = sum(not has_gold(row) for row in testset.rows)
     if without:
-        notes.append(
-            f"{count_noun(without, 'row has', 'rows have')} no gold for retrieval: they are "
-            "not used for the search stages"
+        yield (
+            f"{count_noun(without, 'row has', 'rows have')} no gold for retrieval: they are not "
+            "used for the search stages"
         )
-    options = project.settings.retrieve
-    target = project.target()
-    depth = pool_depth(options)
+    options, target = project.settings.retrieve, project.target()
+    depth, top_k = pool_depth(options), options.top_k
     chunks, _ = project.views.answer(target.snapshot, lambda view: view.count())
     if chunks and depth >= _WIDE * chunks:
-        notes.append(
+        yield (
             f"the first {depth} candidates count as found, but the index has only {chunks} "
             "chunks: chance finds most of them (lower rerank.candidates or retrieve.pool to see "
             "more)"
         )
     if not options.rerank.model:
-        notes.append("no reranker is set: `rerank` shows what a perfect one could add")
-    return notes
-
-
-def _shallow_measures_note(
-    diagnosis: Diagnosis, work: _DiagnosisWork, options: RetrieveOptions
-) -> list[str]:
-    """Add a note if rows are lost to the cut but no measure looks beyond it."""
-    lost, top_k, depth = diagnosis.losses.get("truncate", 0), options.top_k, pool_depth(options)
-    shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
-    if not lost or not shallow or options.context_tokens is not None:
-        return []
-    return [
-        f"{count_noun(lost, 'row is', 'rows are')} lost to the cut: {', '.join(shallow)} look "
-        "only as deep as top_k "
-        f"({top_k}) and cannot show the effect of keeping more; use a deeper one, such as "
-        f"Recall@{depth}"
-    ]
+        yield "no reranker is set: `rerank` shows what a perfect one could add"
+    shallow = [str(m) for m in measures if m.cutoff is not None and m.cutoff <= top_k]
+    if lost and shallow and options.context_tokens is None:
+        yield (
+            f"{count_noun(lost, 'row is', 'rows are')} lost to the cut: {', '.join(shallow)} look "
+            f"only as deep as top_k ({top_k}) and cannot show the effect of keeping more; use a "
+            f"deeper one, such as Recall@{depth}"
+        )
 
 
 Place: TypeAlias = Literal["", "retrieve", "generate", "errored", "unknown"]
@@ -319,52 +296,54 @@ def diagnose_run(
         )
     result_rows = [result.row for result in evaluation.results]
     parts = {
-        f"{name} = {value}": _run_diagnosis(value, tuple(groups[value]), ())
+        f"{name} = {value}": _run_diagnosis(value, group, ())
         for name in by
-        for groups in (group_by_field(rows, result_rows, name),)
-        for value in sorted(groups)
+        for value, group in sorted(group_by_field(rows, result_rows, name).items())
     }
     return replace(_run_diagnosis(evaluation.name, rows, _run_notes(evaluation, rows)), parts=parts)
 
 
-def _run_diagnosis(name: str, rows: tuple[RunRowLoss, ...], notes: tuple[str, ...]) -> RunDiagnosis:
+def _run_diagnosis(name: str, rows: Sequence[RunRowLoss], notes: tuple[str, ...]) -> RunDiagnosis:
     losses: dict[Place, int] = dict(Counter(row.lost for row in rows))
     missed, wrong = losses.get("retrieve", 0), losses.get("generate", 0)
     n = missed + wrong
-    tail = sum(comb(n, k) for k in range(min(missed, wrong) + 1)) / 2**n if n else 1.0
-    p = min(1.0, 2 * tail)
-    stage: Literal["", "retrieve", "generate"] = ""
-    if p <= _LEVEL:
-        stage = "retrieve" if missed > wrong else "generate"
-    return RunDiagnosis(name, _run_verdict(losses, len(rows), p), stage, losses, rows, notes)
+    p = min(1.0, 2 * sum(comb(n, k) for k in range(min(missed, wrong) + 1)) / 2**n)
+    stage: Literal["", "retrieve", "generate"] = "retrieve" if missed > wrong else "generate"
+    return RunDiagnosis(
+        name,
+        _run_verdict(losses, len(rows), p),
+        stage if p <= _LEVEL else "",
+        losses,
+        tuple(rows),
+        notes,
+    )
 
 
 def _row_loss(result: RowResult, language: str) -> RunRowLoss:
     """Locate the loss of one row, with its texts."""
-    loss, row = _loss_place(result, language), result.row
-    if row is None:
-        return loss
-    texts = row.user_input, row.reference, row.response or ""
-    return replace(loss, user_input=texts[0], reference=texts[1], response=texts[2])
-
-
-def _loss_place(result: RowResult, language: str) -> RunRowLoss:
     row = result.row
     failed = next((score.reason for score in result.scores if score.state == "errored"), "")
+    unplaced = RunRowLoss(
+        result.row_id,
+        "errored" if failed else "unknown",
+        reason=failed or "the run holds no answer of it",
+        user_input="" if row is None else row.user_input,
+        reference="" if row is None else row.reference,
+        response="" if row is None else row.response or "",
+    )
     if row is None or row.response is None:
-        reason = failed or "the run holds no answer of it"
-        return RunRowLoss(result.row_id, "errored" if failed else "unknown", reason=reason)
-    response = "" if read_mark(row, "abstained") else row.response
-    right = is_right(row, response, language)
+        return unplaced
+    right = is_right(row, "" if read_mark(row, "abstained") else row.response, language)
     gold, by = _gold_evidence(row, language)
+    lost: Place = "generate" if gold else "retrieve"
+    reason = ""
     if right is None:
-        return RunRowLoss(row.id, "unknown", gold=gold, by=by, reason="it has no reference")
-    if right:
-        return RunRowLoss(row.id, "", right, gold, by)
-    if gold is None:
-        reason = "its answer is wrong, and the system returned no passages"
-        return RunRowLoss(row.id, "unknown", right, reason=reason)
-    return RunRowLoss(row.id, "generate" if gold else "retrieve", right, gold, by)
+        lost, reason = "unknown", "it has no reference"
+    elif right:
+        lost = ""
+    elif gold is None:
+        lost, reason = "unknown", "its answer is wrong, and the system returned no passages"
+    return replace(unplaced, lost=lost, right=right, gold=gold, by=by, reason=reason)
 
 
 def _gold_evidence(row: Row, language: str) -> tuple[bool | None, str]:
@@ -388,25 +367,20 @@ def _gold_evidence(row: Row, language: str) -> tuple[bool | None, str]:
 
 
 def _run_verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:
-    right, missed, wrong = (losses.get("", 0), losses.get("retrieve", 0), losses.get("generate", 0))
+    right, missed, wrong = (losses.get(place, 0) for place in ("", "retrieve", "generate"))
     sentences = [f"{right} of {total} rows are answered right (see the rule)."]
     if missed or wrong:
-        sentences.append(
+        first = "retrieval" if missed > wrong else "answering"
+        sentences += [
             f"{missed} are lost in retrieval: no passage that the system returned holds the gold. "
             f"{wrong} are lost in answering: the gold is among the passages, and the answer is "
-            "wrong."
-        )
-        first = "retrieval" if missed > wrong else "answering"
-        if p <= _LEVEL:
-            sentences.append(
-                f"Work on {first} first: it loses more rows ({p_text(p)}, exact test)."
-            )
-        else:
-            sentences.append(f"Too few rows to prove which of the two loses more (p = {p:.2f}).")
-    if failed := losses.get("errored", 0):
-        sentences.append(f"{failed} failed.")
-    if unknown := losses.get("unknown", 0):
-        sentences.append(f"{unknown} cannot be placed.")
+            "wrong.",
+            f"Work on {first} first: it loses more rows ({p_text(p)}, exact test)."
+            if p <= _LEVEL
+            else f"Too few rows to prove which of the two loses more (p = {p:.2f}).",
+        ]
+    ends: dict[Place, str] = {"errored": "failed", "unknown": "cannot be placed"}
+    sentences += [f"{losses[place]} {end}." for place, end in ends.items() if losses.get(place)]
     return tuple(sentences)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import Any, TypeVar
 
-from ...core import MetaValue, Row, Score, TestsetError, count_noun, make_plain
+from ...core import Row, Score, TestsetError, count_noun
 from ...measure import (
     Comparison,
     Comparisons,
@@ -25,9 +25,17 @@ from ...measure import (
     p_text,
     read_mark,
 )
-from ..evaluations import RANKING, clusters_of_results, read_plain
-from ._gold_places import RIGHT_RULE
-from ._oracles import FRONT, LOSSES, STAGES, DiagnosedRow, Lost, Stage, is_judged
+from ..evaluations import RANKING, clusters_of_results, row_values
+from ._oracles import (
+    FRONT,
+    LOSSES,
+    RIGHT_RULE,
+    STAGES,
+    DiagnosedRow,
+    Lost,
+    Stage,
+    is_judged,
+)
 
 LOST_RULE = (
     "a row is lost at the first stage that drops a piece of its gold; with all gold in the "
@@ -108,11 +116,8 @@ class Diagnosis:
     parts: Mapping[str, Diagnosis] = field(default_factory=dict)
 
     def of(self, stage: str, measure: str) -> StagePoints:
-        """The points of a stage by a measure."""
-        for points in self.points:
-            if (points.stage, points.measure) == (stage, measure):
-                return points
-        raise KeyError(f"{stage} {measure}")
+        """The points of a stage by a measure; raises KeyError without any."""
+        return {(str(p.stage), p.measure): p for p in self.points}[stage, measure]
 
 
 def diagnosis_of(
@@ -141,15 +146,8 @@ def diagnosis_of(
     abstentions = sum(
         row.plain.row is not None and bool(read_mark(row.plain.row, "abstained")) for row in rows
     )
-    notes: tuple[str, ...] = (
-        (
-            f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: they count as the "
-            "worst value",
-        )
-        if abstentions
-        else ()
-    )
-    notes += (row_clusters.note,) if row_clusters.note else ()
+    note = count_noun(abstentions, "answer abstains", "answers abstain")
+    notes = (f"{note}: they count as the worst value" if abstentions else "", row_clusters.note)
     return Diagnosis(
         name,
         verdict,
@@ -159,7 +157,7 @@ def diagnosis_of(
         tuple(rows),
         context,
         known,
-        notes,
+        tuple(filter(None, notes)),
     )
 
 
@@ -183,17 +181,6 @@ def diagnosis_by(
     return replace(diagnosis, parts={**diagnosis.parts, **parts})
 
 
-def write_diagnosed_row(row: DiagnosedRow) -> dict[str, Any]:
-    """Return a diagnosed row as JSON-able values, for the run store."""
-    body: dict[str, Any] = make_plain(row)
-    return body
-
-
-def read_diagnosed_row(body: Mapping[str, Any]) -> DiagnosedRow:
-    """Rebuild the row from the values of :func:`write_diagnosed_row`."""
-    return read_plain(DiagnosedRow, body)
-
-
 def _stage_points(
     rows: Sequence[DiagnosedRow],
     axes: tuple[Sequence[Measure], Sequence[Stage]],
@@ -202,57 +189,62 @@ def _stage_points(
 ) -> tuple[StagePoints, ...]:
     """Measure every valid pair of stage and measure; all of them are one family of tests."""
     measures, stages = axes
-    keys = [(s, at) for s in stages for at, m in enumerate(measures) if _can_lose(s, m)]
-    plain: dict[str, list[Score]] = {}
-    perfect: dict[str, list[Score]] = {}
-    first: dict[str, list[Score]] = {}
-    credited: Counter[tuple[Stage, int]] = Counter()
-    beyond: dict[tuple[Stage, int], list[float]] = {}
-    for row in rows:
-        sides: tuple[list[Score], list[Score], list[Score]] = ([], [], [])
-        for stage, at in keys:
-            measure = measures[at]
-            name = f"{stage} {measure}"
-            before = upward_score(row.plain.scores[at], measure, name)
-            # Without gold for the measure, an oracle changes nothing.
-            oracle = before if before.no_gold else row.oracles[stage][at]
-            after = upward_score(oracle, measure, name)
-            own = stage == row.lost
-            credited[stage, at] += own
-            if row.lost == "" and before.value is not None and after.value is not None:
-                beyond.setdefault((stage, at), []).append(after.value - before.value)
-            # A row is compared if it has a score on both sides.
-            same = before if after.value is not None or before.value is None else after
-            for side, score in zip(sides, (same, after, after if own else same), strict=True):
-                side.append(score)
-        for table, scores in zip((plain, perfect, first), sides, strict=True):
-            table[row.plain.row_id] = scores
+    keys = [
+        (stage, at, f"{stage} {measure}")
+        for stage in stages
+        for at, measure in enumerate(measures)
+        if _can_lose(stage, measure)
+    ]
     if not keys or not rows:
         return ()
-    scales = {f"{stage} {measures[at]}": turn_scale_upward(measures[at]) for stage, at in keys}
+    sides = {
+        row.plain.row_id: [
+            _score_sides(row, stage, at, measures[at], name) for stage, at, name in keys
+        ]
+        for row in rows
+    }
+    plain, perfect, first = (
+        {row_id: [scores[side] for scores in of_row] for row_id, of_row in sides.items()}
+        for side in range(3)
+    )
+    scales = {name: turn_scale_upward(measures[at]) for _, at, name in keys}
     recovered = compare_rows(plain, perfect, seed=seed, clusters=clusters, scales=scales)
     own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
     points = []
-    for stage, at in keys:
-        measure, name = measures[at], f"{stage} {measures[at]}"
-        mean = recovered[name].mean_a
-        upward = measure.definition.higher_is_better
-        definition = measure.definition
-        width = None if definition.high is None else definition.high - definition.low
+    for place, (stage, at, name) in enumerate(keys):
+        measure, mean = measures[at], recovered[name].mean_a
+        low, high = measure.definition.low, measure.definition.high
+        gains = [
+            after.value - before.value
+            for before, after, _ in (sides[r.plain.row_id][place] for r in rows if r.lost == "")
+            if before.value is not None and after.value is not None
+        ]
         points.append(
             StagePoints(
                 stage,
                 str(measure),
-                mean if mean is None or upward else -mean,
+                mean if mean is None or measure.definition.higher_is_better else -mean,
                 rename_comparison(recovered[name], str(measure)),
                 rename_comparison(own_points[name], str(measure)),
-                credited[stage, at],
-                width,
-                math.fsum(beyond.get((stage, at), ())) / len(rows),
-                sum(gain > 0 for gain in beyond.get((stage, at), ())),
+                sum(row.lost == stage for row in rows),
+                None if high is None else high - low,
+                math.fsum(gains) / len(rows),
+                sum(gain > 0 for gain in gains),
             )
         )
     return tuple(points)
+
+
+def _score_sides(
+    row: DiagnosedRow, stage: Stage, at: int, measure: Measure, name: str
+) -> tuple[Score, Score, Score]:
+    """A row's score as it is, with the oracle, and with the oracle only if the stage loses it."""
+    before = upward_score(row.plain.scores[at], measure, name)
+    # Without gold for the measure, an oracle changes nothing.
+    after = before if before.no_gold else upward_score(row.oracles[stage][at], measure, name)
+    # A row is compared if it has a score on both sides.
+    same = before if after.value is not None or before.value is None else after
+    return same, after, after if stage == row.lost else same
 
 
 def _can_lose(stage: Stage, measure: Measure) -> bool:
@@ -266,59 +258,51 @@ def _diagnosis_verdict(
     points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
 ) -> tuple[Stage | None, tuple[str, ...]]:
     """Return the stage to work on, and the verdict."""
-    proven = [loss for loss in points if loss.proven and loss.weight > 0]
-    sentences: list[str] = []
     best: dict[Stage, StagePoints] = {}
-    for loss in sorted(proven, key=lambda loss: -round(loss.weight, 6)):
-        best.setdefault(loss.stage, loss)
-    order = list(best.values())
-    if order:
-        sentences.append(f"Work on {order[0].stage} first: {_loss_text(order[0], rows)}")
-        sentences += [f"Then {loss.stage}: {_loss_text(loss, rows)}" for loss in order[1:]]
-    else:
-        sentences.append("No stage is proven to lose points.")
-        sentences += _largest_unproven(points, len(rows))
-        least = [loss.first.smallest for loss in points if loss.first.smallest]
-        if least:
-            sentences.append(
-                f"With {count_noun(len(rows), 'row')}, only differences of about "
-                f"{min(least):.3f} or more can be proven."
-            )
-    sentences += _gains_beyond(points, len(rows))
-    for lost, count in losses.items():
-        if lost in _BEFORE:
-            sentences.append(
-                f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}."
-            )
-    return (order[0].stage if order else None), tuple(sentences)
-
-
-def _gains_beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
-    """Describe what rows that count as right could still gain by a measure."""
+    for loss in sorted(points, key=lambda loss: -round(loss.weight, 6)):
+        if loss.proven and loss.weight > 0:
+            best.setdefault(loss.stage, loss)
+    sentences = [
+        f"{'Then' if at else 'Work on'} {loss.stage}{'' if at else ' first'}: "
+        f"{_loss_text(loss, rows)}"
+        for at, loss in enumerate(best.values())
+    ] or _nothing_proven(points, len(rows))
     gains = [loss for loss in points if round(loss.beyond, 6) > 0]
     if gains:
         loss = max(gains, key=lambda loss: loss.beyond / (loss.scale or 1.0))
-        yield (
-            f"{loss.beyond_rows} of {rows} rows lose nothing and could still gain: a perfect "
+        sentences.append(
+            f"{loss.beyond_rows} of {len(rows)} rows lose nothing and could still gain: a perfect "
             f"{loss.stage} would add {loss.beyond:.3f} points of {loss.measure}, which asks for "
-            "more "
-            "than the rule of what is lost."
+            "more than the rule of what is lost."
         )
+    sentences += [
+        f"{losses[lost]} of {len(rows)} rows are lost before any stage: {reason}."
+        for lost, reason in _BEFORE.items()
+        if lost in losses
+    ]
+    return next(iter(best), None), tuple(sentences)
 
 
-def _largest_unproven(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
-    """Describe the largest loss that is not proven, and the reason."""
+def _nothing_proven(points: Sequence[StagePoints], rows: int) -> list[str]:
+    """Describe the largest loss that is not proven with the reason, and what could be proven."""
+    sentences = ["No stage is proven to lose points."]
     lost = [loss for loss in points if loss.weight > 0]
     if lost:
         loss = max(lost, key=lambda loss: round(loss.weight, 6))
         c = loss.first
         p = "" if c.p_holm is None else f" ({p_text(c.p_holm)})"
         doubt = f": {c.doubt}" if c.doubt else ""
-        yield (
+        sentences.append(
             f"The largest loss seen is at {loss.stage}: {c.difference:.3f} points of "
-            f"{loss.measure}, "
-            f"on {c.wins} of {rows} rows{p}. It is not proven{doubt}."
+            f"{loss.measure}, on {c.wins} of {rows} rows{p}. It is not proven{doubt}."
         )
+    least = [loss.first.smallest for loss in points if loss.first.smallest]
+    if least:
+        sentences.append(
+            f"With {count_noun(rows, 'row')}, only differences of about {min(least):.3f} or more "
+            "can be proven."
+        )
+    return sentences
 
 
 def _loss_text(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
@@ -337,16 +321,14 @@ def _loss_text(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
 
 def _median_ranks(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
     """Describe the ranks of gold that a cut or a reranker lost, if it is on most rows."""
-    stage = loss.stage
-    lost = [row for row in rows if row.lost == stage]
-    if stage not in ("rerank", "truncate") or 2 * len(lost) < loss.first.wins:
-        return ""
+    lost = [row for row in rows if row.lost == loss.stage]
     places = [place for row in lost for place in row.gold if not place.shown]
     ranks = [place.found for place in places if place.found]
     reranked = [place.ordered for place in places if place.ordered]
-    if not ranks or not reranked:
+    cut = loss.stage in ("rerank", "truncate") and 2 * len(lost) >= loss.first.wins
+    if not cut or not ranks or not reranked:
         return ""
-    if stage == "truncate":
+    if loss.stage == "truncate":
         return f" (in the median at rank {median(reranked):g} of the candidates)"
     return f" (in the median from rank {median(ranks):g} to rank {median(reranked):g})"
 
@@ -374,22 +356,18 @@ def _closed_book_effect(
     clusters: Mapping[str, Hashable] | None,
 ) -> tuple[Comparisons | None, Summary | None]:
     """Return the effect of the passages, and the share of rows that need none."""
-    with_control = [row for row in rows if row.closed_book]
-    if not with_control:
+    controlled = {row.plain.row_id: row for row in rows if row.closed_book}
+    if not controlled:
         return None, None
     indexes = [index for index, m in enumerate(measures) if m.definition.kind not in RANKING]
-    without = {
-        row.plain.row_id: [row.closed_book[index] for index in indexes] for row in with_control
-    }
-    with_ = {
-        row.plain.row_id: [row.plain.scores[index] for index in indexes] for row in with_control
-    }
+    without = {key: [row.closed_book[at] for at in indexes] for key, row in controlled.items()}
+    with_ = {key: [row.plain.scores[at] for at in indexes] for key, row in controlled.items()}
     scales = {str(measures[index]): measures[index].known_scale for index in indexes}
     options: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
     context = compare_rows(without, with_, **options) if indexes else None
-    judged = [row for row in with_control if row.known is not None]
-    shares = [Score(KNOWN, "scored", float(bool(row.known))) for row in judged]
-    groups = None if clusters is None else [clusters[row.plain.row_id] for row in judged]
+    judged = {key: row.known for key, row in controlled.items() if row.known is not None}
+    shares = [Score(KNOWN, "scored", float(known)) for known in judged.values()]
+    groups = None if clusters is None else [clusters[key] for key in judged]
     return context, aggregate(shares, seed, clusters=groups) if shares else None
 
 
@@ -404,12 +382,7 @@ def group_by_field(items: Sequence[T], rows: Sequence[Row | None], by: str) -> d
     """
     groups: dict[str, list[T]] = {}
     for item, row in zip(items, rows, strict=True):
-        field_value: MetaValue = ""
-        if row is not None:
-            field_value = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
-        for value in (
-            field_value if isinstance(field_value, tuple) and field_value else (str(field_value),)
-        ):
+        for value in ("",) if row is None else row_values(row, by):
             groups.setdefault(value, []).append(item)
     if not groups.keys() - {""}:
         columns = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
@@ -441,12 +414,10 @@ def rename_comparison(comparison: Comparison, measure: str) -> Comparison:
 
 def upward_score(score: Score, measure: Measure, name: str) -> Score:
     """Turn a score so that higher is better; an abstention is the worst value."""
-    definition = measure.definition
-    upward = definition.higher_is_better
-    worst = definition.low if upward else definition.high
-    value = score.value
-    if score.state == "abstained" and not score.unanswerable:
-        value = worst
+    low, high = measure.definition.low, measure.definition.high
+    upward = measure.definition.higher_is_better
+    silent = score.state == "abstained" and not score.unanswerable
+    value = (low if upward else high) if silent else score.value
     if value is None:
-        return replace(score, measure=name) if score.value is None else score
+        return replace(score, measure=name)
     return Score(name, "scored", value if upward else -value)

@@ -6,11 +6,10 @@ row, and a generator is called the best only if every other one is proven worse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import combinations
-from typing import Any
+from itertools import combinations, product
 
 from ...answer import AskPlan, ask
 from ...core import ConfigError, Persona, Row, Score, TestsetError, count_noun, make_plain
@@ -44,8 +43,8 @@ from ..evaluations import (
     read_plain,
     run_named,
 )
-from ._diagnosis import rename_comparison, turn_scale_upward
-from ._gold_places import facts_kept, facts_of
+from ._diagnosis import rename_comparison, turn_scale_upward, upward_score
+from ._oracles import facts_kept, facts_of
 
 FACTS = "FactsKept"
 """Share of the gold answer's content words and numbers in an answer."""
@@ -135,21 +134,24 @@ def readings_of(
     its first row is used. Without ``personas`` the rows' own are used. Rows with the same words but
     other gold for the same persona are other questions.
     """
-    readings = []
-    for question in questions_of(rows)[0]:
-        golds = [row.reference for row in question.own.values()]
-        gold = max(golds, key=lambda text: len(facts_of(text)))
-        for persona in personas or question.own:
-            row = question.row_for(persona)
-            if row is not None:
-                readings += [
-                    GridQuestion(row, question.first.id, model, gold)
-                    for model in generators or ("",)
-                ]
-    return readings
+    return [
+        GridQuestion(row, question.first.id, model, gold)
+        for question in questions_of(rows)[0]
+        for gold in (
+            max((r.reference for r in question.own.values()), key=lambda text: len(facts_of(text))),
+        )
+        for persona in personas or question.own
+        for row in (question.row_for(persona),)
+        if row is not None
+        for model in generators or ("",)
+    ]
 
 
-def read_row(
+def _count_facts(text: str) -> int:
+    return len(facts_of(text))
+
+
+def _read_row(
     reading: GridQuestion,
     persona: Persona,
     pipeline: tuple[Target, AskPlan],
@@ -209,46 +211,33 @@ def grid_of(
     Questions that share gold documents are not independent observations.
     """
     clusters = clusters_of_results([replace(r.result, row_id=r.question) for r in rows]) or None
+    by_cell: dict[tuple[str, str], dict[str, GridRow]] = {}
+    for row in rows:
+        by_cell.setdefault((row.persona, row.generator), {})[row.question] = row
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
-    grid = {(row.persona, row.generator, row.question): row for row in rows}
     cells: dict[tuple[str, str, str], Summary] = {}
     means = dict(cells)
-    for persona in personas:
-        for generator in generators:
-            own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
-            groups = None if clusters is None else [clusters[row.question] for row in own]
-            for index, measure in enumerate(measures):
-                scores = [row.result.scores[index] for row in own]
-                cells[persona, generator, str(measure)] = aggregate(scores, seed, clusters=groups)
-            for index, score in enumerate(own[0].facts if own else ()):
-                shares = [row.facts[index] for row in own]
-                means[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
+    for persona, generator in product(personas, generators):
+        own = by_cell.setdefault((persona, generator), {})
+        groups = None if clusters is None else [clusters[question] for question in own]
+        for index, measure in enumerate(measures):
+            scores = [row.result.scores[index] for row in own.values()]
+            cells[persona, generator, str(measure)] = aggregate(scores, seed, clusters=groups)
+        for index, score in enumerate(next((row.facts for row in own.values()), ())):
+            shares = [row.facts[index] for row in own.values()]
+            means[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
     first = measures[0]
-    pairs = _compare_pairs(
-        [
-            (persona, a, b, _side_of(grid, persona, a, first), _side_of(grid, persona, b, first))
-            for persona in personas
-            for a, b in combinations(generators, 2)
-        ],
-        turn_scale_upward(first),
-        (seed, clusters),
-    )
-    facts = _compare_pairs(
-        [
-            (generator, a, b, _facts_of(grid, a, generator), _facts_of(grid, b, generator))
-            for generator in generators
-            for a, b in combinations(personas, 2)
-        ],
-        MeasureScale(0, 1),
-        (seed, clusters),
-    )
-    answers = filter(None, (row.result.row for row in rows))
-    abstentions = sum(read_mark(answer, "abstained") is True for answer in answers)
-    note = (
-        f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
-        "worst value in comparisons, no fact kept"
-    )
+    upward = {
+        cell: {q: upward_score(row.result.scores[0], first, str(first)) for q, row in own.items()}
+        for cell, own in by_cell.items()
+    }
+    kept = {
+        (generator, persona): {q: row.facts[-1] for q, row in own.items() if row.facts}
+        for (persona, generator), own in by_cell.items()
+    }
+    pairs = _compare_pairs(upward, turn_scale_upward(first), (seed, clusters))
+    facts = _compare_pairs(kept, MeasureScale(0, 1), (seed, clusters))
     return PersonaModelGrid(
         personas,
         generators,
@@ -258,74 +247,42 @@ def grid_of(
         _best_by_persona(personas, generators, pairs),
         facts,
         means,
-        (note,) if abstentions else (),
+        _abstention_note(rows),
     )
 
 
-def read_body(row: GridRow) -> dict[str, Any]:
-    """Return a reading as JSON-able values, for the run store."""
-    body: dict[str, Any] = make_plain(row)
-    return body
-
-
-def read_of(body: Mapping[str, Any]) -> GridRow:
-    """Rebuild the reading from the values of :func:`read_body`."""
-    return read_plain(GridRow, body)
+def _abstention_note(rows: Sequence[GridRow]) -> tuple[str, ...]:
+    answers = filter(None, (row.result.row for row in rows))
+    abstentions = sum(read_mark(answer, "abstained") is True for answer in answers)
+    note = (
+        f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
+        "worst value in comparisons, no fact kept"
+    )
+    return (note,) if abstentions else ()
 
 
 _ScoresByQuestion = Mapping[str, Score]
 
 
-def _side_of(
-    cell_rows: Mapping[tuple[str, str, str], GridRow],
-    persona: str,
-    generator: str,
-    measure: Measure,
-) -> _ScoresByQuestion:
-    """Question -> score with higher values better; an abstention is the worst value."""
-    definition = measure.definition
-    upward = definition.higher_is_better
-    worst = definition.low if upward else definition.high
-    scores = {}
-    for (row_persona, model, question), row in cell_rows.items():
-        if (row_persona, model) == (persona, generator):
-            score = row.result.scores[0]
-            silent = score.state == "abstained" and not score.unanswerable
-            value = worst if silent else score.value
-            if value is not None:
-                scores[question] = Score(str(measure), "scored", value if upward else -value)
-    return scores
-
-
-def _facts_of(
-    cell_rows: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str
-) -> _ScoresByQuestion:
-    """Question -> share of facts kept, judged if available."""
-    return {
-        question: row.facts[-1]
-        for (row_persona, model, question), row in cell_rows.items()
-        if (row_persona, model) == (persona, generator)
-        and row.facts
-        and row.facts[-1].value is not None
-    }
-
-
 def _compare_pairs(
-    sides: Sequence[tuple[str, str, str, _ScoresByQuestion, _ScoresByQuestion]],
+    cells: Mapping[tuple[str, str], _ScoresByQuestion],
     scale: MeasureScale | None,
     seed_and_clusters: tuple[int, Mapping[str, Hashable] | None],
 ) -> tuple[GridComparison, ...]:
-    """Compare every pair, as one family of tests; all take the same seed and clusters."""
+    """Compare every two columns within each line of a grid, as one family of tests."""
+    lines, columns = (tuple(dict.fromkeys(key[at] for key in cells)) for at in (0, 1))
     seed, clusters = seed_and_clusters
     tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
     pairs = []
-    for index, (within, a, b, *tables_of_pair) in enumerate(sides):
-        shared = tables_of_pair[0].keys() & tables_of_pair[1].keys()
-        if not shared:
-            continue
-        pairs.append((within, a, b, str(index), next(iter(tables_of_pair[0].values())).measure))
-        for question in sorted(shared):
-            for table, side in zip(tables, tables_of_pair, strict=True):
+    for index, (within, (a, b)) in enumerate(product(lines, combinations(columns, 2))):
+        valued = [
+            {q: s for q, s in cells[within, name].items() if s.value is not None} for name in (a, b)
+        ]
+        shared = sorted(valued[0].keys() & valued[1].keys())
+        if shared:
+            pairs.append((within, a, b, str(index), next(iter(valued[0].values())).measure))
+        for question in shared:
+            for table, side in zip(tables, valued, strict=True):
                 score = replace(side[question], measure=str(index))
                 table.setdefault(question, []).append(score)
     if not pairs:
@@ -342,19 +299,24 @@ def _best_by_persona(
     personas: Sequence[str], generators: Sequence[str], pairs: Sequence[GridComparison]
 ) -> dict[str, str]:
     """Return the generator of each persona that beats all others, if there is one."""
-    beaten: dict[str, dict[str, set[str]]] = {}
-    for pair in pairs:
-        if pair.comparison.verdict == "no change proven":
-            continue
-        better = pair.comparison.verdict == "better"
-        winner, loser = (pair.b, pair.a) if better else (pair.a, pair.b)
-        beaten.setdefault(pair.within, {}).setdefault(winner, set()).add(loser)
-    best = {}
-    for persona in personas:
-        for winner, losers in beaten.get(persona, {}).items():
-            if losers == set(generators) - {winner}:
-                best[persona] = winner
-    return best
+    verdicts: dict[tuple[str, str, str], str] = {
+        (p.within, p.a, p.b): p.comparison.verdict for p in pairs
+    }
+    verdicts |= {
+        (within, b, a): {"better": "worse", "worse": "better"}.get(verdict, verdict)
+        for (within, a, b), verdict in verdicts.items()
+    }
+    return {
+        persona: winner
+        for persona in personas
+        for winner in generators
+        if len(generators) > 1
+        and all(
+            verdicts.get((persona, other, winner)) == "better"
+            for other in generators
+            if other != winner
+        )
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,14 +332,6 @@ class GridOptions(RunOptions):
     generators: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _GridWork:
-    measures: Sequence[Measure]
-    manifest: Mapping[str, Any]
-    items: Sequence[tuple[str, Callable[[], Flow[GridRow]]]]
-    notes: tuple[str, ...]
-
-
 @refuse_forget("diagnose --readers")
 def compare_generators(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
@@ -389,28 +343,21 @@ def compare_generators(
         PromptError: The persona does not exist.
         TestsetError: The testset cannot be measured.
     """
-    work = _grid_work(project, testset, measures, options)
-    job = Job(
-        kind="readers",
-        manifest=work.manifest,
-        items=work.items,
-        encode=read_body,
-        sources=lambda row: list(dict.fromkeys(row.result.ranking)),
-    )
+    job, wanted_measures, notes = _grid_job(project, testset, measures, options)
     summary = run_named(project.runner, project.runs, job, options)
     stored = list(project.runs.rows(summary.run))
-    rows = [read_of(row.body) for row in stored if row.state == "done"]
+    rows = [read_plain(GridRow, row.body) for row in stored if row.state == "done"]
     if not rows:
         reason = next((str(row.body.get("what", row.state)) for row in stored), "no rows")
         raise TestsetError(
             "no question was answered", where=testset.name, hint=f"the first one: {reason}"
         )
-    grid = grid_of(rows, work.measures, seed=options.seed)
+    grid = grid_of(rows, wanted_measures, seed=options.seed)
     failed = len(stored) - len(rows)
-    notes = (f"{failed} of {len(stored)} answers failed and are left out",) if failed else ()
+    lost = (f"{failed} of {len(stored)} answers failed and are left out",) if failed else ()
     silent = tuple(name for name in options.generators if name not in grid.generators)
     best = {} if silent else grid.best
-    notes = (*work.notes, *grid.notes, *notes)
+    notes = (*notes, *grid.notes, *lost)
     return replace(grid, best=best, notes=notes, silent=silent), summary
 
 
@@ -418,14 +365,13 @@ def forecast_generators(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> Forecast:
     """Calls and cost of the comparison."""
-    return project.runner.forecast(
-        make for _, make in _grid_work(project, testset, measures, options).items
-    )
+    job, *_ = _grid_job(project, testset, measures, options)
+    return project.runner.forecast(make for _, make in job.items)
 
 
-def _grid_work(
+def _grid_job(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
-) -> _GridWork:
+) -> tuple[Job[GridRow], Sequence[Measure], tuple[str, ...]]:
     base = plan_evaluation(project, testset, measures, EvaluationOptions())
     rows, wanted_measures = base.rows, base.measures
     readings = readings_of(rows.rows, options.personas, options.generators)
@@ -449,7 +395,7 @@ def _grid_work(
         (
             reading.key,
             partial(
-                read_row,
+                _read_row,
                 reading,
                 persona_by_name[reading.row.persona_name],
                 pipeline,
@@ -459,4 +405,11 @@ def _grid_work(
         )
         for reading in readings
     ]
-    return _GridWork(wanted_measures, manifest, items, (*rows.notes, *questions_of(rows.rows)[1]))
+    job = Job(
+        kind="readers",
+        manifest=manifest,
+        items=items,
+        encode=make_plain,
+        sources=lambda row: list(dict.fromkeys(row.result.ranking)),
+    )
+    return job, wanted_measures, (*rows.notes, *questions_of(rows.rows)[1])

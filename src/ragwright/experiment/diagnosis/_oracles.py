@@ -6,17 +6,26 @@ instead. ``_diagnosis`` evaluates the differences over all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from ...answer import AskPlan, ask
-from ...core import Answer, Hit, Persona, Row, Score
-from ...flow import Flow, branch, gather, unpack_settled
-from ...measure import Measure, MeasureSetup, score_row
+from ...core import Answer, Filter, Hit, Persona, Row, Score, Span
+from ...flow import Flow, Search, SearchReply, branch, gather, lookup, send, unpack_settled
+from ...measure import (
+    SHORT_WORDS,
+    Measure,
+    MeasureSetup,
+    answer_words,
+    content_words,
+    references_of,
+    score_row,
+    stands_in,
+)
 from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
+from ...testsets import chunks_of, covers, find_best_chunk, find_graded_documents
 from ..evaluations import RANKING, AnswerRecord, RowResult, add_answer, plan_after
-from ._gold_places import GoldPiece, GoldPlace, gold_pieces, is_right
 
 Stage: TypeAlias = Literal["filter", "retrieve", "rerank", "truncate", "generate", "judge"]
 Lost: TypeAlias = Literal[
@@ -42,9 +51,143 @@ _UNJUDGED = frozenset({"QuestionSimilarity"})
 """Measures that use a chat model without a best score given by it."""
 
 
-def stage_names() -> tuple[Stage, ...]:
-    """The stages that have an oracle, from the front."""
-    return STAGES
+@dataclass(frozen=True, slots=True)
+class GoldPiece:
+    """One piece of gold evidence: a span of a document, or a whole one.
+
+    Attributes:
+        document_id: Its document.
+        span: Its characters there; None if the whole document is gold.
+        chunk: The chunk with most of it; None if no chunk of the index holds at least half of it.
+        reachable: The hard filters allow that chunk.
+    """
+
+    document_id: str
+    span: Span | None = None
+    chunk: Hit | None = None
+    reachable: bool = True
+
+    def held_by(self, hit: Hit) -> bool:
+        """True if a passage holds it: at least half of the span, as in measures."""
+        if hit.document_id != self.document_id:
+            return False
+        return self.span is None or covers(Span(hit.start, hit.end), self.span)
+
+    def rank_in(self, hits: Iterable[Hit]) -> int | None:
+        """Return the rank of the first of these passages that holds it, from 1; else None."""
+        return next((rank for rank, hit in enumerate(hits, 1) if self.held_by(hit)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPlace:
+    """The ranks of a piece of gold at every stage of a search.
+
+    Attributes:
+        document_id: Its document; ``start`` and ``end`` its characters, None for the whole.
+        indexed: A chunk of the index holds it.
+        reachable: The hard filters allow that chunk.
+        found: Rank among the candidates of the search, from 1; None if it is not in the pool.
+        ordered: Rank after reranking.
+        shown: Rank in the answer's context, in prompt order.
+    """
+
+    document_id: str
+    start: int | None = None
+    end: int | None = None
+    indexed: bool = True
+    reachable: bool = True
+    found: int | None = None
+    ordered: int | None = None
+    shown: int | None = None
+
+
+def has_gold(row: Row) -> bool:
+    """True if a row has evidence: spans, or documents with a grade above 0."""
+    return bool(row.reference_spans or find_graded_documents(row))
+
+
+def _gold_pieces(
+    row: Row, target: Target, filters: Sequence[Filter]
+) -> Flow[tuple[GoldPiece, ...]]:
+    """Find the chunk with most of each piece of a row's gold; makes no paid calls.
+
+    Spans are used if there are any, else documents; a whole document is represented by the chunk
+    that keyword search ranks first for the question.
+    """
+    spans = list(dict.fromkeys((s.document_id, Span(s.start, s.end)) for s in row.reference_spans))
+    documents = dict.fromkeys(document for document, _ in spans) or find_graded_documents(row)
+    chunks: dict[str, list[str]] = {}
+    allowed: dict[str, Sequence[str]] = {}
+    places: list[tuple[str, Span | None, str]] = []
+    for document in documents:
+        chunks[document] = allowed[document] = yield from chunks_of(target, document)
+        if filters:
+            allowed[document] = yield from chunks_of(target, document, filters)
+        if not spans:
+            best = yield from _nearest_chunk(row.user_input, target, document, chunks[document])
+            places.append((document, None, best))
+    places += [(name, span, find_best_chunk(chunks[name], name, span)) for name, span in spans]
+    keys = list(dict.fromkeys(key for _, _, key in places if key))
+    stored = (yield from lookup(target.snapshot, keys)).hits if keys else ()
+    hits = dict(zip(keys, stored, strict=True))
+    return tuple(
+        GoldPiece(document, span, hits.get(key), key in allowed[document])
+        for document, span, key in places
+    )
+
+
+def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
+    if len(ids) < 2:
+        return ids[0] if ids else ""
+    request = Search(
+        target.snapshot, "keyword", 1, text=question, filters=(Filter("document_id", (document,)),)
+    )
+    reply = yield from send(request, SearchReply)
+    return reply.candidates[0][0] if reply.candidates else ids[0]
+
+
+RIGHT_SHARE = 0.5
+"""Least share of a longer gold answer's facts in a right answer."""
+
+RIGHT_ANSWER = (
+    f"an answer is right if it holds a gold answer of up to {SHORT_WORDS} words word for word, or "
+    "half of the content words and numbers of a longer one"
+)
+"""The rule of :func:`is_right` for readers."""
+
+RIGHT_RULE = f"{RIGHT_ANSWER}; an abstention is wrong"
+"""The same where every question should be answered."""
+
+
+def facts_of(text: str, language: str = "en") -> frozenset[str]:
+    """Return the facts of a text: its content words and numbers, as stems."""
+    return frozenset(content_words(text, language))
+
+
+def facts_kept(reference: str, response: str, language: str = "en") -> float | None:
+    """Return the share of a gold answer's facts in an answer, 0 to 1; None without facts."""
+    facts = facts_of(reference, language)
+    return len(facts & facts_of(response, language)) / len(facts) if facts else None
+
+
+def is_right(row: Row, response: str, language: str = "en") -> bool | None:
+    """True if an answer is right by the gold answers; None for a row without one.
+
+    A gold answer of up to 5 words must occur in it in sequence (as in ``Contains``); of a longer
+    one, at least half of the content words and numbers must occur. If several gold answers are
+    accepted, one is enough.
+    """
+    row_language = row.metadata.get("language")
+    language = row_language if isinstance(row_language, str) and row_language else language
+    response_words = answer_words(response, language)
+    references = [(text, answer_words(text, language)) for text in references_of(row)]
+    verdicts = (
+        stands_in(words, response_words)
+        if len(words) <= SHORT_WORDS
+        else (facts_kept(text, response, language) or 0.0) >= RIGHT_SHARE
+        for text, words in references
+    )
+    return any(verdicts) if references else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +257,27 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     not depend on the stage) are ``not_applicable``.
     """
     persona = case.persona(row.persona_name)
-    pieces = yield from gold_pieces(row, case.target, case.plan.retrieve.filters)
-    watch = SearchHooks(pool_depth(case.plan.retrieve))
-    plain_answer = yield from _answer_with(row, persona, case, case.plan, watch)
-    answered = add_answer(row, plain_answer)
+    pieces = yield from _gold_pieces(row, case.target, case.plan.retrieve.filters)
+    watch = _Oracle(case.plan.retrieve)
+    answer = yield from _answer_with(row, persona, case, case.plan, watch)
+    answered = add_answer(row, answer)
     scores = yield from score_row(answered, case.measures, case.setup)
-    plain = _AnsweredRow(row, persona, case, pieces, watch, plain_answer, answered, scores)
-    names: list[Stage | Literal["closed_book"]] = [*case.stages]
-    names += ["closed_book"] if case.closed_book else []
-    outcomes = yield from gather([_ORACLES[name](plain) for name in names], settle=True)
+    plain = _AnsweredRow(row, persona, case, pieces, watch, answer, answered, scores)
+    names: list[str] = [*case.stages, *(["closed_book"] if case.closed_book else [])]
+    outcomes = yield from gather([_score_oracle(plain, name) for name in names], settle=True)
     by_oracle = dict(zip(names, (unpack_settled(outcome) for outcome in outcomes), strict=True))
-    answers = [
-        plain_answer,
-        *(scored.answer for scored in by_oracle.values() if scored.answer is not None),
-    ]
-    documents = [hit.document_id for answer in answers for hit in answer.hits]
-    documents += [piece.document_id for piece in pieces]
-    closed_book = by_oracle.pop("closed_book", None)
-    right = plain.right(plain_answer)
-    answer_record = AnswerRecord(plain_answer.prompt, plain_answer.usage, notes=plain_answer.notes)
+    answers = [answer, *(again for _, again in by_oracle.values() if again is not None)]
+    documents = [hit.document_id for shown in answers for hit in shown.hits]
+    closed_book, unaided = by_oracle.pop("closed_book", ((), None))
+    right = plain.right(answer)
     return DiagnosedRow(
-        RowResult(row.id, answered.retrieved_context_ids, scores, answered, answer_record),
+        RowResult(
+            row.id,
+            answered.retrieved_context_ids,
+            scores,
+            answered,
+            AnswerRecord(answer.prompt, answer.usage, notes=answer.notes),
+        ),
         _first_loss(plain, right),
         tuple(
             GoldPlace(
@@ -143,82 +286,50 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
                 None if piece.span is None else piece.span.end,
                 piece.chunk is not None,
                 piece.reachable,
-                piece.rank_in(plain.watch.pool),
-                piece.rank_in(plain.watch.order),
-                piece.rank_in(plain.answer.hits),
+                piece.rank_in(watch.pool),
+                piece.rank_in(watch.order),
+                piece.rank_in(answer.hits),
             )
             for piece in pieces
         ),
         right,
-        {stage: by_oracle[stage].scores for stage in case.stages},
-        () if closed_book is None else closed_book.scores,
-        None
-        if closed_book is None or closed_book.answer is None
-        else plain.right(closed_book.answer),
-        tuple(dict.fromkeys(documents)),
+        {stage: by_oracle[stage][0] for stage in case.stages},
+        closed_book,
+        None if unaided is None else plain.right(unaided),
+        tuple(dict.fromkeys((*documents, *(piece.document_id for piece in pieces)))),
     )
 
 
-class SearchHooks(StageHooks):
-    """Hooks that record the candidates, and their order after the reranker."""
+_Change: TypeAlias = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
 
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
+
+class _Oracle(StageHooks):
+    """Hooks that record the candidates and their order after the reranker, and may change hits.
+
+    Args:
+        options: Settings of the search.
+        changes: Name of a hook -> what is made of the hits there.
+    """
+
+    def __init__(self, options: RetrieveOptions, **changes: _Change) -> None:
+        self.depth = pool_depth(options)
         self.pool: tuple[Hit, ...] = ()
         self.order: tuple[Hit, ...] = ()
+        self._changes = changes
 
     def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record the candidates of all rounds."""
         self.pool = _append_new(self.pool, hits)
-        return hits
+        return self._changes.get("pooled", tuple)(hits)
 
     def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record their order in all rounds."""
         self.order = _append_new(self.order, hits)
-        return hits
-
-
-class _PerfectSearch(StageHooks):
-    """Hooks of a perfect search: gold that the pool lacks goes to its head."""
-
-    def __init__(self, depth: int, chunks: Sequence[Hit]) -> None:
-        self.depth = depth
-        self._chunks = chunks
-
-    def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return missing gold, then the candidates."""
-        ids = {hit.chunk_id for hit in hits}
-        new = [chunk for chunk in self._chunks if chunk.chunk_id not in ids]
-        score, rung = (hits[0].score, hits[0].rung) if hits else (1.0, None)
-        return _rank_hits((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
-
-
-class _PerfectReranker(StageHooks):
-    """Hooks of a perfect reranker: gold first, the rest in its order."""
-
-    def __init__(self, depth: int, pieces: Sequence[GoldPiece]) -> None:
-        self.depth = depth
-        self._pieces = pieces
-
-    def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return the first passage of each piece of gold, then all others."""
-        gold = _gold_of(hits, self._pieces)
-        ids = {hit.chunk_id for hit in gold}
-        return _rank_hits((*gold, *(hit for hit in hits if hit.chunk_id not in ids)))
-
-
-class _PerfectCut(StageHooks):
-    """Hooks of a perfect cut: gold that was left out follows what is kept."""
-
-    def __init__(self, depth: int, hits: Sequence[Hit]) -> None:
-        self.depth = depth
-        self._hits = hits
+        return self._changes.get("ordered", tuple)(hits)
 
     def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return the kept hits, then the gold that was cut."""
-        ids = {hit.chunk_id for hit in hits}
-        missing = [hit for hit in self._hits if hit.chunk_id not in ids]
-        return _rank_hits((*hits, *missing)) if missing else hits
+        """Return the hits of the answer."""
+        return self._changes.get("kept", tuple)(hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +340,7 @@ class _AnsweredRow:
     persona: Persona
     case: DiagnosisCase
     pieces: tuple[GoldPiece, ...]
-    watch: SearchHooks
+    watch: _Oracle
     answer: Answer
     answered: Row
     scores: tuple[Score, ...]
@@ -241,14 +352,6 @@ class _AnsweredRow:
         return verdict and not answer.abstained if verdict is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class _OracleScores:
-    """Scores with an oracle, and the answer if it changed."""
-
-    scores: tuple[Score, ...]
-    answer: Answer | None = None
-
-
 def _answer_with(
     row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: StageHooks
 ) -> Flow[Answer]:
@@ -257,109 +360,123 @@ def _answer_with(
     return answer
 
 
-def _answer_again(plain: _AnsweredRow, plan: AskPlan, between: StageHooks) -> Flow[_OracleScores]:
-    """Answer the row again under another plan, and score it."""
-    case = plain.case
-    answer = yield from _answer_with(plain.row, plain.persona, case, plan, between)
-    scores = yield from score_row(add_answer(plain.row, answer), case.measures, case.setup)
-    return _OracleScores(scores, answer)
+_Outcome: TypeAlias = tuple[tuple[Score, ...], Answer | None]
+"""Scores with an oracle, and the answer if it changed."""
 
 
-def _changes_anything(plain: _AnsweredRow, lost: bool) -> Flow[bool]:
-    """True if an oracle changes anything; a dry run that cannot know takes the estimate."""
-    if not plain.case.asks:
-        return lost
-    branched = yield from branch(0, int(lost), 1)
-    return lost if branched is None else bool(branched)
+def _score_oracle(plain: _AnsweredRow, name: str) -> Flow[_Outcome]:
+    """The scores with the oracle of a stage, or without passages."""
+    if name in ("generate", "judge"):
+        flow = _generate_scores(plain) if name == "generate" else _judge_scores(plain)
+        return (yield from flow), None
+    case, row = plain.case, plain.row
+    plan, hooks = case.plan, _Oracle(case.plan.retrieve)
+    if name == "closed_book":
+        plan = replace(plan, options=replace(plan.options, closed_book=True))
+    elif not plain.pieces:
+        return _not_applicable(case, "the row has no gold for retrieval"), None
+    else:
+        lost, plan, changes = _FRONT_ORACLES[name](plain)
+        hooks = _Oracle(case.plan.retrieve, **changes)
+        if case.asks and name != "filter":  # a dry run takes the estimate
+            branched = yield from branch(0, int(lost), 1)
+            lost = lost if branched is None else bool(branched)
+        if not lost:
+            return plain.scores, None
+    answer = yield from _answer_with(row, plain.persona, case, plan, hooks)
+    scores = yield from score_row(add_answer(row, answer), case.measures, case.setup)
+    if name == "closed_book":
+        scores = _without_ranking(case, scores, "the measure needs passages")
+    return scores, answer
 
 
-def _plain_scores(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Return the scores of the plain answer, for a stage that does not lose this row."""
-    yield from ()
-    return _OracleScores(plain.scores)
+def _not_applicable(case: DiagnosisCase, reason: str) -> tuple[Score, ...]:
+    return tuple(Score(str(m), "not_applicable", reason=reason) for m in case.measures)
 
 
-def _not_applicable(plain: _AnsweredRow, reason: str) -> Flow[_OracleScores]:
-    yield from ()
-    return _OracleScores(
-        tuple(Score(str(m), "not_applicable", reason=reason) for m in plain.case.measures)
+def _without_ranking(
+    case: DiagnosisCase, scores: Sequence[Score], reason: str
+) -> tuple[Score, ...]:
+    """The scores, those of measures of ranking not applicable."""
+    return tuple(
+        Score(str(measure), "not_applicable", reason=reason)
+        if measure.definition.kind in RANKING
+        else score
+        for measure, score in zip(case.measures, scores, strict=True)
     )
 
 
-def _filter_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+_FrontOracle: TypeAlias = tuple[bool, AskPlan, dict[str, _Change]]
+"""Whether the stage loses gold, and the plan and changes of hits without the loss."""
+
+
+def _lift_filters(plain: _AnsweredRow) -> _FrontOracle:
     """Lift the hard filters, if they exclude gold."""
     plan = plain.case.plan
-    if not plain.pieces:
-        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
-    if all(piece.reachable or piece.chunk is None for piece in plain.pieces):
-        return (yield from _plain_scores(plain))  # known without calling a model
-    unfiltered = replace(plan, retrieve=replace(plan.retrieve, filters=()))
-    return (yield from _answer_again(plain, unfiltered, SearchHooks(plain.watch.depth)))
+    lost = any(not piece.reachable and piece.chunk is not None for piece in plain.pieces)
+    return lost, replace(plan, retrieve=replace(plan.retrieve, filters=())), {}
 
 
-def _retrieve_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Add the gold that the filters allow but the search missed to the pool."""
-    if not plain.pieces:
-        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
+def _add_missed(plain: _AnsweredRow) -> _FrontOracle:
+    """Put the gold that the filters allow but the search missed to the head of the pool."""
     missed = [
         piece.chunk
         for piece in plain.pieces
         if piece.chunk is not None and piece.reachable and not piece.rank_in(plain.watch.pool)
     ]
-    lost = bool(missed) and plain.answer.route == "index"
-    if not (yield from _changes_anything(plain, lost)):
-        return (yield from _plain_scores(plain))
-    added = _PerfectSearch(plain.watch.depth, _unique_hits(missed))
-    return (yield from _answer_again(plain, plain.case.plan, added))
+
+    def add(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        score, rung = (hits[0].score, hits[0].rung) if hits else (1.0, None)
+        chunks = _append_new(hits, _unique_hits(missed))[len(hits) :]
+        return _rank_hits((*(replace(c, score=score, rung=rung) for c in chunks), *hits))
+
+    return bool(missed) and plain.answer.route == "index", plain.case.plan, {"pooled": add}
 
 
-def _rerank_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Put gold first in the pool."""
-    if not plain.pieces:
-        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
+def _rank_gold_first(plain: _AnsweredRow) -> _FrontOracle:
+    """Put gold first in the pool, the rest in its order."""
     order = plain.watch.order
     gold = _gold_of(order, plain.pieces)
-    if not (yield from _changes_anything(plain, order[: len(gold)] != gold)):
-        return (yield from _plain_scores(plain))
-    first = _PerfectReranker(plain.watch.depth, plain.pieces)
-    return (yield from _answer_again(plain, plain.case.plan, first))
+
+    def reorder(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        return _rank_hits(_append_new(_gold_of(hits, plain.pieces), hits))
+
+    return order[: len(gold)] != gold, plain.case.plan, {"ordered": reorder}
 
 
-def _truncate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+def _restore_cut(plain: _AnsweredRow) -> _FrontOracle:
     """Put back the gold of the pool that was cut; the context may exceed its limit for it."""
-    if not plain.pieces:
-        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
     cut = [piece for piece in plain.pieces if piece.rank_in(plain.answer.hits) is None]
     cut_hits = _gold_of(plain.watch.order, cut)
-    if not (yield from _changes_anything(plain, bool(cut_hits))):
-        return (yield from _plain_scores(plain))
     plan = plain.case.plan
-    unlimited = replace(plan.options, context_tokens=_NO_LIMIT)
-    unlimited_plan = replace(plan, options=unlimited)
-    return (
-        yield from _answer_again(plain, unlimited_plan, _PerfectCut(plain.watch.depth, cut_hits))
-    )
+    unlimited = replace(plan, options=replace(plan.options, context_tokens=_NO_LIMIT))
+
+    def append(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        whole = _append_new(hits, cut_hits)
+        return hits if len(whole) == len(hits) else _rank_hits(whole)
+
+    return bool(cut_hits), unlimited, {"kept": append}
 
 
-def _generate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Replace the generated answer by the gold answer."""
-    reference = plain.row.reference
-    if not reference.strip():
-        return (yield from _not_applicable(plain, "the row has no gold answer"))
-    gold_row = _replace_response(plain.answered, reference)
-    scores = yield from score_row(gold_row, plain.case.measures, plain.case.setup)
-    return _OracleScores(
-        tuple(
-            Score(score.measure, "not_applicable", reason="no answer is scored")
-            if measure.definition.kind in RANKING
-            else score
-            for measure, score in zip(plain.case.measures, scores, strict=True)
-        )
-    )
+_FRONT_ORACLES: Mapping[str, Callable[[_AnsweredRow], _FrontOracle]] = {
+    "filter": _lift_filters,
+    "retrieve": _add_missed,
+    "rerank": _rank_gold_first,
+    "truncate": _restore_cut,
+}
 
 
-def _judge_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Add back the points that the judge deducts from the gold answer with gold passages.
+def _generate_scores(plain: _AnsweredRow) -> Flow[tuple[Score, ...]]:
+    """The scores of the gold answer in place of the generated one."""
+    case = plain.case
+    if not plain.row.reference.strip():
+        return _not_applicable(case, "the row has no gold answer")
+    scores = yield from score_row(_gold_answer(plain), case.measures, case.setup)
+    return _without_ranking(case, scores, "no answer is scored")
+
+
+def _judge_scores(plain: _AnsweredRow) -> Flow[tuple[Score, ...]]:
+    """The scores with the points that the judge deducts from the gold answer with gold passages.
 
     For this input a judge must give the top score; any deduction is the judge's error.
     """
@@ -369,16 +486,12 @@ def _judge_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
     judged = [measure for measure in case.measures if is_judged(measure)]
     if not judged or not row.reference.strip():
         reason = "the row has no gold answer" if judged else "nothing is judged"
-        return (yield from _not_applicable(plain, reason))
-    gold_row = replace(
-        _replace_response(plain.answered, row.reference), retrieved_contexts=contexts
-    )
+        return _not_applicable(case, reason)
+    gold_row = replace(_gold_answer(plain), retrieved_contexts=contexts)
     control = yield from score_row(gold_row, judged, case.setup)
     by_measure = dict(zip(map(str, judged), control, strict=True))
     scores = zip(case.measures, plain.scores, strict=True)
-    return _OracleScores(
-        tuple(_return_deduction(m, score, by_measure.get(str(m))) for m, score in scores)
-    )
+    return tuple(_return_deduction(m, score, by_measure.get(str(m))) for m, score in scores)
 
 
 def _return_deduction(measure: Measure, plain: Score, control: Score | None) -> Score:
@@ -396,34 +509,6 @@ def _return_deduction(measure: Measure, plain: Score, control: Score | None) -> 
     return Score(str(measure), "scored", min(top, plain.value + error), detail=detail)
 
 
-def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
-    """Ask the same question without passages."""
-    plan = plain.case.plan
-    without = replace(plan, options=replace(plan.options, closed_book=True))
-    outcome = yield from _answer_again(plain, without, SearchHooks(plain.watch.depth))
-    scores = zip(plain.case.measures, outcome.scores, strict=True)
-    return _OracleScores(
-        tuple(
-            Score(str(measure), "not_applicable", reason="the measure needs passages")
-            if measure.definition.kind in RANKING
-            else score
-            for measure, score in scores
-        ),
-        outcome.answer,
-    )
-
-
-_ORACLES: Mapping[str, Callable[[_AnsweredRow], Flow[_OracleScores]]] = {
-    "filter": _filter_oracle,
-    "retrieve": _retrieve_oracle,
-    "rerank": _rerank_oracle,
-    "truncate": _truncate_oracle,
-    "generate": _generate_oracle,
-    "judge": _judge_oracle,
-    "closed_book": _closed_book_oracle,
-}
-
-
 def is_judged(measure: Measure) -> bool:
     """True if a chat model gives the score on a bounded scale."""
     definition = measure.definition
@@ -431,22 +516,20 @@ def is_judged(measure: Measure) -> bool:
     return judged and definition.high is not None
 
 
-def _replace_response(row: Row, response: str) -> Row:
-    """Return the row with another answer that does not abstain."""
-    return replace(row, response=response, metadata={**row.metadata, "abstained": False})
+def _gold_answer(plain: _AnsweredRow) -> Row:
+    """The answered row with the gold answer, which does not abstain."""
+    metadata: dict[str, Any] = {**plain.answered.metadata, "abstained": False}
+    return replace(plain.answered, response=plain.row.reference, metadata=metadata)
 
 
 def _first_loss(plain: _AnsweredRow, right: bool | None) -> Lost:
     """Return the first stage that loses anything on a row."""
     lost = {_piece_lost(piece, plain) for piece in plain.pieces}
-    for stage in LOSSES:
-        if stage in lost:
-            return stage
     if right is False:
-        return "generate"
+        lost.add("generate")
     if right and any(_is_low(m, s) for m, s in zip(plain.case.measures, plain.scores, strict=True)):
-        return "judge"
-    return ""
+        lost.add("judge")
+    return next((stage for stage in LOSSES if stage in lost), "")
 
 
 def _piece_lost(piece: GoldPiece, plain: _AnsweredRow) -> Lost:
@@ -462,19 +545,15 @@ def _piece_lost(piece: GoldPiece, plain: _AnsweredRow) -> Lost:
     rank, reranked_rank = piece.rank_in(plain.watch.pool), piece.rank_in(plain.watch.order)
     if rank is None:
         return "retrieve"
-    return (
-        "rerank"
-        if rank <= context_size and (reranked_rank is None or reranked_rank > context_size)
-        else "truncate"
-    )
+    moved_out = rank <= context_size and (reranked_rank is None or reranked_rank > context_size)
+    return "rerank" if moved_out else "truncate"
 
 
 def _is_low(measure: Measure, score: Score) -> bool:
     """True if a judge stays in the lower half of its scale."""
-    definition = measure.definition
-    if not is_judged(measure) or score.value is None or definition.high is None:
-        return False
-    return score.value < (definition.low + definition.high) / 2
+    low, high = measure.definition.low, measure.definition.high
+    judged = is_judged(measure) and score.value is not None and high is not None
+    return judged and (score.value or 0.0) < (low + (high or 0.0)) / 2
 
 
 def _gold_of(hits: Sequence[Hit], pieces: Sequence[GoldPiece]) -> tuple[Hit, ...]:
@@ -483,9 +562,9 @@ def _gold_of(hits: Sequence[Hit], pieces: Sequence[GoldPiece]) -> tuple[Hit, ...
     return tuple(hits[rank - 1] for rank in sorted(ranks))
 
 
-def _append_new(known: tuple[Hit, ...], hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+def _append_new(known: tuple[Hit, ...], hits: Iterable[Hit]) -> tuple[Hit, ...]:
     ids = {hit.chunk_id for hit in known}
-    return (*known, *(hit for hit in hits if hit.chunk_id not in ids)) if known else hits
+    return (*known, *(hit for hit in hits if hit.chunk_id not in ids))
 
 
 def _unique_hits(hits: Sequence[Hit]) -> list[Hit]:

@@ -32,6 +32,7 @@ from ._results import (
     evaluation_of,
     read_plain,
     row_records,
+    row_values,
     slices,
 )
 from ._review import Label, ReviewSheet, blind_sheet, read_key, read_labels, write_key, write_sheet
@@ -164,6 +165,7 @@ __all__ = [
     "results_jsonl",
     "retrieval_row",
     "row_records",
+    "row_values",
     "run_means",
     "run_named",
     "score_run",
