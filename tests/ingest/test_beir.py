@@ -20,7 +20,7 @@ def no_network(url: str) -> Fetched:
 
 
 def read(folder: Path, base: Path | None = None) -> list[Document | Failure]:
-    return list(BeirReader(base).read(f"beir:{folder}", no_network))
+    return list(BeirReader(base or Path()).read(f"beir:{folder}", no_network))
 
 
 def write(folder: Path, *lines: object) -> Path:

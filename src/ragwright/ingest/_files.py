@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -98,26 +99,23 @@ class FileReader(Reader):
             found = iter([path])
         else:
             found = self._match(path)
-        empty = True
-        for item in found:
-            empty = False
-            yield item
-        if empty and path.is_dir():
-            yield self._report_empty(path)
-        elif empty:
-            error = SourceError(
-                "no such file or folder",
-                where=_printable(str(path)),
-                hint="check the spelling; relative paths start from " + str(self.base),
-            )
-            yield Failure(_printable(source), error)
+        first = next(found, None)
+        yield from (self._nothing(path, source),) if first is None else chain((first,), found)
 
     def _path(self, source: str) -> Path:
         if source.startswith("file://"):
             source = unquote(source[len("file://") :].removeprefix("localhost"))
         return self.base / Path(source).expanduser()
 
-    def _report_empty(self, folder: Path) -> Failure:
+    def _nothing(self, folder: Path, source: str) -> Failure:
+        """Say why a source has no file: it does not exist, or is a folder without one to read."""
+        if not folder.is_dir():
+            missing = SourceError(
+                "no such file or folder",
+                where=_printable(str(folder)),
+                hint="check the spelling; relative paths start from " + str(self.base),
+            )
+            return Failure(_printable(source), missing)
         empty = all(path.name.startswith(".") for path in folder.iterdir())
         nothing = (EmptySourceError if empty else SourceError)(
             "the folder is empty" if empty else "the folder has no file to read",
@@ -191,18 +189,21 @@ class FileReader(Reader):
 
     def _refuse(self, path: Path, home: Path, named: bool) -> Failure | None:
         """Say why a path is neither read nor entered; None if it is."""
-        reason = "" if named else _no_source(path.name)
-        hint = "to read it, name it in `include`"
         try:
             status = path.stat()
         except OSError as error:
             return self._report(path, error)
         leads_out = path.is_symlink() and not _real(path).is_relative_to(home)
-        if leads_out and not self.options.follow_links:
-            reason = "the link leads out of the source"
-            hint = "to follow it, set `follow_links: true` for the source"
-        elif not stat.S_ISDIR(status.st_mode) and not _is_on_disk(status):
-            reason, hint = _SPECIAL, _LEAVE_OUT
+        cases = (
+            (
+                leads_out and not self.options.follow_links,
+                "the link leads out of the source",
+                "to follow it, set `follow_links: true` for the source",
+            ),
+            (not stat.S_ISDIR(status.st_mode) and not _is_on_disk(status), _SPECIAL, _LEAVE_OUT),
+            (not named, _no_source(path.name), "to read it, name it in `include`"),
+        )
+        reason, hint = next(((why, do) for true, why, do in cases if true and why), ("", ""))
         if not reason:
             return None
         name = self._id(path)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -95,10 +95,9 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
             hint="reduce the page, or `ocr_pixels`",
         ) from error
     kept = [(line, sure) for line, sure in seen if sure >= _LEAST_CONFIDENCE]
-    weight = sum(len(line.text) for line, _ in kept)
     return ScannedPage(
         tuple(_sort_lines([line for line, _ in kept], points)),
-        sum(sure * len(line.text) for line, sure in kept) / weight if weight else 0.0,
+        fmean((sure for _, sure in kept), [len(line.text) for line, _ in kept]) if kept else 0.0,
         len(seen) - len(kept),
         pages,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import posixpath
 import re
 from collections import defaultdict
@@ -155,21 +156,10 @@ def read_chart(root: Any) -> Iterator[Block]:
     """
     title = _text(root.find(f"{_C}chart/{_C}title"))
     axes = [_text(axis) for axis in root.iterfind(f"{_C}chart/{_C}plotArea/*/{_C}title")]
-    tables: list[tuple[list[_Points], list[tuple[str, _Points]]]] = []
-    for series in root.iter(f"{_C}ser"):
-        labels = _labels(next(series.iter(f"{_C}cat", f"{_C}xVal"), None))
-        name = " ".join(_points(series.find(f"{_C}tx")).values())
-        columns = [
-            (name if key != "bubbleSize" else f"{name} (size)".strip(), _points(values))
-            for key in ("val", "yVal", "bubbleSize")
-            if (values := series.find(f"{_C}{key}")) is not None
-        ]
-        if tables and labels == tables[-1][0]:
-            tables[-1][1].extend(columns)
-        else:
-            tables.append((labels, columns))
+    series = [(_labels(s), _columns_of(s)) for s in root.iter(f"{_C}ser")]
     blocks = []
-    for labels, columns in tables:
+    for labels, alike in itertools.groupby(series, key=operator.itemgetter(0)):
+        columns = [column for _, own in alike for column in own]
         points = [*(labels or [{}]), *(points for _, points in columns)]
         head = [title, *[""] * (len(labels) - 1), *(name for name, _ in columns)]
         places = sorted({at for column in points for at in column})
@@ -179,8 +169,19 @@ def read_chart(root: Any) -> Iterator[Block]:
     yield Block(f"Axes: {', '.join(filter(None, axes))}" if any(axes) else "")
 
 
-def _labels(source: Any) -> list[_Points]:
+def _columns_of(series: Any) -> list[tuple[str, _Points]]:
+    """Return the values of a series, and the sizes of its bubbles, with their names."""
+    name = " ".join(_points(series.find(f"{_C}tx")).values())
+    return [
+        (name if key != "bubbleSize" else f"{name} (size)".strip(), _points(values))
+        for key in ("val", "yVal", "bubbleSize")
+        if (values := series.find(f"{_C}{key}")) is not None
+    ]
+
+
+def _labels(series: Any) -> list[_Points]:
     """Return the categories of a series, outer levels first and repeated down."""
+    source = next(series.iter(f"{_C}cat", f"{_C}xVal"), None)
     levels = [] if source is None else [*source.iter(f"{_C}lvl")]
     labels = [_points(level) for level in reversed(levels)]
     places = sorted({at for points in labels for at in points})

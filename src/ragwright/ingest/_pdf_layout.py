@@ -405,14 +405,10 @@ def _cut(blocks: Sequence[PageBlock]) -> list[PageBlock]:
         return list(blocks)
     bands = groups_apart(blocks, lambda b: (-b.box[3], -b.box[1]))
     merged = [[*chain(*group)] for group in group_runs(bands, _shares_columns)]
-    result: list[PageBlock] = []
-    for band in merged:
-        columns = _columns(band)
-        if len(columns) == len(merged) == 1:
-            return sorted(band, key=lambda b: (-b.box[3], b.box[0]))
-        for column in columns:
-            result += _cut(column)
-    return result
+    columns = [_columns(band) for band in merged]
+    if len(columns) == len(columns[0]) == 1:
+        return sorted(merged[0], key=lambda b: (-b.box[3], b.box[0]))
+    return [block for band in columns for column in band for block in _cut(column)]
 
 
 def _shares_columns(bands: Sequence[Sequence[PageBlock]], band: Sequence[PageBlock]) -> bool:

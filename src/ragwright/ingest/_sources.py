@@ -79,8 +79,8 @@ def default_readers(
     Raises:
         MissingExtraError: The parser that the options name is not installed.
     """
-    if options is not None:
-        check_parser(options)
+    options = options or SourceOptions()
+    check_parser(options)
     installed = tuple(load_reader(name) for name in find_additions("readers"))
     by_suffix = {
         suffix: reader
@@ -90,7 +90,7 @@ def default_readers(
     }
     return (
         *installed,
-        BeirReader(base),
+        BeirReader(base or Path()),
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),

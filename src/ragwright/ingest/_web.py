@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.message import Message
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,6 @@ from ..core import (
     MalformedSourceError,
     RagwrightError,
     SourceError,
-    StoppedError,
     UnsupportedSourceError,
 )
 from ._apart import extract_bytes, main_part
@@ -30,7 +29,15 @@ from ._encoding import clean_metadata, decodes, guess_language, normalise, sniff
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._ocr import require_text
-from ._options import Failure, FetchBytes, Fetched, Reader, SourceFile, SourceOptions
+from ._options import (
+    Failure,
+    FetchBytes,
+    Fetched,
+    Reader,
+    SourceFile,
+    SourceOptions,
+    catch_failures,
+)
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {
@@ -54,6 +61,7 @@ _SUFFIX = {
 }
 
 
+@dataclass(eq=False)
 class WebReader(Reader):
     """Reads ``http://`` and ``https://`` addresses.
 
@@ -64,9 +72,7 @@ class WebReader(Reader):
     """
 
     name = "web"
-
-    def __init__(self, options: SourceOptions | None = None) -> None:
-        self.options = options or SourceOptions()
+    options: SourceOptions = SourceOptions()
 
     def accepts(self, source: str) -> bool:
         """True for http and https addresses."""
@@ -121,6 +127,7 @@ _LONG = 80
 """Length from which a line is a paragraph rather than an item of a list."""
 
 
+@dataclass(eq=False)
 class WikipediaReader(Reader):
     """Reads ``wikipedia:Title``, ``wikipedia:fr:Titre`` and addresses of article pages.
 
@@ -133,9 +140,7 @@ class WikipediaReader(Reader):
     """
 
     name = "wikipedia"
-
-    def __init__(self, base: str = "https://{language}.wikipedia.org") -> None:
-        self.base = base
+    base: str = "https://{language}.wikipedia.org"
 
     def accepts(self, source: str) -> bool:
         """True for ``wikipedia:`` and for addresses of articles."""
@@ -244,6 +249,7 @@ _FIELD = re.compile(r"\b(?:ti|au|abs|co|jr|cat|rn|id|all):")
 _QUESTION = re.compile(r"([^?]*[^?\s][^?]*)(?:\?max=([1-9]\d?|100))?")
 
 
+@dataclass(eq=False)
 class ArxivReader(Reader):
     """Reads ``arxiv:2401.01234``, ``arxiv:hep-th/9901001v2``, ``arxiv:query words?max=5``.
 
@@ -258,16 +264,9 @@ class ArxivReader(Reader):
     """
 
     name = "arxiv"
-
-    def __init__(
-        self,
-        options: SourceOptions | None = None,
-        api: str = "https://export.arxiv.org/api/query",
-        site: str = "https://arxiv.org",
-    ) -> None:
-        self.options = options or SourceOptions()
-        self.api = api
-        self.site = site.rstrip("/")
+    options: SourceOptions = SourceOptions()
+    api: str = "https://export.arxiv.org/api/query"
+    site: str = "https://arxiv.org"
 
     def accepts(self, source: str) -> bool:
         """True for ``arxiv:`` and for addresses of papers."""
@@ -286,12 +285,8 @@ class ArxivReader(Reader):
                 hint="check the id" if identity else "use fewer or other words",
             )
         for paper in papers:
-            try:
-                yield from self._paper(paper, source, identity, fetch)
-            except StoppedError:
-                raise
-            except RagwrightError as error:
-                yield Failure(source if identity else f"arxiv:{_paper_id(paper)[0]}", error)
+            name = source if identity else f"arxiv:{_paper_id(paper)[0]}"
+            yield from catch_failures(self._paper(paper, source, identity, fetch), name, self)
 
     def _paper(
         self, paper: ElementTree.Element, source: str, identity: str, fetch: FetchBytes
@@ -391,6 +386,7 @@ _SAMPLE = 50
 """Number of documents from which the language of a collection is detected."""
 
 
+@dataclass(eq=False)
 class BeirReader(Reader):
     """Reads ``beir:DIR``: lines ``{"_id", "title", "text", "metadata"}`` of ``corpus.jsonl``.
 
@@ -404,9 +400,7 @@ class BeirReader(Reader):
     """
 
     name = "beir"
-
-    def __init__(self, base: Path | None = None) -> None:
-        self.base = base or Path()
+    base: Path = Path()
 
     def accepts(self, source: str) -> bool:
         """True for ``beir:``."""

@@ -246,13 +246,8 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     ``auto`` comes back where fewer than ``least`` function words were seen, or where no
     language has at least 1.3 times as many as the next: mixed corpora keep the neutral rules.
     """
-    counts = dict.fromkeys(LANGUAGES, 0)
-    lists = {name: stop_words(name) for name in LANGUAGES}
-    for text in texts:
-        for word in words(text[:20_000]):
-            folded = fold(word.casefold())
-            for name in LANGUAGES:
-                counts[name] += folded in lists[name]
+    held = Counter(fold(word.casefold()) for text in texts for word in words(text[:20_000]))
+    counts = {name: sum(held[word] for word in stop_words(name)) for name in LANGUAGES}
     best, second = sorted(counts.values(), reverse=True)[:2]
     if best < least or best < 1.3 * second:
         return "auto"

@@ -288,14 +288,12 @@ def embed_texts(
     pieces = [piece for plan in planned if isinstance(plan, tuple) for piece in plan[0]]
     empty = np.zeros((0, embedder.dimensions), np.float32)
     vectors = np.asarray(embedder.embed_batch(pieces) if pieces else empty, np.float32)
-    replies: list[Matrix | RagwrightError] = []
-    for plan in planned:
-        if isinstance(plan, RagwrightError):
-            replies.append(plan)
-            continue
-        replies.append(pool_vectors(vectors[: len(plan[0])], plan[1], normalise))
-        vectors = vectors[len(plan[0]) :]
-    return replies
+    lengths = [len(plan[0]) if isinstance(plan, tuple) else 0 for plan in planned]
+    parts = np.split(vectors, np.cumsum(lengths))
+    return [
+        pool_vectors(part, plan[1], normalise) if isinstance(plan, tuple) else plan
+        for plan, part in zip(planned, parts, strict=False)
+    ]
 
 
 def pool_vectors(vectors: Matrix, counts: Sequence[int], normalise: bool) -> Matrix:
@@ -403,12 +401,15 @@ def folder_hash(home: Path) -> str:
 
     Contains names within the folder only, no path of this machine.
     """
-    hashes = []
-    for path in sorted(p for p in home.rglob("*") if p.suffix in _DECIDE and p.is_file()):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        hashes.append(f"{path.relative_to(home).as_posix()}:{digest}")
+    files = sorted(p for p in home.rglob("*") if p.suffix in _DECIDE and p.is_file())
+    hashes = (f"{file.relative_to(home).as_posix()}:{file_hash(file)}" for file in files)
     return text_hash(" ".join(hashes))[:32]
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_surrogates(text: str) -> str:

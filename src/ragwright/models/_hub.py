@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -22,7 +21,7 @@ from ..core import (
     require,
 )
 from ..ledger import folder_locked
-from ._embedding import VectorRule
+from ._embedding import VectorRule, file_hash
 from ._names import Pooling
 
 log = logging.getLogger("ragwright.models")
@@ -232,18 +231,15 @@ def _verify_hash(path: Path, expected: str | None) -> None:
     Raises:
         ModelError: The file is not what the hub states.
     """
-    if expected is None:
+    if expected is None or file_hash(path) == expected:
         return
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != expected:
-        path.resolve().unlink()
-        path.unlink()
-        raise ModelError(
-            f"{path.name} arrived damaged: its SHA-256 is not the one that the hub states",
-            where=str(path.parent),
-            hint="run the command again",
-        )
+    path.resolve().unlink()
+    path.unlink()
+    raise ModelError(
+        f"{path.name} arrived damaged: its SHA-256 is not the one that the hub states",
+        where=str(path.parent),
+        hint="run the command again",
+    )
 
 
 def _status(error: BaseException) -> int | None:

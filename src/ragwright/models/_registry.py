@@ -87,8 +87,7 @@ class Models:
         with self._making:
             if (kind, name) not in self._made:
                 self._made[kind, name] = make()
-        made: MadeT = self._made[kind, name]
-        return made
+        return self._made[kind, name]  # type: ignore[no-any-return]
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""

@@ -198,6 +198,8 @@ def read_system(address: str, version: str = "") -> SystemOptions:
     Raises:
         ConfigError: It is none of these, or the file is wrong (with file and line).
     """
+    web = address.startswith(("http://", "https://"))
+    model = "#" in address if web else address.partition(":")[0] in PROVIDERS
     if Path(address).suffix.lower() in _FILES:
         placed = read_yaml(Path(address))
         options = build_options(SystemOptions, placed.value, placed, ())
@@ -207,13 +209,11 @@ def read_system(address: str, version: str = "") -> SystemOptions:
                 where=address,
                 hint="give it one of call, url and model",
             )
-    elif address.startswith(("http://", "https://")):
-        named = "#" in address
-        options = SystemOptions(model=address if named else "", url="" if named else address)
-    elif address.partition(":")[0] in PROVIDERS:
-        options = SystemOptions(model=address)
     elif ":" in address:
-        options = SystemOptions(call=address)
+        url = web and not model
+        options = SystemOptions(
+            model=address * model, url=address * url, call=address * (not web and not model)
+        )
     else:
         raise ConfigError(
             f"cannot tell what kind of system {address!r} is",
