@@ -113,20 +113,10 @@ DAMAGED = [
     ("no text", page("a.md", "  \n ")),
     ("mojibake", page("a.md", "Das GerÃ¤t ist heiÃŸ und darf nicht berÃ¼hrt werden.")),
     ("hyphenation", page("a.md", "The extru-\nder is hot. The extruder is heated. An extruder.")),
-    ("table without head", page("a.md", "| a | 1 |\n| b | 2 |\n| c | 3 |")),
     ("poor OCR", page("a.md", "Read by a machine.", metadata={"ocr_confidence": 0.4})),
     (
         "page without text",
         page("a.md", "All is here.\n", pages=(Page(1, Span(0, 12)), Page(2, Span(12, 13)))),
-    ),
-    (
-        "mixed languages",
-        page(
-            "a.md",
-            "The printer must be switched off before the lid is opened and the bed is cleaned by "
-            "hand. Der Drucker muss ausgeschaltet werden, bevor der Deckel geöffnet und das Bett "
-            "von Hand gereinigt wird.",
-        ),
     ),
 ]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..core import (
     ConfigError,
@@ -111,13 +110,12 @@ def check_audit(audit: Audit, rules: Sequence[AuditGate]) -> tuple[str, ...]:
     """
     require_kinds(rules, audit.kinds)
     counts = {**audit.counts(), "findings": len(audit.findings)}
-    failed = []
-    for rule in rules:
-        if counts[rule.kind] > rule.most:
-            head = "" if rule.kind == "findings" else f"{rule.kind}: "
-            count = count_noun(counts[rule.kind], "finding")
-            failed.append(f"{head}{count}, at most {rule.most} allowed ({rule})")
-    return tuple(failed)
+    return tuple(
+        f"{'' if rule.kind == 'findings' else f'{rule.kind}: '}"
+        f"{count_noun(counts[rule.kind], 'finding')}, at most {rule.most} allowed ({rule})"
+        for rule in rules
+        if counts[rule.kind] > rule.most
+    )
 
 
 _SHOWN = 5
@@ -127,15 +125,15 @@ _REACH = 20
 """Hits of a question of the test set among which a chunk must be to count as found."""
 
 
-def find_reached_chunks(
-    project: Project, testset: str, depth: int
-) -> tuple[set[tuple[str, int, int]], int]:
-    """Search for every question of a test set, each text once; the chunks found, and how many.
+def out_of_reach(
+    project: Project, corpus: AuditCorpus, testset: str, depth: int
+) -> Iterator[Finding]:
+    """Chunks that no question of a test set finds; one finding for each document.
 
-    No model rewrites a question or answers it.
+    Each text is searched for once; no model rewrites a question or answers it.
     """
-    testset_rows = project_testset(project.folder, testset, purpose="audit").rows
-    questions = list(dict.fromkeys(row.user_input for row in testset_rows))
+    rows = project_testset(project.folder, testset, purpose="audit").rows
+    questions = list(dict.fromkeys(row.user_input for row in rows))
     settings, target = project.settings.retrieve, project.target()
     options = replace(
         settings,
@@ -144,20 +142,11 @@ def find_reached_chunks(
         top_k=depth,
         context_tokens=None,
     )
-    flows = [retrieve(question, target, options) for question in questions]
-    found: set[tuple[str, int, int]] = set()
-    project.runner.progress.begin(len(flows), "questions")
-    for result in project.runner.map(flows):
-        found |= {(hit.document_id, hit.start, hit.end) for hit in result.hits}
+    reached: set[tuple[str, int, int]] = set()
+    project.runner.progress.begin(len(questions), "questions")
+    for result in project.runner.map(retrieve(text, target, options) for text in questions):
+        reached |= {(hit.document_id, hit.start, hit.end) for hit in result.hits}
         project.runner.progress.finished += 1
-    return found, len(questions)
-
-
-def out_of_reach(
-    project: Project, corpus: AuditCorpus, testset: str, depth: int
-) -> Iterator[Finding]:
-    """Chunks that no question of a test set finds; one finding for each document."""
-    reached, questions = find_reached_chunks(project, testset, depth)
     with project.store.reading(project.index_spec) as state:
         for stored in state.documents():
             name, total = stored.document.id, len(stored.chunks)
@@ -172,7 +161,7 @@ def out_of_reach(
                 tuple(corpus.place(number, c.start, c.end) for c in missed[:_SHOWN]),
                 f"{len(missed)} of {count_noun(total, 'chunk')} of {corpus.briefs[number].source} "
                 f"{'is' if len(missed) == 1 else 'are'} not among the first {depth} hits of any of "
-                f"{count_noun(questions, 'question')}.",
+                f"{count_noun(len(questions), 'question')}.",
                 "Give the passage a heading and words of its own, leave out copies that outrank "
                 "it, or ask about it in the test set.",
                 marks={"chunks": len(missed), "of": total},
@@ -211,29 +200,29 @@ def scan_documents(
         kinds: Kinds to look for; those that need more than reading are ignored.
         exists: True for the path of a file that is there, relative to the project.
     """
-    scan = Scan(AuditCorpus(read))
-    pairs = Pairs(scan.corpus) if "contradictions" in kinds else None
-    copies = Copies(scan.corpus) if "copies" in kinds else None
-    codes = Codes(scan.corpus) if "codes" in kinds else None
-    references = References(scan.corpus, exists) if "references" in kinds else None
-    damage = Damage(scan.corpus) if "damage" in kinds else None
+    corpus = AuditCorpus(read)
+    scan = Scan(corpus)
+    codes, references = Codes(corpus), References(corpus, exists)
+    detectors: dict[str, Pairs | Copies | Codes | References | Damage] = {
+        "contradictions": Pairs(corpus),
+        "copies": Copies(corpus),
+        "codes": codes,
+        "references": references,
+        "damage": Damage(corpus),
+    }
+    chosen = [detector for kind, detector in detectors.items() if kind in kinds]
     for document in documents():
-        brief = scan.corpus.add(document)
+        brief = corpus.add(document)
         scan.pages += len(document.pages)
         scan.characters += len(document.text)
         lines = list(lines_of(document.text))
-        for detector in (pairs, codes, references, damage):
-            if detector is not None:
-                detector.read(document, brief, lines)
-        if copies is not None:
-            copies.read(document, brief)
-    for collected in (pairs, copies, references, damage):
-        if collected is not None:
-            scan.findings += collected.findings()
-    if codes is not None:
-        scan.findings += codes.findings(
-            mine_glossary(documents()), references.dead if references is not None else ()
-        )
+        for detector in chosen:
+            detector.read(document, brief, lines)
+    for detector in chosen:
+        if not isinstance(detector, Codes):
+            scan.findings += detector.findings()
+    if "codes" in kinds:
+        scan.findings += codes.findings(mine_glossary(documents()), references.dead)
     return scan
 
 
@@ -312,15 +301,6 @@ class AuditPlan(RunOptions):
     gate: tuple[AuditGate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _AuditWork:
-    """The findings of an audit before they are judged, and the job that stores them."""
-
-    audit: Audit
-    manifest: Mapping[str, Any]
-    items: Sequence[tuple[str, Callable[[], Flow[Finding]]]]
-
-
 @refuse_forget(KIND)
 def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
     """Read the documents of the index, gather what is wrong with them, and store it as a run.
@@ -333,16 +313,9 @@ def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
             has a rule on a kind that is not looked for.
     """
     earlier = _earlier(project.runs, options.since) if options.since else None
-    work = _audit_work(project, options)
-    job = Job(
-        kind=KIND,
-        manifest=work.manifest,
-        items=work.items,
-        encode=finding_body,
-        sources=lambda finding: tuple({place.document_id for place in finding.places}),
-    )
+    audit, job = _audit_job(project, options)
     summary = run_named(project.runner, project.runs, job, options)
-    audit = replace(work.audit, run=summary.run)
+    audit = replace(audit, run=summary.run)
     findings, errors = _stored_findings(project.runs, summary.run)
     if errors:
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -352,28 +325,8 @@ def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
 
 def forecast_audit(project: Project, options: AuditPlan) -> Forecast:
     """Forecast the calls and cost of the judge; the documents are really read."""
-    return project.runner.forecast(
-        make for _, make in _audit_work(project, options, search=False).items
-    )
-
-
-def load_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
-    """A stored audit again, as it is shown: ``latest``, its id or name, or its snapshot.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    stored = _earlier(project.runs, run)
-    findings, _ = _stored_findings(project.runs, stored.id)
-    audit = Audit(
-        (), tuple(stored.manifest["kinds"]), str(stored.manifest["snapshot"]), run=stored.id
-    )
-    return _shown(project, audit, findings, AuditPlan(every=every), None)
-
-
-def list_audits(project: Project) -> tuple[Run, ...]:
-    """Stored audits, newest first."""
-    return tuple(sorted(project.runs.list(KIND), key=lambda run: run.started, reverse=True))
+    _, job = _audit_job(project, options, search=False)
+    return project.runner.forecast(make for _, make in job.items)
 
 
 def dismiss(project: Project, finding: str, reason: str) -> Path:
@@ -384,7 +337,7 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     """
     if not reason.strip():
         raise ConfigError("a dismissal needs a reason", where="--dismiss", hint="add --why TEXT")
-    known = {row.id for run in list_audits(project) for row in project.runs.rows(run.id)}
+    known = {row.id for run in project.runs.list(KIND) for row in project.runs.rows(run.id)}
     if finding not in known:
         raise ConfigError(
             f"no stored audit has the finding {finding!r}",
@@ -400,7 +353,9 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     return path
 
 
-def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) -> _AuditWork:
+def _audit_job(
+    project: Project, options: AuditPlan, *, search: bool = True
+) -> tuple[Audit, Job[Finding]]:
     """Read the documents, search unless it is a forecast, and plan what is left to judge."""
     setup = judging(project)
     kinds, notes = _kinds_for(options, setup)
@@ -427,7 +382,6 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
         notes=(*project.partial_note(), *notes),
         since=options.since,
     )
-    items = [(finding.id, partial(_settled, finding, setup)) for finding in ranked]
     manifest = {
         "rules": _RULES,
         "snapshot": snapshot,
@@ -436,7 +390,13 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
         "testset": options.testset,
         "seed": options.seed,
     }
-    return _AuditWork(audit, manifest, items)
+    return audit, Job(
+        kind=KIND,
+        manifest=manifest,
+        items=[(finding.id, partial(_settled, finding, setup)) for finding in ranked],
+        encode=finding_body,
+        sources=lambda finding: tuple({place.document_id for place in finding.places}),
+    )
 
 
 def _each_document(project: Project) -> Iterator[Document]:
@@ -510,9 +470,11 @@ def _shown(
     known = {row.id for row in project.runs.rows(since.id)} if since else set()
     fresh = [finding for finding in visible if finding.id not in known]
     notes = list(audit.notes)
-    if since is not None and set(audit.kinds) - set(since.manifest["kinds"]):
-        missing = ", ".join(sorted(set(audit.kinds) - set(since.manifest["kinds"])))
-        notes.append(f"the earlier audit did not look for {missing}: all of these are new")
+    unknown = sorted(set(audit.kinds) - set(since.manifest["kinds"])) if since else []
+    if unknown:
+        notes.append(
+            f"the earlier audit did not look for {', '.join(unknown)}: all of these are new"
+        )
     return replace(
         audit,
         findings=rank_findings(fresh),

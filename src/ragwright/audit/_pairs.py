@@ -8,18 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..core import Document, count_noun, text_hash
-from ..ingest import guess_language
 from ..models import stop_words, words
 from ._records import Finding, Place
 from ._text import (
     AuditCorpus,
     Brief,
     DocumentLine,
-    cells_of,
-    paragraphs_of,
     statements_of,
     strip_markdown,
-    tables_of,
+    widen,
 )
 
 _STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
@@ -114,10 +111,6 @@ _OCR_CONFIDENCE = 0.8
 _BOILERPLATE_PAGES = 10
 """Documents or pages from which a repeated line is boilerplate."""
 
-_FEWEST = 12
-"""Words of a sentence whose language is asked for."""
-_LEAST_SHARE = 0.3
-"""Share of a paragraph that each of two languages has."""
 _SHORT = 5
 """Letters of a page up to which it has no text."""
 _LEAST_LINE = 5
@@ -140,8 +133,6 @@ class Damage:
         self._ready += self._empty_pages(document, brief)
         self._ready += self._mojibake(document, brief, lines)
         self._ready += self._ocr(document, brief)
-        self._ready += self._headless_tables(document, brief, lines)
-        self._ready += self._mixed_languages(document, brief)
         self._vocabulary.update(word.casefold() for word in words(document.text) if word.isalpha())
         for match in _HYPHEN.finditer(document.text):
             if match["right"].islower() and match["right"] not in _HANGING:
@@ -207,17 +198,15 @@ class Damage:
     def _mojibake(
         self, document: Document, brief: Brief, lines: Sequence[DocumentLine]
     ) -> Iterator[Finding]:
-        hits = (
-            list(_MOJIBAKE.finditer(document.text))
-            if not document.text.isascii() or "(cid:" in document.text
-            else []
-        )
         coded = [line for line in lines if line.code]
-        hits = [m for m in hits if not any(c.start <= m.start() < c.end for c in coded)]
+        hits = [
+            match
+            for match in _MOJIBAKE.finditer(document.text)
+            if not any(line.start <= match.start() < line.end for line in coded)
+        ]
         if hits:
-            first = hits[0]
-            start, end = _widened(document.text, first.start(), first.end())
-            count = len(hits)
+            first, count = hits[0], len(hits)
+            start, end = widen(document.text, first.start(), first.end(), 100)
             yield _damaged(
                 "mojibake",
                 "medium",
@@ -244,59 +233,6 @@ class Damage:
                 "Scan it again at 300 dpi or more, or correct the text by hand.",
                 marks={"confidence": round(float(confidence), 3)},
             )
-
-    def _headless_tables(
-        self, document: Document, brief: Brief, lines: Sequence[DocumentLine]
-    ) -> Iterator[Finding]:
-        """Tables whose first row is followed by no rule, or whose head is empty."""
-        for table in tables_of(lines):
-            columns = len(cells_of(table[0]))
-            if len(table) < 2 or columns < 2:
-                continue
-            headed = table[1].rule
-            empty = headed and not any(cell for cell in cells_of(table[0]))
-            if (headed and not empty) or (any(line.rule for line in table) and not empty):
-                continue
-            start, end = table[0].start, table[min(len(table), 4) - 1].end
-            yield _damaged(
-                "table without head",
-                "low",
-                (self._corpus.place(brief.number, start, end, document.text[start:end]),),
-                f"A table of {len(table)} rows in {brief.source} has no head: its cells do not say "
-                "what they are.",
-                "Add the row with the names of the columns; where a page break cut the table, join "
-                "it.",
-                marks={"rows": len(table), "columns": columns},
-                sure=len(table) >= 3,
-            )
-
-    def _mixed_languages(self, document: Document, brief: Brief) -> Iterator[Finding]:
-        """Paragraphs of which two sentences are clearly in two languages."""
-        for start, end in paragraphs_of(document.text):
-            if end - start < 160:
-                continue
-            text = document.text[start:end]
-            if "|" in text or "```" in text or "](" in text:
-                continue
-            languages: Counter[str] = Counter()
-            for sentence in re.split(r"(?<=[.!?])\s+", text):
-                if len(words(sentence)) >= _FEWEST and (spoken := guess_language(sentence)):
-                    languages[spoken] += len(sentence)
-            languages = Counter(
-                {name: size for name, size in languages.items() if size >= _LEAST_SHARE * len(text)}
-            )
-            if len(languages) > 1:
-                names = sorted(languages)
-                yield _damaged(
-                    "mixed languages",
-                    "low",
-                    (self._corpus.place(brief.number, start, end, text),),
-                    f"One paragraph of {brief.source} is in {' and in '.join(names)}: its words "
-                    "are cut and searched by the rules of one language.",
-                    "Part the languages into paragraphs or documents of their own.",
-                    marks={"languages": names},
-                )
-                return
 
     def _hyphenation(self) -> Iterator[Finding]:
         """Words that a line end has cut: the joined word is in the corpus, the pieces are not."""
@@ -345,11 +281,3 @@ def _damaged(
     **more: object,
 ) -> Finding:
     return Finding("damage", fault, severity, places, why, what_to_do, **more)  # type: ignore[arg-type]
-
-
-def _widened(text: str, start: int, end: int) -> tuple[int, int]:
-    """A span with up to 100 characters of its line on both sides."""
-    line = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end)
-    last = len(text) if last < 0 else last
-    return max(line, start - 100), min(last, end + 100)

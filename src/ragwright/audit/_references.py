@@ -46,8 +46,8 @@ _PLACES, _MANY = 20, 5
 """Links to one dead address that a finding lists, and from how many on it is more severe."""
 _LEAST_NUMBERED = 3
 """Numbered headings or captions from which a document numbers them throughout."""
-_KINDS = {"t": "table", "f": "figure", "a": "section", "s": "section", "c": "section"}
-_SECTION_WORDS = {"abschnitt", "kapitel", "anhang", "appendix", "annex"}
+_KINDS = {"tab": "table", "fig": "figure", "abb": "figure"}
+"""Beginning of a word -> what it refers to; all others refer to sections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,6 @@ class References:
         self._links: list[_Link] = []
         self._anchors: dict[str, frozenset[str]] = {}
         self._ready: list[Finding] = []
-        self._folded: set[str] = set()
         self.dead: set[tuple[int, int, int]] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
@@ -104,17 +103,15 @@ class References:
         reported: set[tuple[str, str]] = set()
         for line in prose:
             for match in _SEE.finditer(line.text):
-                word = match["kind"].casefold()
-                kind = "section" if word in _SECTION_WORDS or word[0] in "sc" else _KINDS[word[0]]
-                kind = "table" if word.startswith("tab") else kind
-                kind = "figure" if word.startswith(("fig", "abb")) else kind
+                kind = _KINDS.get(match["kind"][:3].casefold(), "section")
                 number = match["number"].replace("-", ".").upper()
                 known = numbers[kind]
-                if number in known or (kind, number) in reported or _CAPTION.match(line.text):
-                    continue
-                if any(other.startswith(f"{number}.") for other in known):
-                    continue
-                if _ELSEWHERE.match(line.text[match.end() :]):
+                if (
+                    (kind, number) in reported
+                    or any(f"{other}.".startswith(f"{number}.") for other in known)
+                    or _CAPTION.match(line.text)
+                    or _ELSEWHERE.match(line.text[match.end() :])
+                ):
                     continue
                 numbered = [n for n in known if n[0].isdigit() == number[0].isdigit()]
                 pointing = _POINTING.search(line.text[: match.start()]) is not None
@@ -180,10 +177,10 @@ class References:
         """References by number, then links."""
         yield from self._ready
         stems = {posixpath.splitext(source)[0] for source in self._anchors}
-        self._folded = {source.casefold() for source in self._anchors}
+        folded = {source.casefold() for source in self._anchors}
         dead: dict[tuple[str, str, bool], list[_Link]] = {}
         for link in self._links:
-            fault = self._fault_of(link, stems)
+            fault = self._fault_of(link, stems, folded)
             if fault is not None:
                 dead.setdefault(fault, []).append(link)
                 self.dead.add((link.document, link.start, link.end))
@@ -205,7 +202,9 @@ class References:
                 subject=why,
             )
 
-    def _fault_of(self, link: _Link, stems: set[str]) -> tuple[str, str, bool] | None:
+    def _fault_of(
+        self, link: _Link, stems: set[str], folded: set[str]
+    ) -> tuple[str, str, bool] | None:
         """Name, sentence and certainty of a link's fault; None if it leads somewhere."""
         own = posixpath.normpath(self._corpus.briefs[link.document].source)
         if _SCHEME.match(own):
@@ -216,20 +215,16 @@ class References:
         if target not in self._anchors:
             if target in stems or self._exists(target):
                 return None
-            if target.casefold() in self._folded:
+            if target.casefold() in folded:
                 why = f"The link leads to {target}, which differs in capitals from the file."
                 return "link in other capitals", why, False
             local = target.startswith("..") or not posixpath.splitext(target)[1]
             return "dead link", f"The link leads to {target}, which is not there.", not local
-        if link.anchor and link.anchor.casefold() not in self._anchors[target]:
-            where = target
-            known = self._anchors[target]
-            return (
-                "dead anchor",
-                f"The link leads to #{link.anchor}, a heading that {where} does not have.",
-                len(known) >= 2 and link.anchor.casefold() not in ("top", ""),
-            )
-        return None
+        known, anchor = self._anchors[target], link.anchor.casefold()
+        if not anchor or anchor in known:
+            return None
+        why = f"The link leads to #{link.anchor}, a heading that {target} does not have."
+        return "dead anchor", why, len(known) >= 2 and anchor != "top"
 
 
 def _anchors_of(document: Document, prose: Sequence[DocumentLine]) -> frozenset[str]:
@@ -261,6 +256,6 @@ def _numbers_of(document: Document, prose: Sequence[DocumentLine]) -> dict[str, 
             numbers["section"].add(heading["number"].upper())
     for line in prose:
         if (caption := _CAPTION.match(line.text)) is not None:
-            kind = "figure" if caption["kind"].casefold().startswith(("fig", "abb")) else "table"
+            kind = _KINDS[caption["kind"][:3].casefold()]
             numbers[kind].add(caption["number"].replace("-", "."))
     return numbers

@@ -21,7 +21,6 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _ROW = re.compile(r"^\s*\|.*\|\s*$")
 _RULE = re.compile(r"^\s*\|\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_BLANK = re.compile(r"\n[ \t]*\n")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]{1,200})\]\((?P<to>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 """A link in Markdown; images are none."""
@@ -59,7 +58,6 @@ class Brief:
     id: str
     source: str
     title: str
-    language: str
     date: str
     pages: tuple[Page, ...] = ()
 
@@ -88,7 +86,6 @@ class AuditCorpus:
             document.id,
             document.source,
             document.title,
-            document.language,
             document.modified or document.created,
             document.pages,
         )
@@ -118,18 +115,6 @@ def lines_of(text: str) -> Iterator[DocumentLine]:
         yield DocumentLine(line, start, fenced or fence)
         fenced = fenced != fence
         start += len(line) + 1
-
-
-def tables_of(lines: Sequence[DocumentLine]) -> Iterator[Sequence[DocumentLine]]:
-    """Runs of rows: the tables of a document."""
-    at = 0
-    while at < len(lines):
-        last = at
-        while last < len(lines) and lines[last].row:
-            last += 1
-        if last > at:
-            yield lines[at:last]
-        at = last + 1
 
 
 def cells_of(line: DocumentLine) -> list[str]:
@@ -169,15 +154,10 @@ def strip_markdown(text: str) -> str:
     return " ".join(_LINK.sub(r"\1", text).replace("*", "").replace("`", "").split())
 
 
-def paragraphs_of(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of the paragraphs of a text."""
-    start = 0
-    for gap in _BLANK.finditer(text):
-        if gap.start() > start:
-            yield start, gap.start()
-        start = gap.end()
-    if start < len(text):
-        yield start, len(text)
+def widen(text: str, start: int, end: int, most: int) -> tuple[int, int]:
+    """Return a span with up to ``most`` characters of its line on both sides."""
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    return max(first, start - most), min(len(text) if last < 0 else last, end + most)
 
 
 _FAMILY = 4
@@ -197,7 +177,7 @@ class _Use:
     document: int
     start: int
     end: int
-    uses: int = 1
+    uses: int = 0
 
 
 class Codes:
@@ -232,13 +212,9 @@ class Codes:
                     _BEFORE_RANGE.search(line.text[: match.start()])
                     or _AFTER_RANGE.match(line.text[match.end() :])
                 ):
-                    start = line.start + match.start()
-                    use = self._codes.get(word)
-                    if use is None:
-                        end = line.start + match.end()
-                        self._codes[word] = _Use(brief.number, start, end)
-                    else:
-                        use.uses += 1
+                    start, end = (line.start + at for at in match.span())
+                    use = self._codes.setdefault(word, _Use(brief.number, start, end))
+                    use.uses += 1
 
     def findings(
         self, glossary: Glossary, dead: Collection[tuple[int, int, int]] = ()
@@ -263,11 +239,12 @@ class Codes:
             ):
                 continue
             example = min(term for term in strong if _shape(term) == shape)
+            around = widen(self._corpus.text(use.document), use.start, use.end, 200)
             yield Finding(
                 "codes",
                 "undefined code",
                 "medium",
-                (self._around(use),),
+                (self._corpus.place(use.document, *around),),
                 f"{code} is used {'once' if use.uses == 1 else f'{use.uses} times'} and defined "
                 "nowhere, while "
                 f"{families[shape]:,} codes like {example} are defined.",
@@ -277,15 +254,6 @@ class Codes:
                 {"term": code, "uses": use.uses},
                 subject=code,
             )
-
-    def _around(self, use: _Use) -> Place:
-        """The line of a use."""
-        text = self._corpus.text(use.document)
-        start = text.rfind("\n", 0, use.start) + 1
-        end = text.find("\n", use.end)
-        end = len(text) if end < 0 else end
-        start, end = max(start, use.start - 200), min(end, use.end + 200)
-        return self._corpus.place(use.document, start, end)
 
 
 def _shape(code: str) -> str:
@@ -345,13 +313,6 @@ def shingles_of(tokens: Sequence[str], numbers: dict[str, int]) -> _Shingles:
     return np.unique(runs)
 
 
-def jaccard(first: _Shingles, second: _Shingles) -> float:
-    """Share of the runs of two texts that both have, 0 to 1."""
-    common = len(np.intersect1d(first, second, assume_unique=True))
-    union = len(first) + len(second) - common
-    return common / union if union else 0.0
-
-
 class Copies:
     """Collects the texts of a corpus, and pairs those that are alike."""
 
@@ -364,29 +325,24 @@ class Copies:
         self._factors = random.integers(1, 2**63, _VALUES, np.uint64) | np.uint64(1)
         self._terms = random.integers(0, 2**63, _VALUES, np.uint64)
 
-    def read(self, document: Document, brief: Brief) -> None:
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Remember the runs of words of a document and of its longer sections."""
         size = len(document.text)
-        self._add(document.text, _HashedText(brief.number, 0, size, True, np.empty(0, np.uint64)))
         starts = sorted({section.span.start for section in document.sections})
-        for start, end in pairwise([*starts, size]):
-            if (start, end) != (0, size) and end - start > 6 * _LEAST:
-                part = _HashedText(brief.number, start, end, False, np.empty(0, np.uint64))
-                self._add(document.text[start:end], part)
-
-    def _add(self, text: str, place: _HashedText) -> None:
-        tokens = words(text.casefold())
-        if len(tokens) < _LEAST:
-            return
-        shingles = shingles_of(tokens, self._numbers)
-        signature = np.empty(_VALUES, np.uint64)
-        for number in range(_VALUES):
-            hashed = (shingles * self._factors[number] + self._terms[number]) >> np.uint64(20)
-            signature[number] = hashed.min()
-        self._signatures.append(signature)
-        self._texts.append(
-            _HashedText(place.document, place.start, place.end, place.whole, shingles)
-        )
+        parts = [part for part in pairwise([*starts, size]) if part != (0, size)]
+        longer = [(start, end) for start, end in parts if end - start > 6 * _LEAST]
+        for start, end in ((0, size), *longer):
+            tokens = words(document.text[start:end].casefold())
+            if len(tokens) < _LEAST:
+                continue
+            shingles = shingles_of(tokens, self._numbers)
+            signature = np.empty(_VALUES, np.uint64)
+            for number in range(_VALUES):
+                hashed = shingles * self._factors[number] + self._terms[number]
+                signature[number] = (hashed >> np.uint64(20)).min()
+            self._signatures.append(signature)
+            whole = (start, end) == (0, size)
+            self._texts.append(_HashedText(brief.number, start, end, whole, shingles))
 
     def _candidates(self) -> set[tuple[int, int]]:
         """Pairs of texts with an equal band."""
@@ -408,7 +364,8 @@ class Copies:
             a, b = self._texts[first], self._texts[second]
             if a.document == b.document or a.whole != b.whole:
                 continue
-            alike = jaccard(a.shingles, b.shingles)
+            common = len(np.intersect1d(a.shingles, b.shingles, assume_unique=True))
+            alike = common / max(1, len(a.shingles) + len(b.shingles) - common)
             if alike >= _LEAST_SIMILARITY and (second not in best or alike > best[second][0]):
                 best[second] = (alike, first)
         copied = {

@@ -188,10 +188,6 @@ class TuningVerbs(ABC):
         """Forecast the calls and cost of an audit, without calling any model."""
         return audit.forecast_audit(self.project, options or audit.AuditPlan())
 
-    def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
-        """A stored audit again; ``every`` includes findings of rules that are often wrong."""
-        return audit.load_audit(self.project, run, every=every)
-
     def dismiss_finding(self, finding: str, reason: str) -> Path:
         """Dismiss a finding by its id; returns the file that remembers it."""
         return audit.dismiss(self.project, finding, reason)

@@ -353,8 +353,6 @@ _ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
 _HEADING = re.compile(r"[^\n]*\n(?:[ \t]*(?:=+|-+)[ \t]*\n)?\s*")
 _HEADING_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|={2,}[ \t]*)|[ \t]*(?:#+|={2,})[ \t]*$")
 
-T = TypeVar("T")
-
 
 def strip_marks(text: str) -> str:
     """Return a sentence as plain text: no Markdown marks or note numbers, single spaces.
