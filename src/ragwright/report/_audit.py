@@ -68,23 +68,17 @@ def audit_table(audit: Audit, *, width: int = WIDTH, every: bool = False) -> str
 
 def audit_verdict(audit: Audit) -> str:
     """One or two sentences: how many findings, of how many documents, and what is not shown."""
-    what = "new finding" if audit.since else "finding"
     severe = sum(finding.severity == "high" for finding in audit.findings)
-    text = f"{count_noun(len(audit.findings), what)}"
-    if audit.documents:
-        text += f" in {count_noun(audit.documents, 'document')}"
-    if severe:
-        text += f", {severe:,} of them severe"
-    rest = [
-        f"{count:,} {name}"
-        for count, name in (
-            (audit.known, "known before"),
-            (audit.dismissed, "dismissed"),
-            (audit.hidden, "less certain (--level all)"),
-        )
-        if count
-    ]
-    return f"{text}." + (f" Not shown: {', '.join(rest)}." if rest else "")
+    text = count_noun(len(audit.findings), "new finding" if audit.since else "finding")
+    text += f" in {count_noun(audit.documents, 'document')}" if audit.documents else ""
+    text += f", {severe:,} of them severe" if severe else ""
+    counts = {
+        "known before": audit.known,
+        "dismissed": audit.dismissed,
+        "less certain (--level all)": audit.hidden,
+    }
+    rest = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    return f"{text}.{f' Not shown: {rest}.' if rest else ''}"
 
 
 def place_text(place: Place) -> str:

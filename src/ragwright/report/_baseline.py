@@ -95,24 +95,30 @@ def board_line(result: BaselineResult) -> tuple[str, ...]:
 
 def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
     """Return the outcome in words, with its evidence."""
-    text = f"{shift.outcome}."
-    if pairs:
-        text += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
+    outcome = [f"{shift.outcome}.", *([f"{_capitalise(_READ[shift.outcome])}."] if pairs else [])]
     if shift.difference is None:
-        return f"{text} No question has an answer in both."
-    text += (
-        f" On {count_noun(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
-    )
+        return " ".join([*outcome, "No question has an answer in both."])
+    ends = ""
     if shift.low is not None and shift.high is not None:
-        text += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
-    text += f"; up to {shift.margin:.3f} counts as equal."
-    if shift.reason:
-        text += f" {shift.reason[0].upper()}{shift.reason[1:]}."
-    if shift.rare:
-        text += " So few pairs may lack a rare kind that would reverse this."
-    if shift.more is not None:
-        text += f" About {shift.more} more pairs would show that they are equal."
-    return text
+        ends = f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
+    evidence: list[tuple[object, str]] = [
+        (
+            True,
+            f"On {count_noun(shift.n, 'pair')} the mean distance changes by "
+            f"{shift.difference:+.3f}{ends}; up to {shift.margin:.3f} counts as equal.",
+        ),
+        (shift.reason, f"{_capitalise(shift.reason)}."),
+        (shift.rare, "So few pairs may lack a rare kind that would reverse this."),
+        (
+            shift.more is not None,
+            f"About {shift.more} more pairs would show that they are equal.",
+        ),
+    ]
+    return " ".join([*outcome, *(text for known, text in evidence if known)])
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _numbers(side: DistanceSet) -> dict[str, Any]:

@@ -218,17 +218,17 @@ def _sees_references(measure: str) -> bool:
 
 def _limits(subject: Subject) -> tuple[str, ...]:
     """Limits of all results."""
-    limits = []
-    if subject.stopped:
-        limits.append(
-            f"Stopped early: {subject.stopped}. The results below cover only what was finished."
-        )
-    if subject.openings:
-        often = "once" if subject.openings == 1 else f"{subject.openings} times"
-        limits.append(f"The confirm split of this testset has been opened {often} so far.")
-    elif subject.openings == 0:
-        limits.append("The confirm split of this testset has not been opened.")
-    return tuple(limits)
+    often = "once" if subject.openings == 1 else f"{subject.openings} times"
+    opened = f"been opened {often} so far" if subject.openings else "not been opened"
+    stopped = f"Stopped early: {subject.stopped}. The results below cover only what was finished."
+    return (
+        *([stopped] if subject.stopped else []),
+        *(
+            [f"The confirm split of this testset has {opened}."]
+            if subject.openings is not None
+            else []
+        ),
+    )
 
 
 def _states(entry: ScoredRun) -> Iterable[str]:
@@ -244,26 +244,21 @@ def _chance_text(comparison: Comparison) -> str:
 
 
 def _mean(entry: ScoredRun, name: str) -> str:
-    summary = entry.summary(name)
+    summary, value = entry.summary(name), entry.value(name)
     if summary is None:
-        value = entry.value(name)
         return "unknown" if value is None else f"{value:.4g}"
     mean, low, high = summary.deciding
     ends = f" ({low:.4f} to {high:.4f})" if low is not None else ""
-    lost = summary.lost
-    if not lost:
-        return f"{mean:.4f}{ends} on {count_noun(summary.n, 'row')}"
-    total, failed = summary.n + sum(lost.values()), lost.pop("judge_invalid", 0)
-    others = [_counts(lost)] if lost else []
-    others += [judge_failed_text(failed, summary.judge_range)] if failed else []
-    rows = f"{summary.n} of {total} rows; the others: {'; '.join(others)}"
-    scale = summary.scale
-    if not summary.missed or scale is None or summary.mean_with_abstained is None:
-        return f"{mean:.4f}{ends} on {rows}"
-    return (
-        f"{mean:.4f}{ends} with abstentions counted as {scale.worst:g}, {summary.mean:.4f} on "
-        f"{rows}"
-    )
+    lost, rows = summary.lost, count_noun(summary.n, "row")
+    if lost:
+        total, failed = summary.n + sum(lost.values()), lost.pop("judge_invalid", 0)
+        others = [_counts(lost)] if lost else []
+        others += [judge_failed_text(failed, summary.judge_range)] if failed else []
+        rows = f"{summary.n} of {total} rows; the others: {'; '.join(others)}"
+    missed, scale = summary.missed and summary.mean_with_abstained is not None, summary.scale
+    counted = f" with abstentions counted as {scale.worst or 0:g}," if missed and scale else ""
+    answered = f"{counted} {summary.mean:.4f}" if counted else ""
+    return f"{mean:.4f}{ends}{answered} on {rows}"
 
 
 def _unanswered_text(entry: ScoredRun, lead: Summary | None = None) -> str:

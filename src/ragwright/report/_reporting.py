@@ -419,17 +419,16 @@ def _boards(
     boards = []
     for group in judged.values():
         ranked = leaderboard(group, objectives)
-        if ranked:
-            front = pareto_front(ranked, objectives) if len(objectives) > 1 else ()
-            swept = {  # the swept keys of the section `judge` tell judges apart
-                ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
-                for trial in group
-                if trial.values
-            }
-            own = "; ".join(sorted(swept)) or "the project's own judge"
-            ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
-            boards.append(Board(ids, on_front, own if len(judged) > 1 else ""))
-    return boards
+        front = pareto_front(ranked, objectives) if len(objectives) > 1 else ()
+        swept = {  # the swept keys of the section `judge` tell judges apart
+            ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
+            for trial in group
+            if trial.values
+        }
+        own = "; ".join(sorted(swept)) or "the project's own judge"
+        ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
+        boards.append(Board(ids, on_front, own if len(judged) > 1 else ""))
+    return [board for board in boards if board.entries]
 
 
 def _judge(run: Run) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from textwrap import shorten
@@ -95,36 +95,34 @@ def summary_table(
     return print_result((), [measures_block({"": summaries})], run=run, notes=notes, width=width)
 
 
-def _describe_mean(s: Summary) -> Iterator[str]:
+def _describe_mean(s: Summary) -> list[str]:
     """Details of a mean: rows without a score, histogram, clusters."""
-    lost = s.lost
+    lost, bounds = s.lost, ""
     failed = lost.pop("judge_invalid", 0)
-    if failed:
-        yield judge_failed_text(failed, s.judge_range)
-    missing = [f"{state} {count}" for state, count in lost.items()]
-    if missing:
-        bounds = ""
-        if s.n and s.worst is not None and s.best is not None:
-            low, high = sorted((s.worst, s.best))
-            bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
-        yield f"without a score: {', '.join(missing)}{bounds}"
-    if s.no_gold:
-        yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
-    if s.missed and s.scale is not None and s.scale.worst is not None:
-        yield (
-            f"{count_noun(s.missed, 'abstention counts', 'abstentions count')} as "
-            f"{s.scale.worst:g} in the first mean (the rows have gold); the other columns are of "
-            "the answered rows"
-        )
-    if s.unanswerable:
-        yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
-    if s.histogram:
-        yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
-    if s.stability:
-        rows = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
-        yield f"repeated rows: {rows} (right: beyond the middle of the scale in every repeat)"
-    if s.clusters is not None:
-        yield f"{count_noun(s.n, 'row')} in {s.clusters} clusters"
+    missing = ", ".join(f"{state} {count}" for state, count in lost.items())
+    if s.n and s.worst is not None and s.best is not None:
+        low, high = sorted((s.worst, s.best))
+        bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
+    worst = None if s.scale is None else s.scale.worst
+    stable = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
+    details: list[tuple[object, str]] = [
+        (failed, judge_failed_text(failed, s.judge_range)),
+        (missing, f"without a score: {missing}{bounds}"),
+        (s.no_gold, f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"),
+        (
+            s.missed and worst is not None,
+            f"{count_noun(s.missed, 'abstention counts', 'abstentions count')} as {worst or 0:g} "
+            "in the first mean (the rows have gold); the other columns are of the answered rows",
+        ),
+        (s.unanswerable, f"abstained on unanswerable rows, not counted: {s.unanswerable}"),
+        (s.histogram, ", ".join(f"{value}: {count}" for value, count in s.histogram.items())),
+        (
+            stable,
+            f"repeated rows: {stable} (right: beyond the middle of the scale in every repeat)",
+        ),
+        (s.clusters is not None, f"{count_noun(s.n, 'row')} in {s.clusters} clusters"),
+    ]
+    return [text for known, text in details if known]
 
 
 def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
@@ -227,25 +225,34 @@ def comparison_table(
     )
 
 
-def _describe_differences(comparisons: Comparisons, a: str, b: str) -> Iterator[str]:
+def _describe_differences(comparisons: Comparisons, a: str, b: str) -> list[str]:
     """Details of a comparison: rows left out, and rows whose state changed."""
+    details: list[tuple[object, str]] = []
     for c in comparisons.measures:
-        if c.only_a or c.only_b:
-            only_a = count_noun(c.only_a, "row has", "rows have")
-            yield f"{c.measure}: {only_a} a score only in {a}, {c.only_b} only in {b}"
-        if c.no_gold:
-            yield f"{c.measure}: {count_noun(c.no_gold, 'row')} without gold for it, left out"
-        if c.unanswerable:
-            yield (
-                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
-            )
-        for change, ids in c.moved.items():
-            yield f"{c.measure}: {change} in {count_noun(len(ids), 'row')}: {shorten_list(ids)}"
-    for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b)):
-        if ids:
-            yield f"rows only in {name}, left out: {shorten_list(ids)}"
-    if comparisons.missing:
-        yield f"measures of only one run, left out: {shorten_list(comparisons.missing)}"
+        only_a = count_noun(c.only_a, "row has", "rows have")
+        without, silent = count_noun(c.no_gold, "row"), f"{c.unanswerable} unanswerable rows"
+        details += [
+            (
+                c.only_a or c.only_b,
+                f"{c.measure}: {only_a} a score only in {a}, {c.only_b} only in {b}",
+            ),
+            (c.no_gold, f"{c.measure}: {without} without gold for it, left out"),
+            (c.unanswerable, f"{c.measure}: {silent} where one run abstained, left out"),
+            *(
+                (
+                    ids,
+                    f"{c.measure}: {change} in {count_noun(len(ids), 'row')}: {shorten_list(ids)}",
+                )
+                for change, ids in c.moved.items()
+            ),
+        ]
+    missing = comparisons.missing
+    details += [
+        (ids, f"rows only in {name}, left out: {shorten_list(ids)}")
+        for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b))
+    ]
+    details.append((missing, f"measures of only one run, left out: {shorten_list(missing)}"))
+    return [text for known, text in details if known]
 
 
 _ABSTAINED_AT_WORST = (

@@ -199,13 +199,14 @@ def name_with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[
     It also says what a measure of retrieval counted (spans, documents), where lower is better, and
     what ragas calls a measure of the same definition.
     """
-    if scale is None:
-        return measure
-    theirs = name_in_ragas(measure)
-    in_ragas = f"; {theirs} in ragas" if theirs else ""
-    direction = "" if scale.higher_is_better else ", lower is better"
-    kinds = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
-    return f"{measure} ({scale}{kinds}{direction}{in_ragas})"
+    theirs, gold = name_in_ragas(measure), " and ".join(counted)
+    facts = (
+        str(scale),
+        *((gold,) if gold else ()),
+        *(() if scale is None or scale.higher_is_better else ("lower is better",)),
+    )
+    known = f"{', '.join(facts)}{f'; {theirs} in ragas' if theirs else ''}"
+    return measure if scale is None else f"{measure} ({known})"
 
 
 def number(value: float | None) -> str:

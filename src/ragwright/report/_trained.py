@@ -16,20 +16,18 @@ _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "v
 def write_tuned_headline(tuned: TuneResult) -> str:
     """Return the outcome in one sentence."""
     part = "model" if tuned.part == "embedder" else tuned.part
-    article = "an" if part[0] in "aeiou" else "a"
-    if tuned.comparison is None:
-        trained = tuned.training
+    trained, held = tuned.training, tuned.comparison
+    if held is None:
+        article = "an" if part[0] in "aeiou" else "a"
         return (
             f"no {part} was written: on the training questions it is not better "
             f"({trained.measure} {trained.before:.3f}, with {article} {part} {trained.after:.3f})"
         )
-    held = tuned.comparison
     change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
     if tuned.path is None:
         return f"no {part} was written: it is not proven better ({change})"
-    if not tuned.proven:
-        return f"the {part} is kept, although it is not proven better: {change}"
-    return f"the {part} is {held.worded}: {change}"
+    outcome = held.worded if tuned.proven else "kept, although it is not proven better"
+    return f"the {part} is {outcome}: {change}"
 
 
 def make_tuned_table(tuned: TuneResult, width: int = WIDTH) -> str:
