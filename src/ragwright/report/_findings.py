@@ -184,39 +184,30 @@ def write_lost_rows(diagnosis: Diagnosis | RunDiagnosis, lost: str) -> str:
         raise ConfigError(
             f"no row can be lost at {lost!r}", where="--rows", hint=f"one of: {known}"
         )
-    texts = []
-    for row in diagnosis.rows:
-        if row.lost == place:
-            texts.append(
-                _row_text(row)
-                if isinstance(row, DiagnosedRow)
-                else "\n".join(
-                    [
-                        *_answer_lines(row.row_id, row.user_input, row.reference, row.response),
-                        *([f"  {row.reason}"] if row.reason else []),
-                    ]
-                )
-            )
+    texts = [_row_text(row) for row in diagnosis.rows if row.lost == place]
     return "\n\n".join([f"{len(texts)} of {len(diagnosis.rows)} rows: {places[place]}", *texts])
 
 
-def _answer_lines(row: str, question: str, gold: str | None, answer: str | None) -> list[str]:
-    texts = [f"  gold: {_cut(gold or '(none)')}", f"  answer: {_cut(answer or '(none)')}"]
-    return [f"{row}: {question}", *texts]
-
-
-def _row_text(row: DiagnosedRow) -> str:
-    kept, lines = row.plain.row, [f"{row.plain.row_id}:"]
+def _row_text(row: Any) -> str:
+    details = []
+    if isinstance(row, DiagnosedRow):
+        for place in row.gold:
+            where = "" if place.start is None else f" {place.start}-{place.end}"
+            details.append(f"{place.document_id}{where}: {_ranks_text(place)}")
+        for score in row.plain.scores:
+            detail = f" ({_cut(score.detail)})" if score.detail else ""
+            shown = (
+                f"{score.state}, {score.reason}" if score.value is None else f"{score.value:.4g}"
+            )
+            details.append(f"{score.measure}: {shown}{detail}")
+        name, kept = row.plain.row_id, row.plain.row
+    else:
+        name, kept, details = row.row_id, row, [row.reason] if row.reason else []
+    texts = ("", "", "")
     if kept is not None:
-        lines = _answer_lines(row.plain.row_id, kept.user_input, kept.reference, kept.response)
-    for place in row.gold:
-        where = "" if place.start is None else f" {place.start}-{place.end}"
-        lines.append(f"  {place.document_id}{where}: {_ranks_text(place)}")
-    for score in row.plain.scores:
-        detail = f" ({_cut(score.detail)})" if score.detail else ""
-        shown = f"{score.state}, {score.reason}" if score.value is None else f"{score.value:.4g}"
-        lines.append(f"  {score.measure}: {shown}{detail}")
-    return "\n".join(lines)
+        texts = kept.user_input, kept.reference or "(none)", kept.response or "(none)"
+    lines = [f"{name}: {texts[0]}", f"  gold: {_cut(texts[1])}", f"  answer: {_cut(texts[2])}"]
+    return "\n".join([*lines, *(f"  {detail}" for detail in details)])
 
 
 def _ranks_text(place: GoldPlace) -> str:

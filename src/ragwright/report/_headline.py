@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,9 +169,18 @@ def _runs(subject: Subject) -> Headline:
         if not scored:
             return Headline(
                 f"None of the {entry.rows} rows has a score.",
-                sentences=tuple(_states(entry)),
+                sentences=tuple(
+                    f"{s.measure}: {_counts(s.states) or 'no row'}." for s in entry.summaries
+                ),
             )
-        lead = next((s for s in scored if _sees_references(s.measure)), scored[0])
+        needs = {s.measure: find_measure(s.measure) for s in scored}
+        answers = [  # measures of answers against their references
+            s
+            for s in scored
+            if (known := needs[s.measure])
+            and {"response", "reference"} <= {*known.definition.needs}
+        ]
+        lead = (answers or scored)[0]
         name = name_with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered_text(entry, lead)}",
@@ -209,13 +218,6 @@ def _runs(subject: Subject) -> Headline:
     return Headline(text, state, evidence, comparisons, names)
 
 
-def _sees_references(measure: str) -> bool:
-    """True for a measure of answers against their references."""
-    known = find_measure(measure)
-    needs = () if known is None else known.definition.needs
-    return {"response", "reference"} <= {*needs}
-
-
 def _limits(subject: Subject) -> tuple[str, ...]:
     """Limits of all results."""
     often = "once" if subject.openings == 1 else f"{subject.openings} times"
@@ -229,12 +231,6 @@ def _limits(subject: Subject) -> tuple[str, ...]:
             else []
         ),
     )
-
-
-def _states(entry: ScoredRun) -> Iterable[str]:
-    for summary in entry.summaries:
-        counts = ", ".join(f"{name} {count}" for name, count in summary.states.items() if count)
-        yield f"{summary.measure}: {counts or 'no row'}."
 
 
 def _chance_text(comparison: Comparison) -> str:
@@ -271,4 +267,4 @@ def _unanswered_text(entry: ScoredRun, lead: Summary | None = None) -> str:
 
 
 def _counts(lost: Mapping[Any, int]) -> str:
-    return ", ".join(f"{state} {count}" for state, count in lost.items())
+    return ", ".join(f"{state} {count}" for state, count in lost.items() if count)

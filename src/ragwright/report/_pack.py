@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ..core import Row, Score
-from ..experiment import AnswerRecord, RowResult
+from ..experiment import RowResult
 from ._subject import ScoredRun
 
 STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
@@ -168,7 +168,15 @@ class _Packer:
             if value is not None and name not in {"retrieved", "hits"}
         }
         prompt = [] if answer is None else [list(message) for message in answer.prompt]
-        usage = None if answer is None else _describe_usage(answer)
+        usage = answer and {
+            "calls": answer.usage.calls,
+            "prompt tokens": answer.usage.prompt_tokens,
+            "completion tokens": answer.usage.completion_tokens,
+            "cost": answer.usage.cost,
+            "seconds": round(answer.usage.seconds, 3),
+            "context tokens": answer.context_tokens,
+            "notes": list(answer.notes),
+        }
         return [row.response, about, _list_hits(row, result), prompt, usage, reasons]
 
 
@@ -198,20 +206,6 @@ def _describe_question(name: str, row: Row) -> list[str]:
     quoted = " … ".join(span.text for span in row.reference_spans if span.text)
     gold = row.reference or quoted or ", ".join(sorted(row.reference_ids))
     return [name, row.user_input, row.persona_name, gold]
-
-
-def _describe_usage(answer: AnswerRecord) -> dict[str, Any]:
-    """Usage and notes of an answer."""
-    usage = answer.usage
-    return {
-        "calls": usage.calls,
-        "prompt tokens": usage.prompt_tokens,
-        "completion tokens": usage.completion_tokens,
-        "cost": usage.cost,
-        "seconds": round(usage.seconds, 3),
-        "context tokens": answer.context_tokens,
-        "notes": list(answer.notes),
-    }
 
 
 def _count_characters(result: RowResult) -> int:

@@ -47,12 +47,22 @@ _SECTIONS = {
 
 def passport_html(passport: Passport) -> str:
     """Return the page of a passport as one HTML file that loads nothing."""
+    plans = tuple(
+        (
+            *(judge.name, name, f"{plan.margin:.0%} of the scale"),
+            *(str(plan.labels), str(plan.alone), f"{plan.saving:.0%}"),
+        )
+        for judge in passport.judges
+        for name, figures in judge.dimensions.items()
+        if (plan := figures.plan) is not None and judge.kind != "free"
+    )
+    head = ("judge", "dimension", "interval ±", "labels", "without the judge", "saved")
     blocks = [
         *(block for people in passport.people for block in _agreement_blocks(passport, people)),
         *_difference_blocks(passport),
         *_bias_blocks(passport),
         _replies_block(passport),
-        _labels_block(passport),
+        Block("labels", "", "", head, plans, section="labels"),
     ]
     labels = sum(people.labels for people in passport.people)
     raters = max((people.raters for people in passport.people), default=0)
@@ -332,20 +342,6 @@ def _replies_block(passport: Passport) -> Block:
     )
     head = ("judge", "unusable", "spread of repeats", "order decides", "100 rows cost")
     return Block("replies", "", "", head, rows, section="replies")
-
-
-def _labels_block(passport: Passport) -> Block:
-    rows = tuple(
-        (
-            *(judge.name, name, f"{plan.margin:.0%} of the scale"),
-            *(str(plan.labels), str(plan.alone), f"{plan.saving:.0%}"),
-        )
-        for judge in passport.judges
-        for name, figures in judge.dimensions.items()
-        if (plan := figures.plan) is not None and judge.kind != "free"
-    )
-    head = ("judge", "dimension", "interval ±", "labels", "without the judge", "saved")
-    return Block("labels", "", "", head, rows, section="labels")
 
 
 def _figure_text(estimate: Estimate, sign: str = "") -> str:

@@ -257,7 +257,12 @@ def leaderboard_table(
         view: Display settings.
     """
     view = view or BoardView()
-    keys = _list_swept_keys(board)
+    swept = [trial.values for trial in board if trial.values]
+    keys = [
+        key
+        for key in dict.fromkeys(chain(*swept))
+        if len(swept) < 2 or len({value_text(values.get(key)) for values in swept}) > 1
+    ]
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     measures = [
         _measure_columns(board, summary, summary.measure in view.objectives)
@@ -316,16 +321,6 @@ def _measure_columns(
         alone = f"{shown}{'' if s.coverage == 1 or mean is None else covered}"
         cells.append((shown, answered) if both else (alone,))
     return tuple(heads), cells
-
-
-def _list_swept_keys(board: Sequence[TrialLike]) -> list[str]:
-    """Keys on which trials of the board differ; all if there is one trial."""
-    swept = [trial.values for trial in board if trial.values]
-    return [
-        key
-        for key in dict.fromkeys(chain(*swept))
-        if len(swept) < 2 or len({value_text(values.get(key)) for values in swept}) > 1
-    ]
 
 
 def _describe_order(board: Sequence[TrialLike], objectives: Sequence[str]) -> Iterator[str]:

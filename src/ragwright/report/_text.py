@@ -114,7 +114,7 @@ def text_table(
     """
     widths = _column_widths(rows, right, width, whole)
     lines = []
-    for row in rows:
+    for row in [rows[0], ["-" * size for size in widths], *rows[1:]]:
         broken = [  # words are cut only if wider than the column
             [cell] if len(cell) <= size else textwrap.wrap(cell, size) or [""]
             for cell, size in zip(row, widths, strict=True)
@@ -125,8 +125,6 @@ def text_table(
                 for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
             ]
             lines.append("  ".join(padded).rstrip())
-        if row is rows[0]:
-            lines.append("  ".join("-" * size for size in widths))
     return "\n".join(lines)
 
 
@@ -134,28 +132,20 @@ def _column_widths(
     rows: Sequence[Sequence[str]], right: Sequence[int], width: int, whole: Sequence[int]
 ) -> list[int]:
     """The width of each column: as needed, with the widest narrowed until all fit."""
-    columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
-    widths = [max(column) for column in columns]
-    if sum(widths) + 2 * (len(widths) - 1) <= width:
-        return widths
-    numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
-    narrow = [min(floor, 10) for floor in numbers]
-    words = [
-        max((len(word) for cell in cells for word in cell.split()), default=0)
-        for cells in ((row[at] for row in rows) for at in range(len(widths)))
+    columns = [*zip(*rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
+    numbers = [
+        max((*map(len, column[1:]), 6)) if at in right else 20 for at, column in enumerate(columns)
     ]
+    narrow = [min(floor, 10) for floor in numbers]
     # Words are cut only where nothing else makes the lines fit.
-    heads = [list(map(max, floors, words)) for floors in (numbers, narrow)]
-    for floors in (*heads, numbers, narrow):
-        while sum(widths) + 2 * (len(widths) - 1) > width:
-            spare = [
-                (size, at)
-                for at, size in enumerate(widths)
-                if size > floors[at] and at not in whole
-            ]
-            if not spare:
-                break
-            widths[max(spare)[1]] -= 1
+    for floors in (*(list(map(max, each, words)) for each in (numbers, narrow)), numbers, narrow):
+        fixed = [size <= floors[at] or at in whole for at, size in enumerate(widths)]
+        while sum(widths) + 2 * (len(widths) - 1) > width and not all(fixed):
+            _, at = max((size, at) for at, size in enumerate(widths) if not fixed[at])
+            widths[at] -= 1
+            fixed[at] = widths[at] <= floors[at]
     return widths
 
 
