@@ -13,7 +13,6 @@ from typer import Argument, Option
 from ..core import SourceError, count_noun
 from ..experiment import (
     ConfirmOptions,
-    ConfirmResult,
     Study,
     SweepOptions,
     SweepResult,
@@ -21,7 +20,7 @@ from ..experiment import (
     read_study,
 )
 from ..project import ProjectFolder, init_project
-from ..report import BoardView, Report, leaderboard_table, report_subject
+from ..report import BoardView, Report, leaderboard_table, report_subject, verdict_table
 from ..testsets import SynthesisOptions, write_rows
 from ..workbench import Workbench
 from ._console import Console
@@ -167,7 +166,9 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     head("Verdict")
     with show_progress(console, bench):
         confirmed = bench.confirm(swept.run, ConfirmOptions(clusters="document"))
-    console.result(_verdict(confirmed))
+    again = "\n(already confirmed: shown again, the confirm split was not opened)"
+    text = verdict_table(confirmed.verdict, width=console.columns())
+    console.result(f"{text}{again if confirmed.again else ''}")
     head("Report")
     with console.progress(lambda: "writing the report"):
         subject = report_subject(bench.project.folder, bench.project.runs, [swept.run])
@@ -216,14 +217,3 @@ def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
     if swept.stopped is not None:
         raise swept.stopped
     return swept
-
-
-def _verdict(confirmed: ConfirmResult) -> str:
-    """The verdict of both splits as text, and the settings it is about."""
-    text = confirmed.verdict.text
-    for trial in confirmed.verdict.confirmations:
-        values = ", ".join(f"{key}: {value or 'none'}" for key, value in trial.values.items())
-        text += f"\n{trial.trial} is {values}"
-    if confirmed.again:
-        text += "\n(already confirmed: shown again, the confirm split was not opened)"
-    return text

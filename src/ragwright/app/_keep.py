@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -231,7 +231,7 @@ def log_command(
         begun = log.begun
     flags.console.show(
         lambda: {"events": [event_json(*event) for event in events]},
-        lambda: _shown(events, begun),
+        lambda: _list_events(events, begun),
     )
 
 
@@ -268,18 +268,16 @@ def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
     flags.console.remark(f"{count_noun(count, 'event')} written to {flags.output}")
 
 
-def _shown(events: list[tuple[int, Event]], begun: bool) -> str:
+def _list_events(events: Sequence[tuple[int, Event]], begun: bool) -> str:
     if not events:
         return "no such event" if begun else "the audit log is empty: it begins with the first key"
-    return table([["at", "who", "from", "event", "what", "outcome", "request"], *_rows(events)])
-
-
-def _rows(events: list[tuple[int, Event]]) -> Iterator[list[str]]:
+    rows = []
     for _, event in events:
         documents = ", ".join(event.documents[:3]) + (" …" if len(event.documents) > 3 else "")
         what = "; ".join(filter(None, (event.action, event.subject, documents, event.question)))
         facts = [event.at[:19], event.who or "-", event.origin, event.kind, what]
-        yield [*facts, event.outcome, event.request]
+        rows.append([*facts, event.outcome, event.request])
+    return table([["at", "who", "from", "event", "what", "outcome", "request"], *rows])
 
 
 @takes("project overrides as_json")
@@ -406,12 +404,24 @@ def job_history(
 def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
     if not runs:
         return "no such run" if in_full else "no runs yet: ragwright job run NAME"
-    if not in_full:
-        return table(_table(runs), right=(0,))
-    (run,) = runs
-    lines = [f"job      {run.start.job}", *run_lines(run)]
-    notices = [f"  {_notice(notice)}" for notice in run.notices]
-    return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
+    if in_full:
+        notices = [f"  {_notice(notice)}" for notice in runs[0].notices]
+        lines = [f"job      {runs[0].start.job}", *run_lines(runs[0])]
+        return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
+    rows = (
+        [
+            *(str(run.id), run.start.job, _started(run)),
+            "" if run.ended is None else f"{run.ended - run.start.started:.1f}",
+            run.start.trigger,
+            f"{run.state}: {run.reason}" if run.reason else run.state,
+            f"{sum(notice.sent for notice in run.notices)} of {len(run.notices)}"
+            if run.notices
+            else "",
+        ]
+        for run in runs
+    )
+    head = ["run", "job", "started", "seconds", "started by", "result", "notices"]
+    return table([head, *rows], right=(0,))
 
 
 @job_group.command("test-notice")
@@ -427,18 +437,6 @@ def job_test_notice(flags: Flags, name: str = _NAME) -> int:
         lambda: "\n".join(map(_notice, notices)),
     )
     return 0 if all(notice.sent for notice in notices) else EXIT_ERROR
-
-
-def _table(runs: Sequence[JobRun]) -> list[list[str]]:
-    rows = [["run", "job", "started", "seconds", "started by", "result", "notices"]]
-    for run in runs:
-        took = "" if run.ended is None else f"{run.ended - run.start.started:.1f}"
-        result = f"{run.state}: {run.reason}" if run.reason else run.state
-        sent = sum(notice.sent for notice in run.notices)
-        notices = f"{sent} of {len(run.notices)}" if run.notices else ""
-        rows.append([str(run.id), run.start.job, _started(run), took, run.start.trigger])
-        rows[-1] += [result, notices]
-    return rows
 
 
 def _started(run: JobRun) -> str:

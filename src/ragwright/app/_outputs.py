@@ -25,12 +25,12 @@ from ..drafting import (
 from ..experiment import EvaluationOptions
 from ..jobs import (
     DriftReport,
-    MeasureDrift,
     MeasureReport,
     MeasureServedOptions,
     measure_options,
 )
 from ..measure import AnytimeMean
+from ..report import Block, print_result
 from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width
@@ -432,7 +432,7 @@ def drift_command(
         report = bench.drift(None if every_scope else scope or "")
         share = measure_options(bench.project.settings).share
     console = flags.console
-    console.show(lambda: _document(report), lambda: "\n".join(_lines(report)))
+    console.show(lambda: _document(report), lambda: _drift_text(report))
     if not share and not flags.as_json:
         console.remark("serve.measure.share is 0: no served answer is measured now")
     if not report.trusted:
@@ -453,36 +453,45 @@ def _document(report: DriftReport) -> dict[str, Any]:
     }
 
 
-def _lines(report: DriftReport) -> list[str]:
-    lines = [str(drift) for drift in report.measures]
-    rows = [["measure", "reference", "interval", "newest", "interval", "n", "coverage"]]
-    rows += [_row(drift) for drift in report.measures]
-    lines += ["", table(rows, right=(1, 3, 5, 6))]
-    for drift in report.measures:
-        if silent := drift.states.get("abstained", 0):
-            lines.append(
-                f"{drift.measure}: {count_noun(silent, 'answer')} abstained, outside n and coverage"
-            )
+def _drift_text(report: DriftReport) -> str:
+    rows = tuple(
+        (
+            drift.measure,
+            *_watched(drift.reference),
+            *_watched(drift.current),
+            str(drift.current.n),
+            "" if drift.coverage is None else f"{drift.coverage:.1%}",
+        )
+        for drift in report.measures
+    )
+    silent = [(drift.measure, drift.states.get("abstained", 0)) for drift in report.measures]
+    remarks = [
+        f"{measure}: {count_noun(count, 'answer')} abstained, outside n and coverage"
+        for measure, count in silent
+        if count
+    ]
     moves = list(dict.fromkeys(move for drift in report.measures for move in drift.moves))
-    if moves:
-        shown = sorted(moves, key=lambda move: move.day)[-_MOST_MOVES:]
-        rows = [["day", "changed", "before", "after"]]
-        lines += ["", table(rows + [[m.day, m.part, m.before, m.after] for m in shown])]
-        if len(moves) > len(shown):
-            lines.append(f"the newest {len(shown)} of {len(moves)} changes; --json has all")
-    if not report.trusted:
-        lines += ["", "not trustworthy: too few of the drawn answers have a score"]
-    return [*lines, *(f"note: {note}" for note in report.notes)]
-
-
-def _row(drift: MeasureDrift) -> list[str]:
-    coverage = "" if drift.coverage is None else f"{drift.coverage:.1%}"
-    sides = (*_watched(drift.reference), *_watched(drift.current))
-    return [drift.measure, *sides, str(drift.current.n), coverage]
+    shown = sorted(moves, key=lambda move: move.day)[-_MOST_MOVES:]
+    more = f"the newest {len(shown)} of {len(moves)} changes; --json has all"
+    distrust = "not trustworthy: too few of the drawn answers have a score"
+    head = ("measure", "reference", "interval", "newest", "interval", "n", "coverage")
+    blocks = [
+        Block("measures", "", "", head, rows, remarks=tuple(remarks)),
+        Block(
+            "moves",
+            "",
+            "",
+            ("day", "changed", "before", "after"),
+            tuple((move.day, move.part, move.before, move.after) for move in shown),
+            remarks=(more,) if len(moves) > len(shown) else (),
+        ),
+        Block("trust", "" if report.trusted else distrust, "", (), ()),
+    ]
+    return print_result(map(str, report.measures), blocks, notes=report.notes, width=width())
 
 
 def _watched(watched: AnytimeMean) -> tuple[str, str]:
     if watched.mean is None or watched.low is None or watched.high is None:
         return "", ""
-    interval = f"{watched.low:.4f} .. {watched.high:.4f}"
+    interval = f"{watched.low:.4f} to {watched.high:.4f}"
     return f"{watched.mean:.4f}", "moved within it" if watched.moved else interval

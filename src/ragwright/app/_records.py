@@ -17,8 +17,8 @@ from ..core import Hit, count_noun
 from ..drafting import DraftBatch, Drafting, DraftRequest, RecordsReport, RefreshOptions
 from ..project import IngestProgress
 from ..records import CheckReport, Manifest, RefreshProgress, TableName
-from ..report import Block, batch_json
-from ._console import EXIT_ERROR, ProgressStep, table, width
+from ..report import Block, batch_json, print_result
+from ._console import EXIT_ERROR, ProgressStep, width
 from ._flags import Flags, takes, tenant_name
 from ._show import cost_text, ingest_step, show_progress, stop_if_dry, turn_lines
 
@@ -325,7 +325,7 @@ def check_text(report: CheckReport) -> str:
         blocks.append("\n".join([f"{kind}: {problem.what}", *lines]))
     if report.rows:
         blocks += [block.text(width()) for block in _check_tables(report) if block.rows]
-        blocks += [*_records(report), *_examples(report)]
+        blocks += [_describe_records(report), *_examples(report)]
     return _CONTROLS.sub(
         lambda control: control[0].encode("unicode_escape").decode("ascii"), "\n\n".join(blocks)
     )
@@ -382,22 +382,22 @@ def _check_tables(report: CheckReport) -> Iterator[Block]:
     yield Block("left out", "", "", ("left out because", "rows", "such as"), tuple(rows))
 
 
-def _records(report: CheckReport) -> Iterator[str]:
-    gold = report.gold
-    of = count_noun(report.rows, "row")
-    lines = [f"records: {gold:,} of {of}", f"length: {_shares(report.lengths)}"]
+def _describe_records(report: CheckReport) -> str:
+    """What the records hold, a line for each fact."""
+    gold, of = report.gold, count_noun(report.rows, "row")
     others = {name: count for name, count in report.fields.items() if name != "length"}
-    lines.append(f"with a value: {_shares(others, gold)}")
-    if report.unknown_clients:
-        names = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
-        lines.append(f"clients that rollups.yaml does not list: {names}")
-    if report.unused_fields:
-        lines.append(f"not used by the text format: {', '.join(report.unused_fields)}")
-    if report.empty_variables:
-        names = ", ".join(report.empty_variables)
-        lines.append(f"variables of the text format that no record has: {names}")
-    wrap = {"width": width(), "subsequent_indent": "  "}
-    yield "\n".join(textwrap.fill(line, **wrap) for line in lines)  # type: ignore[arg-type]
+    unknown = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
+    facts = {
+        "records": f"{gold:,} of {of}",
+        "length": _shares(report.lengths),
+        "with a value": _shares(others, gold),
+        "clients that rollups.yaml does not list": unknown,
+        "not used by the text format": ", ".join(report.unused_fields),
+        "variables of the text format that no record has": ", ".join(report.empty_variables),
+    }
+    always = ("records", "length", "with a value")
+    lines = [f"{name}: {text}" for name, text in facts.items() if text or name in always]
+    return "\n".join(textwrap.fill(line, width(), subsequent_indent="  ") for line in lines)
 
 
 def _examples(report: CheckReport) -> Iterator[str]:
@@ -439,35 +439,27 @@ _CELL = 100
 
 def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:
     """The result of a refresh as text."""
-    done = report.tables
-    head = ["table", "inserted", "updated", "unchanged", "removed"]
-    body = [
-        [
-            name,
-            f"{c.inserted:,}",
-            f"{c.updated:,}",
-            f"{c.unchanged:,}",
+    done, index = report.tables, report.index
+    rows = tuple(
+        (
+            *(name, f"{c.inserted:,}", f"{c.updated:,}", f"{c.unchanged:,}"),
             f"{done.removed[name]:,}" if name in done.removed else "",
-        ]
+        )
         for name, c in done.counts.items()
-    ]
-    lines = [table([head, *body], right=(1, 2, 3, 4))]
-    if done.left_out:
-        why = ", ".join(f"{reason} {count:,}" for reason, count in done.left_out.items())
-        lines.append(f"left out: {why}   (ragwright records show left_out)")
-    if report.index is not None:
-        index = report.index
+    )
+    why = ", ".join(f"{reason} {count:,}" for reason, count in done.left_out.items())
+    lines = [f"left out: {why}   (ragwright records show left_out)"] if why else []
+    if index is not None:
         lines.append(
             f"index: {index.embedded:,} embedded, {index.written:,} written, "
             f"{index.unchanged:,} unchanged, {index.removed:,} removed"
         )
         lines += [f"failed: {f.source}: {f.error.what}" for f in index.failures]
-    lines += [f"note: {note}" for note in done.notes]
-    if dry_run:
-        lines.append("dry run: nothing was stored")
-    else:
-        lines.append(f"version {done.version} in {folder}, {seconds:.1f} s")
-    return "\n".join(lines)
+    stored = f"version {done.version} in {folder}, {seconds:.1f} s"
+    lines.append("dry run: nothing was stored" if dry_run else stored)
+    head = ("table", "inserted", "updated", "unchanged", "removed")
+    block = Block("tables", "", "", head, rows, remarks=tuple(lines))
+    return print_result((), [block], notes=done.notes, width=width())
 
 
 def history_text(versions: Sequence[Manifest]) -> str:
@@ -475,17 +467,15 @@ def history_text(versions: Sequence[Manifest]) -> str:
     if not versions:
         return "no versions yet: ragwright records refresh"
     names = list(versions[-1].rows)
-    body = [
-        [str(v.version), _moment(v.created), *(f"{v.rows.get(n, 0):,}" for n in names), v.note]
+    rows = tuple(
+        (
+            *(str(v.version), v.created[:19].replace("T", " ")),
+            *(f"{v.rows.get(name, 0):,}" for name in names),
+            v.note,
+        )
         for v in versions
-    ]
-    right = (0, *range(2, 2 + len(names)))
-    return table([["version", "created", *names, "note"], *body], right=right)
-
-
-def _moment(iso: str) -> str:
-    """A time in UTC to the second, as text."""
-    return iso[:19].replace("T", " ")
+    )
+    return Block("history", "", "", ("version", "created", *names, "note"), rows).text(width())
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
