@@ -322,14 +322,6 @@ def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
     assert unread_files(folder) == {"notes.yaml": "", "tags.old.yaml": "tags.yaml"}
 
 
-def test_rules_that_name_tags_where_there_are_none_say_so_once(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    (folder / "tags.yaml").unlink()
-    [fault] = spec_faults(folder, "plain")
-    assert fault.what == "rules.yaml names tags, but the file tags.yaml does not exist"
-    assert fault.where == "records/rules.yaml:3"
-
-
 def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
     folder = written(
         tmp_path,

@@ -61,7 +61,7 @@ def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
             where=spec.place("source"),
             hint="put it into an environment variable and write ${VARIABLE} instead",
         )
-    return sources.SqlSource(spec, sources.AlchemyServer(spec, root))
+    return sources.SqlSource(spec, root)
 
 
 Mask = NDArray[np.bool_]
@@ -247,7 +247,7 @@ class _Trial:
             for rule in rules.contradictions
         ]
         self._facts["rules"] = (
-            *checking.contradiction_facts(rules, against, self._folder),
+            *checking.contradiction_facts(rules, against),
             *checking.refinement_facts(step.rules, records),
         )
         gold = self._passed(records)

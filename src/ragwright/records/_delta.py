@@ -27,7 +27,7 @@ from ._seams import (
     deltalake,
     pa,
 )
-from .sources import text_of
+from .sources import common_type, text_of
 
 SCHEMA_VERSION = 3
 
@@ -406,18 +406,8 @@ def join_schemas(schemas: Iterable[ArrowTable]) -> ArrowTable:
     for column in chain.from_iterable(schemas):
         before = kinds.setdefault(column.name, column.type)
         if before != column.type:
-            kinds[column.name] = _common_type(before, column.type)
+            kinds[column.name] = _delta_type(common_type(before, column.type))
     return pa.schema(list(kinds.items()))
-
-
-def _common_type(*kinds: Any) -> Any:
-    if len({pa.types.is_binary(kind) for kind in kinds}) > 1:
-        return pa.string()
-    try:
-        schemas = [pa.schema([("", kind)]) for kind in kinds]
-        return _delta_type(pa.unify_schemas(schemas, promote_options="permissive").types[0])
-    except (pa.ArrowTypeError, pa.ArrowInvalid):
-        return pa.string()
 
 
 def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:

@@ -158,8 +158,6 @@ class LateModule:
 
 pa: Any = LateModule("pyarrow")
 compute: Any = LateModule("pyarrow.compute")
-csv_files: Any = LateModule("pyarrow.csv")
-json_files: Any = LateModule("pyarrow.json")
 parquet: Any = LateModule("pyarrow.parquet")
 deltalake: Any = LateModule("deltalake", "tables of records")
 delta_errors: Any = LateModule("deltalake.exceptions", "tables of records")

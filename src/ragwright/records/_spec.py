@@ -145,7 +145,7 @@ def _read(
     tags = declared.read_tags(written_tags)
     rollups = declared.read_rollups(read("rollups"), folder)
     known = replace(tags, tags=(*tags.tags, *tags.faulty)) if written_tags.readable else None
-    rules = _rules(folder, known, faults)
+    rules = declared.read_rules(_declared(folder, "rules", faults), known)
     faults += _twice(rules, source)
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, declared.TextFormat(chosen, ()))
     return RecordsSpec(
@@ -155,31 +155,6 @@ def _read(
 
 def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.DeclaredFile:
     return declared.read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
-
-
-def _rules(
-    folder: Path, tags: declared.Tags | None, faults: list[RagwrightError]
-) -> declared.Rules:
-    """The rules; faults of tags.yaml are not repeated for each name in rules.yaml."""
-    values = _declared(folder, "rules", faults)
-    if tags is None or tags.tags or (folder / "tags.yaml").exists():
-        return declared.read_rules(values, tags)
-    lenient: list[RagwrightError] = []
-    strict: list[RagwrightError] = []
-    rules = declared.read_rules(replace(values, faults=lenient), None)
-    declared.read_rules(replace(values, faults=strict), tags)
-    lenient_sentences = {str(fault) for fault in lenient}
-    for fault in strict:
-        if str(fault) not in lenient_sentences:
-            missing = RecordsError(
-                "rules.yaml names tags, but the file tags.yaml does not exist",
-                where=fault.where,
-                hint=f"write {folder.name}/tags.yaml, or remove the tags from the rules",
-            )
-            faults.append(missing)
-            break
-    faults += lenient
-    return rules
 
 
 def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:

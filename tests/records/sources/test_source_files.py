@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from ragwright.core import ConfigError, RecordsError
 from ragwright.records import RowSource, SourceSpec, open_source
-from ragwright.records.sources import place, well_quoted
+from ragwright.records.sources import place
 
 
 def opened(folder: Path, source: str, **more: Any) -> RowSource:
@@ -340,22 +340,6 @@ def test_a_quote_that_does_not_close_is_named(tmp_path: Path, row: str) -> None:
     assert str(raised.value.where).startswith("a.csv:")
     inner = written(tmp_path, "b.csv", 'id,text\n1,5" nail\n2,"a ""b"""\n')
     assert [row["text"] for row in rows_of(tmp_path, inner)] == ['5" nail', 'a "b"']
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_quotes_at_the_borders_of_chunks(size: int) -> None:
-    for text, good in (
-        ('"a","b""c"\n"d"\n', True),
-        ('"a","b"', True),
-        ('""', True),
-        ('"a""', False),
-        ('a"b"', False),
-        ('"a"b', False),
-        ("", True),
-    ):
-        data = text.encode()
-        chunks = [data[at : at + size] for at in range(0, len(data), size)]
-        assert well_quoted(chunks, ",") is good, text
 
 
 @pytest.mark.parametrize("delimiter", ["::", "é", '"'])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import ConfigError, PatternError, RagwrightError, RecordsError, count_noun, read_yaml
+from ...core import PatternError, RagwrightError, RecordsError, count_noun
 from .._patterns import Replace
 from .._seams import KEY, TEXT, ArrowTable, compute, pa
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Refinement, Rules, Tags
@@ -184,21 +183,10 @@ def refinement_facts(rules: Rules, records: ArrowTable) -> list[RuleFacts]:
     return facts
 
 
-def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> list[RuleFacts]:
+def contradiction_facts(rules: Rules, counts: Sequence[int]) -> list[RuleFacts]:
     """Rows that each contradiction applies to, and where it is declared."""
-    shown = f"{folder.name}/rules.yaml"
-    try:
-        placed = read_yaml(folder / "rules.yaml", shown)
-        items = placed.value["contradictions"] or []
-        places = {
-            item.get("name"): placed.where("contradictions", str(at))
-            for at, item in enumerate(items)
-            if isinstance(item, dict)
-        }
-    except (ConfigError, KeyError, TypeError):
-        places = {}
     return [
-        RuleFacts("contradiction", rule.name, places.get(rule.name, shown), count)
+        RuleFacts("contradiction", rule.name, rule.place, count)
         for rule, count in zip(rules.contradictions, counts, strict=True)
     ]
 

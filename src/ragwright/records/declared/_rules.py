@@ -67,6 +67,7 @@ class Contradiction:
 
     name: str
     tags: tuple[str, ...]
+    place: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +288,7 @@ def _contradiction(
     if len(named) < 2:
         declared.fault("a contradiction needs two tags or more", *path)
         return None
-    return Contradiction(name, named) if name else None
+    return Contradiction(name, named, declared.where(*path)) if name else None
 
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core import Placed, RagwrightError, RecordsError, case_folded, count_noun, value_hash
-from .._seams import TEXT, ArrowTable, compute, pa
+from .._seams import TEXT, ArrowTable, pa
 from ._file import DeclaredFile
 
 _KEYS = ("prompt_variables", "prompt_structure")
@@ -85,26 +85,14 @@ class TextFormat:
         """:meth:`fill` and :meth:`message_at` of every row of a batch.
 
         Args:
-            batch: A column per variable; texts or lists of texts fast, others by ``str``.
+            batch: A column per variable.
 
         Returns:
             Arrow arrays of the rows' texts and of their ``message_at``.
         """
-        parts: list[Any] = []
-        before: list[Any] = []
-        no_text: Any = False
-        empty = _literal("")
-        for piece in self.pieces:
-            value = _shown_column(batch.column(piece.variable))
-            gone = compute.equal(value, empty)
-            around = _literal(piece.before), value, _literal(piece.after), empty
-            if piece.variable == TEXT:
-                before, no_text = [*parts, around[0]], gone
-            parts.append(compute.if_else(gone, empty, compute.binary_join_element_wise(*around)))
-        joined = compute.binary_join_element_wise(*parts, empty)
-        at = compute.utf8_length(compute.binary_join_element_wise(*before, empty, empty))
-        at = compute.if_else(no_text, compute.utf8_length(joined), at)
-        return joined, compute.cast(at, pa.int64())
+        rows = batch.to_pylist()
+        texts = pa.array(map(self.fill, rows), pa.large_string())
+        return texts, pa.array(map(self.message_at, rows), pa.int64())
 
 
 def show_value(value: Any) -> str:
@@ -213,33 +201,6 @@ def _cut(declared: DeclaredFile, structure: str) -> list[str] | None:
             return None
     literals[-1] += structure[at:]
     return literals
-
-
-def _literal(text: str) -> Any:
-    return pa.scalar(text, pa.large_string())
-
-
-def _shown_column(column: ArrowTable) -> ArrowTable:
-    """:func:`show_value` of a column, as large strings."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    kind = column.type
-    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        flat = compute.list_flatten(column)
-        # an empty or blank text in a list would leave a comma behind
-        if not flat.null_count and not compute.any(_blank(flat)).as_py():
-            joined = compute.binary_join(column, _JOINED_BY)
-            return compute.fill_null(compute.cast(joined, pa.large_string()), "")
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        filled = compute.fill_null(compute.cast(column, pa.large_string()), "")
-        if not compute.any(compute.and_(_blank(filled), compute.not_equal(filled, ""))).as_py():
-            return filled
-    return pa.array([show_value(value) for value in column.to_pylist()], pa.large_string())
-
-
-def _blank(column: ArrowTable) -> ArrowTable:
-    """Mask of texts that may be blank in Python; Arrow's definition of blanks differs."""
-    return compute.match_substring_regex(column, r"\A[\p{Z}\p{Cc}]*\z")
 
 
 _FIELDS = ("name", "biography")

@@ -1,16 +1,24 @@
 """Sources of rows: files and databases, in batches with the place of each row."""
 
-from ._alchemy import AlchemyServer, Server, SqlSource
-from ._batches import Runs, cut_batches, key_texts, piece, place, place_in, runs_of, text_of
-from ._csv import well_quoted
+from ._alchemy import SqlSource
+from ._batches import (
+    Runs,
+    common_type,
+    cut_batches,
+    key_texts,
+    piece,
+    place,
+    place_in,
+    runs_of,
+    text_of,
+)
 from ._files import FileSource
 
 __all__ = [
-    "AlchemyServer",
     "FileSource",
     "Runs",
-    "Server",
     "SqlSource",
+    "common_type",
     "cut_batches",
     "key_texts",
     "piece",
@@ -18,5 +26,4 @@ __all__ = [
     "place_in",
     "runs_of",
     "text_of",
-    "well_quoted",
 ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from ...core import (
     RecordsError,
     fill_address,
     hide_secret,
-    require,
     suggest_name,
 )
 from .._seams import ArrowTable, LateModule, pa
@@ -27,7 +24,6 @@ from ._batches import (
     Watermark,
     WatermarkedSource,
     column_of,
-    endless,
     kind_of,
     piece,
     source_name,
@@ -40,85 +36,29 @@ alchemy: Any = LateModule("sqlalchemy", "reading a database")
 alchemy_errors: Any = LateModule("sqlalchemy.exc", "reading a database")
 
 
-class ReadOnlyConnection(ABC):
-    """One open connection to a database, on which nothing can be written.
-
-    Attributes:
-        marker: What stands for the one parameter of a statement.
-    """
-
-    marker = "?"
-
-    def quoted(self, name: str) -> str:
-        """Quote a column's name as an identifier."""
-        return '"' + name.replace('"', '""') + '"'
-
-    @abstractmethod
-    def names(self, statement: str) -> Sequence[str]:
-        """Return the column names of a statement that returns no rows."""
-
-    @abstractmethod
-    def first(self, statement: str) -> Any:
-        """Return the first value of the first row; None if there is no row."""
-
-    @abstractmethod
-    def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
-        """Yield rows, some thousands at a time, all tables with the same types.
-
-        Args:
-            query: The whole query, which types may be learned from.
-            statement: What gives the rows: the query, or a part of its rows.
-            parameter: Value of the marker in the statement, None where there is none.
-        """
-
-
-class Server(ABC):
-    """A database that can be opened."""
-
-    @abstractmethod
-    def opened(self) -> AbstractContextManager[ReadOnlyConnection]:
-        """Open a connection for one reading.
-
-        Raises:
-            DatabaseError: It cannot be opened; inside, it rejects a statement or stops
-                answering.
-        """
-
-
-def database_error(
-    spec: SourceSpec,
-    fault: str,
-    error: BaseException,
-    address: str,
-    todo: str = "run it again when the database is available",
-) -> DatabaseError:
-    """Return the error for a database that cannot be opened or read, without its password."""
-    lines = str(error).strip().splitlines()
-    message = hide_secret(lines[0] if lines else type(error).__name__, address)
-    return DatabaseError(
-        f"the database {fault}: {message}",
-        where=spec.place("source" if fault == "cannot be opened" else "query"),
-        hint=f"nothing was written; {todo}",
-    )
-
-
 class SqlSource(WatermarkedSource):
     """The rows of one query.
 
     Args:
         spec: What source.yaml says.
-        server: The database.
+        root: Folder that a relative path of SQLite starts from.
+
+    Raises:
+        ConfigError: The address is none, or names a variable that is not set.
+        MissingExtraError: SQLAlchemy or the driver is not installed.
+        RecordsError: The query is missing, or a SQLite file is not there.
     """
 
-    def __init__(self, spec: SourceSpec, server: Server) -> None:
+    def __init__(self, spec: SourceSpec, root: Path) -> None:
+        self._spec = spec
+        self._address = fill_address(spec.source, spec.place("source"))
+        self._engine = self._new_engine(root)
         if not spec.query.strip():
             raise RecordsError(
                 "a database needs a query, but there is none",
                 where=spec.place("source"),
                 hint="write query: SELECT … FROM …",
             )
-        self._spec = spec
-        self._server = server
         super().__init__()
 
     def stamp(self) -> str:
@@ -130,7 +70,7 @@ class SqlSource(WatermarkedSource):
         query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
         self._watermark = Watermark(since)
         row = 1
-        with self._server.opened() as reading:
+        with self._open() as reading:
             statement, parameter = query, None
             if column and since:
                 statement, parameter = self._newer(reading, query, column, since)
@@ -141,9 +81,7 @@ class SqlSource(WatermarkedSource):
                     self._watermark.wanted(table.column(column))
                 yield rows
 
-    def _newer(
-        self, reading: ReadOnlyConnection, query: str, column: str, since: str
-    ) -> tuple[str, Any]:
+    def _newer(self, reading: _Reading, query: str, column: str, since: str) -> tuple[str, Any]:
         """Return the query for rows at or above a watermark, and its parameter.
 
         Raises:
@@ -159,61 +97,9 @@ class SqlSource(WatermarkedSource):
             )
         name = reading.quoted(column)
         like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608
-        wanted = f"{name} >= {reading.marker} OR {name} IS NULL"
+        wanted = f"{name} >= {_MARKER} OR {name} IS NULL"
         lowest = watermark_value(since, since if like is None else like)
         return f"SELECT * FROM {inner} WHERE {wanted}", lowest  # noqa: S608
-
-
-_ROWS = 2_000
-"""Rows that are fetched at once."""
-
-_READ_ONLY: Mapping[str, str] = {
-    "mysql": "SET SESSION TRANSACTION READ ONLY",
-    "mariadb": "SET SESSION TRANSACTION READ ONLY",
-    "sqlite": "PRAGMA query_only = ON",
-}
-"""Statements that make a connection of a dialect read-only, beside PostgreSQL's own option."""
-
-_POSTGRES: Mapping[str, tuple[int, ...]] = {
-    "bool": (16,),
-    "long": (20, 21, 23, 26),
-    "float": (700, 701),
-    "date": (1082,),
-    "time": (1114,),
-    "moment": (1184,),
-    "bytes": (17,),
-}
-"""Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
-
-_DATES = ("date", "time", "moment")
-
-_DATE = re.compile(r"\d{4}-[^B]*$")
-"""PostgreSQL's form of a date of the years 1 to 9999: others are longer, or end with BC."""
-
-_CONNECTING: Mapping[str, Any] = {
-    "client_encoding": "utf8",
-    "connect_timeout": 10,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-}
-"""Connection settings of PostgreSQL where the address gives none: a host that is gone is noticed
-within a minute, and texts of a database without an encoding are UTF-8 or refused."""
-
-
-class AlchemyServer(Server):
-    """The database at a SQLAlchemy URL; nothing is opened before :meth:`opened`.
-
-    Raises:
-        ConfigError: The address is none, or names a variable that is not set.
-        MissingExtraError: SQLAlchemy or the driver is not installed.
-        RecordsError: A SQLite file is not there.
-    """
-
-    def __init__(self, spec: SourceSpec, root: Path) -> None:
-        self._spec = spec
-        self._address = fill_address(spec.source, spec.place("source"))
-        self._engine = self._new_engine(root)
 
     def _new_engine(self, root: Path) -> Any:
         address = self._address
@@ -255,7 +141,7 @@ class AlchemyServer(Server):
             ) from error
 
     @contextmanager
-    def opened(self) -> Iterator[ReadOnlyConnection]:
+    def _open(self) -> Iterator[_Reading]:
         """Open a read-only transaction; it is always rolled back, and its connection closed."""
         fault = "cannot be opened"
         try:
@@ -268,7 +154,7 @@ class AlchemyServer(Server):
                 connection = connection.execution_options(**options)
                 if dialect in _READ_ONLY:
                     connection.exec_driver_sql(_READ_ONLY[dialect])
-                yield _AlchemyReading(connection, self._spec)
+                yield _Reading(connection, self._spec)
         except UnicodeError as error:
             raise DatabaseError(
                 f"the database has texts in another encoding: {error}",
@@ -276,19 +162,69 @@ class AlchemyServer(Server):
                 hint="set it: add client_encoding=latin1 to the address",
             ) from error
         except alchemy_errors.SQLAlchemyError as error:
-            driver_error = getattr(error, "orig", None) or error
-            todo = (
-                "run it again when the database is available"
-                if isinstance(error, alchemy_errors.OperationalError)
-                else "test the query in a client of the database"
-            )
-            raise database_error(self._spec, fault, driver_error, self._address, todo) from error
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()
+            message = hide_secret(said[0] if said else type(error).__name__, self._address)
+            todo = "test the query in a client of the database"
+            if isinstance(error, alchemy_errors.OperationalError):
+                todo = "run it again when the database is available"
+            elif isinstance(error, alchemy_errors.DataError) and not _is_said_by_server(error):
+                todo = _DATES
+            raise DatabaseError(
+                f"the database {fault}: {message}",
+                where=self._spec.place("source" if fault == "cannot be opened" else "query"),
+                hint=f"nothing was written; {todo}",
+            ) from error
 
 
-class _AlchemyReading(ReadOnlyConnection):
-    """One connection of SQLAlchemy."""
+_ROWS = 2_000
+"""Rows that are fetched at once."""
 
-    marker = ":ragwright_since"
+_READ_ONLY: Mapping[str, str] = {
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+    "sqlite": "PRAGMA query_only = ON",
+}
+"""Statements that make a connection of a dialect read-only, beside PostgreSQL's own option."""
+
+_POSTGRES: Mapping[str, tuple[int, ...]] = {
+    "bool": (16,),
+    "long": (20, 21, 23, 26),
+    "float": (700, 701),
+    "date": (1082,),
+    "time": (1114,),
+    "moment": (1184,),
+    "bytes": (17,),
+}
+"""Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
+
+
+def _is_said_by_server(error: Any) -> bool:
+    """True if an error has a code of the server; without one it is the driver's."""
+    return getattr(error.orig, "sqlstate", None) is not None
+
+
+_DATES = (
+    "for dates outside of the years 1 to 9999 write NULLIF(column, 'infinity') AS column, or "
+    "CAST(column AS text) AS column, in the query"
+)
+
+_CONNECTING: Mapping[str, Any] = {
+    "client_encoding": "utf8",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""Connection settings of PostgreSQL where the address gives none: a host that is gone is noticed
+within a minute, and texts of a database without an encoding are UTF-8 or refused."""
+
+
+_MARKER = ":ragwright_since"
+"""What stands for the one parameter of a statement."""
+
+
+class _Reading:
+    """One open connection to a database, on which nothing can be written."""
 
     def __init__(self, connection: Any, spec: SourceSpec) -> None:
         self._connection = connection
@@ -301,8 +237,8 @@ class _AlchemyReading(ReadOnlyConnection):
 
     def _run(self, statement: str, parameter: Any = None) -> Any:
         # A colon in the user's query is not a parameter.
-        marker, escaped = self.marker, statement.replace(":", r"\:")
-        text = alchemy.text(escaped.replace(marker.replace(":", r"\:"), marker))
+        escaped = statement.replace(":", r"\:")
+        text = alchemy.text(escaped.replace(rf"\{_MARKER}", _MARKER))
         if parameter is None:
             return self._connection.execute(text)
         # Without a type SQLAlchemy casts nothing, and the driver sends the value as it is.
@@ -316,14 +252,14 @@ class _AlchemyReading(ReadOnlyConnection):
 
     def first(self, statement: str) -> Any:
         """Fetch one row."""
-        with self._naming(statement), self._run(statement) as result:
+        with self._run(statement) as result:
             row = result.fetchone()
             return None if row is None else row[0]
 
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
         """Yield rows; types are PostgreSQL's or SQLite's, else the first rows decide."""
         types = self._sqlite_types(query) if self._sqlite else None
-        with self._naming(statement, parameter), self._run(statement, parameter) as result:
+        with self._run(statement, parameter) as result:
             names = list(result.keys())
             types = types or self._postgres_types(result)
             for rows in result.partitions(_ROWS):
@@ -331,39 +267,6 @@ class _AlchemyReading(ReadOnlyConnection):
                 types = types or [type_of(map(kind_of, column)) for column in values]
                 columns = map(self._column, names, values, types)
                 yield pa.Table.from_arrays(list(columns), names=names)
-
-    @contextmanager
-    def _naming(self, statement: str, parameter: Any = None) -> Iterator[None]:
-        """Name column and row of a date of PostgreSQL that no calendar has.
-
-        Raises:
-            RecordsError: It is in place of the error of reading.
-        """
-        try:
-            yield
-        except alchemy_errors.DataError as error:
-            # With a code it is the server's word, and the transaction takes no more statements.
-            own = getattr(error.orig, "sqlstate", None) is None
-            if own and self._connection.dialect.driver == "psycopg":
-                with suppress(alchemy_errors.SQLAlchemyError):
-                    self._find_endless(statement, parameter)
-            raise
-
-    def _find_endless(self, statement: str, parameter: Any) -> None:
-        """Read again with dates as texts: the driver does not say which one it cannot read."""
-        texts = require("psycopg.types.string", "pg", "reading PostgreSQL").TextLoader
-        adapters = self._connection.connection.driver_connection.adapters
-        numbers = [n for kind in _DATES for n in _POSTGRES[kind]]
-        for number in numbers:
-            adapters.register_loader(number, texts)
-        with self._run(statement, parameter) as result:
-            names = list(result.keys())
-            codes = [column[1] for column in result.cursor.description]
-            dates = [at for at, code in enumerate(codes) if code in numbers]
-            for number, row in enumerate(result, 1):
-                for at in dates:
-                    if row[at] is not None and not _DATE.match(row[at]):
-                        raise endless(names[at], row[at], number)
 
     def _column(self, name: str, values: Sequence[Any], kind: Any) -> ArrowTable:
         try:

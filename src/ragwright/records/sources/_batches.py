@@ -137,9 +137,10 @@ class RowFile(ABC):
         self.path = path
         self.name = name
 
+    @property
     @abstractmethod
     def columns(self) -> Columns:
-        """Return the columns with their types, over the whole file.
+        """The columns with their types, over the whole file.
 
         Raises:
             RecordsError: It cannot be read, or is not what its name says.
@@ -224,31 +225,15 @@ def text_of(value: Any) -> str | None:
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
-def endless(name: str, value: Any, row: int) -> RecordsError:
-    """Return the error for a date or time outside the years 1 to 9999."""
-    return RecordsError(
-        f"the column {name!r} holds {value!r}, which is not a date in the years 1 to 9999",
-        where=f"query, row {row}",
-        hint=f"write in the query NULLIF({name}, 'infinity') AS {name}, "
-        f"or CAST({name} AS text) AS {name}",
-    )
-
-
-def unify_types(kinds: Iterable[Any]) -> Any:
-    """Return the Arrow type that several types can be cast to; text if there is none."""
-    distinct = {kind for kind in kinds if not pa.types.is_null(kind)}
-    if len(distinct) == 1:
-        return distinct.pop()
-    if distinct and all(map(pa.types.is_integer, distinct)):
-        return pa.int64()
-    if distinct and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in distinct):
-        return pa.float64()
-    zones = {getattr(kind, "tz", 0) for kind in distinct}
-    if distinct and all(map(pa.types.is_timestamp, distinct)) and len({*map(bool, zones)}) == 1:
-        units = ["s", "ms", "us", "ns"]
-        unit = max((kind.unit for kind in distinct), key=units.index)
-        return pa.timestamp(unit, "UTC" if all(zones) else None)
-    return pa.string()
+def common_type(*kinds: Any) -> Any:
+    """Return the Arrow type that values of several types can be cast to; text if there is none."""
+    if len({pa.types.is_binary(kind) for kind in kinds if not pa.types.is_null(kind)}) > 1:
+        return pa.string()
+    try:
+        schemas = [pa.schema([("", kind)]) for kind in kinds]
+        return pa.unify_schemas(schemas, promote_options="permissive").types[0]
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return pa.string()
 
 
 def key_texts(column: ArrowTable) -> ArrowTable:

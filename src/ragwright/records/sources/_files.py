@@ -18,10 +18,10 @@ from ._batches import (
     RowFile,
     Watermark,
     WatermarkedSource,
+    common_type,
     encoding_of,
     piece,
     source_name,
-    unify_types,
     unreadable,
 )
 from ._csv import DelimitedFile, JsonlFile
@@ -66,10 +66,6 @@ class FileSource(WatermarkedSource):
             stamps.append([str(path), status.st_size, *times])
         return json.dumps(stamps)
 
-    def columns(self) -> Columns:
-        """Return the columns of all files and the types that hold their values."""
-        return self._columns
-
     def _pieces(self, since: str) -> Iterator[RowBatch]:
         self._watermark = Watermark(since)
         column = source_name(self._spec, self._spec.watermark)
@@ -103,9 +99,10 @@ class FileSource(WatermarkedSource):
     def _columns(self) -> Columns:
         kinds: dict[str, list[Any]] = {}
         for file in self._files:
-            for name, kind in file.columns().items():
+            for name, kind in file.columns.items():
                 kinds.setdefault(name, []).append(kind)
-        return {name: unify_types(types) for name, types in kinds.items()}
+        types = {name: common_type(*several) for name, several in kinds.items()}
+        return {n: pa.string() if pa.types.is_null(kind) else kind for n, kind in types.items()}
 
     @cached_property
     def _files(self) -> Sequence[RowFile]:
@@ -117,7 +114,7 @@ class FileSource(WatermarkedSource):
         if kind == "parquet":
             return ParquetFile(path, name)
         if kind == "jsonl":
-            return JsonlFile(path, name, self._spec.encoding, keep=len(self._paths) == 1)
+            return JsonlFile(path, name, self._spec.encoding)
         return DelimitedFile(path, name, self._spec.encoding, self._spec.delimiter)
 
     @cached_property
@@ -193,22 +190,20 @@ _ROWS = 8_192
 class ParquetFile(RowFile):
     """One Parquet file, read a few thousand rows at a time."""
 
-    def columns(self) -> Columns:
-        """Return columns and types of the file's schema."""
-        return {
-            name: (kind.value_type if pa.types.is_dictionary(kind) else kind)
-            for name, kind in self._stored.items()
-        }
-
     @cached_property
-    def _stored(self) -> Columns:
+    def columns(self) -> Columns:
+        """Columns and types of the file's schema."""
         with self._opened() as file:
-            schema = file.schema_arrow
-            return dict(zip(schema.names, schema.types, strict=True))
+            return {
+                column.name: column.type.value_type
+                if pa.types.is_dictionary(column.type)
+                else column.type
+                for column in file.schema_arrow
+            }
 
     def pieces(self) -> Iterator[RowBatch]:
         """Read rows in the file's order."""
-        schema = pa.schema(list(self.columns().items()))
+        schema = pa.schema(list(self.columns.items()))
         row = 1
         with self._opened() as file:
             batches = file.iter_batches(batch_size=_ROWS, use_threads=True)

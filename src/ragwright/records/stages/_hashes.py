@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +89,7 @@ class BronzeRows:
 
     Of rows with equal key and equal content one goes on. Of rows with equal key and different
     content the first or the last goes on, or the reading ends, as ``on_duplicate`` says; for
-    the last one all rows wait in a temporary file until the source is at its end. Rows that lack
+    the last one all rows wait until the source is at its end. Rows that lack
     a value of ``require`` do not go on, and do not compete with others of their key.
 
     Args:
@@ -192,20 +191,10 @@ class BronzeRows:
         self, masked_batches: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]
     ) -> Iterator[ArrowTable]:
         """The last row of each key, once the source is at its end."""
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        spooled: list[tuple[int, int]] = []
-        with TemporaryFile(prefix="ragwright-") as file:
-            for rows, _ in masked_batches:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-                    writer.write_table(rows)
-                spooled.append((rows.num_rows, file.write(sink.getvalue())))
-            file.seek(0)
-            start = 0
-            for count, size in spooled:
-                rows = pa.ipc.open_stream(file.read(size)).read_all()
-                yield _filtered((rows, self._once.alive(start, start + count)))
-                start += count
+        start = 0
+        for rows, _ in list(masked_batches):
+            yield _filtered((rows, self._once.alive(start, start + rows.num_rows)))
+            start += rows.num_rows
 
 
 class _Once:
