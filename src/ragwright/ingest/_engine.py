@@ -65,8 +65,7 @@ class LocalEngine(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         there = hasattr(os, "sched_getaffinity")
-        cores = len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1
-        self._workers = workers or cores
+        self._workers = workers or (len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ragwright-engine")
 
     def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:

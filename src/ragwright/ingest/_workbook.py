@@ -207,14 +207,14 @@ def _formats(root: Any) -> dict[str, str]:
 
 def rich_text(item: Any) -> str:
     """Return a text of a cell, with raised and lowered runs, without the readings of its signs."""
-    parts = (part for part in item if part.tag in (f"{_S}t", f"{_S}r"))
     return join_raised(
         (
             (part.text if part.tag == f"{_S}t" else part.findtext(f"{_S}t")) or "",
             (part.find(_ALIGN.format("superscript")) is not None)
             - (part.find(_ALIGN.format("subscript")) is not None),
         )
-        for part in parts
+        for part in item
+        if part.tag in (f"{_S}t", f"{_S}r")
     )
 
 

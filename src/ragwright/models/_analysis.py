@@ -115,8 +115,7 @@ class Analyzer:
 
     def __init__(self, options: AnalyzerOptions | None = None) -> None:
         self.options = options or AnalyzerOptions()
-        settings = asdict(self.options)
-        self.spec = f"words/3 {canonical_json(settings)}"
+        self.spec = f"words/3 {canonical_json(asdict(self.options))}"
         self.title_weight = self.options.title_weight
         language = self.options.language
         self._stops = stop_words(language)
@@ -278,8 +277,7 @@ def _is_written_code(word: str) -> bool:
     if not 2 < len(word) <= 40:
         return False
     letter = any(c.isalpha() for c in word)
-    digit = any(c.isdigit() for c in word)
-    if digit:
+    if any(c.isdigit() for c in word):
         return not _COUNTED.fullmatch(word) if letter else bool(_LED_BY_ZERO.fullmatch(word))
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
@@ -320,8 +318,7 @@ def _case_parts(word: str) -> list[str]:
     """Pieces at changes of case or between letters and digits; single letters left out."""
     if word.isdigit() or (word.islower() and word.isalpha()):
         return []
-    parts: list[str] = _CASE.findall(word)
-    return [p for p in parts if len(p) > 1 and p != word]
+    return [p for p in _CASE.findall(word) if len(p) > 1 and p != word]
 
 
 _K1, _B = 1.2, 0.75

@@ -289,10 +289,9 @@ def embed_texts(
     empty = np.zeros((0, embedder.dimensions), np.float32)
     vectors = np.asarray(embedder.embed_batch(pieces) if pieces else empty, np.float32)
     lengths = [len(plan[0]) if isinstance(plan, tuple) else 0 for plan in planned]
-    parts = np.split(vectors, np.cumsum(lengths))
     return [
         pool_vectors(part, plan[1], normalise) if isinstance(plan, tuple) else plan
-        for plan, part in zip(planned, parts, strict=False)
+        for plan, part in zip(planned, np.split(vectors, np.cumsum(lengths)), strict=False)
     ]
 
 

@@ -275,8 +275,6 @@ _FAULTS: tuple[tuple[str, type[RagwrightError], str, str], ...] = (
 def _typed_error(error: Exception, name: str) -> RagwrightError:
     """Our error for one of huggingface_hub or of the disk: what happened and what to do."""
     hub, status = _hub_library(), _status(error)
-    away = isinstance(error, ConnectionError | TimeoutError)
-    full = not away and getattr(error, "errno", None) is not None
     cases: list[tuple[object, type[RagwrightError], str, str]] = [
         *((isinstance(error, getattr(hub.errors, k)), ours, w, h) for k, ours, w, h in _FAULTS),
         (
@@ -292,7 +290,8 @@ def _typed_error(error: Exception, name: str) -> RagwrightError:
             "try again later",
         ),
         (
-            full,
+            getattr(error, "errno", None) is not None
+            and not isinstance(error, ConnectionError | TimeoutError),
             ModelError,
             f"the model cannot be stored: {getattr(error, 'strerror', None) or error}",
             "free space, or choose another folder with HF_HOME",

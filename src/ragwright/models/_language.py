@@ -93,13 +93,10 @@ def _line_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
         start, position = position, position + len(line)
-        if ("`" in line or "~" in line) and _FENCE.match(line):
-            fenced = not fenced
-            stands_alone = True
-        else:
-            stands_alone = fenced or _is_own_block(
-                line, lines[number + 1] if number + 1 < len(lines) else ""
-            )
+        fence = ("`" in line or "~" in line) and _FENCE.match(line) is not None
+        fenced ^= fence
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        stands_alone = fence or fenced or _is_own_block(line, after)
         blank = not line.strip()
         if begin is not None and (
             stands_alone or blank or _BULLET.match(line) or _breaks_title(lines[number - 1], line)

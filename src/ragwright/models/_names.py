@@ -360,8 +360,7 @@ _MAKERS = (
 
 def _with_provider(text: str) -> str:
     """The name to write in place of one that lacks its provider."""
-    makers = (name for name, beginnings in _MAKERS if text.lower().startswith(beginnings))
-    near = next(makers, "")
+    near = next((name for name, beginnings in _MAKERS if text.lower().startswith(beginnings)), "")
     return (
         f"did you mean {near}:{text}? A model is written provider:name"
         if near

@@ -139,8 +139,7 @@ class Models:
         provider, colon, _ = source.partition(":")
         if colon and (provider not in PROVIDERS or PROVIDERS[provider].kind != "folder"):
             return rest
-        place = self.folder(source) if colon else self._place(source)
-        return f"{place}{mark}{part}"
+        return f"{self.folder(source) if colon else self._place(source)}{mark}{part}"
 
     def _place(self, name: str) -> str:
         """A folder of the project, if it has one of this name; else the name."""

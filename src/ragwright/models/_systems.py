@@ -530,8 +530,7 @@ def show_value(value: Any) -> str:
         text = repr(value)
     except Exception:
         text = "…"
-    kind = type(value).__name__
-    return f"{kind}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' …'}"
+    return f"{type(value).__name__}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' …'}"
 
 
 def _first_value(holder: Any, names: Sequence[str]) -> Any:
