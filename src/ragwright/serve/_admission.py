@@ -24,6 +24,7 @@ from ..drafting import scope_name
 from ..flow import Message, TraceEntry, meter_costs
 from ..retrieve import Retrieved, parse_filter, parse_soft_filter
 from ..workbench import AskOptions, Workbench
+from ._charges import Budgets
 from ._configurations import OpenConfiguration
 from ._errors import ApiError, ClientGoneError
 from ._identity import Identity, Note
@@ -461,12 +462,16 @@ async def admit(service: Service, caller: Caller, wanted: RequestNeeds) -> Async
         # Before anything is waited for: what is replaced meanwhile stays open for this request.
         bench = await stack.enter_async_context(service.using(opened))
         await _within_rate(service, caller)
-        await _reserve(service, caller, stack)
+        budgets = _budgets(service, caller)
+        if budgets:
+            seconds = service.options.timeout + _GRACE
+            held = await service.charges.reserve(caller.name, budgets, seconds)
+            stack.callback(service.charges.release, held)
         caller.note.configuration = opened.name
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:
-            await _within_budget(service, caller)
+            await service.charges.require_left(budgets)
         await service.after_erasures(opened)
         trace = None
         if wanted.operation:
@@ -494,34 +499,11 @@ async def _within_rate(service: Service, caller: Caller) -> None:
         )
 
 
-def _limits(service: Service, caller: Caller) -> list[tuple[str | None, float]]:
-    """Budgets of today that bound a request: of all keys (None), and of its own."""
+def _budgets(service: Service, caller: Caller) -> Budgets:
+    """Those that bound a request: that of all keys (None), and its own."""
     own = None if caller.identity is None else caller.identity.daily_budget
     bounds = ((None, service.options.daily_budget), (caller.name, own))
     return [(name, most) for name, most in bounds if most is not None]
-
-
-async def _reserve(service: Service, caller: Caller, stack: AsyncExitStack) -> None:
-    """Refuse a request whose budget is spent; else hold money for it until it ends."""
-    await _within_budget(service, caller)
-    limits = _limits(service, caller)
-    if not limits:
-        return
-    held = await service.charges.reserve(caller.name, limits, service.options.timeout + _GRACE)
-    if not held.name:
-        raise _budget_spent(limits[held.spent][0])
-    stack.callback(service.charges.release, held.name)
-
-
-async def _within_budget(service: Service, caller: Caller) -> None:
-    for name, most in _limits(service, caller):
-        if await service.charges.spent(name) >= most:
-            raise _budget_spent(name)
-
-
-def _budget_spent(name: str | None) -> ApiError:
-    limit_owner = "the server's" if name is None else f"the key {name!r}'s"
-    return ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
 
 
 async def _client_gone(request: Request | None) -> None:

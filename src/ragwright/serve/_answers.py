@@ -221,8 +221,7 @@ async def deliver_answer(
         texts = await texts_of_spans(work.bench, answer.hits)
         marks = marks_of_answer(answer, make_link(work.caller.base, texts))
     done = ServedAnswer(name or make_answer_id(), answer, marks)
-    if work.service.metrics is not None:
-        work.service.metrics.answered(answer.abstained)
+    work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
         try:
             work.caller.note.subject = await asyncio.to_thread(_store_answer, work, done, asking)

@@ -1,13 +1,17 @@
-"""The audit log of a server: what each request did, stored before its reply is sent."""
+"""What each request did: its id, its line in the log, its counters, its event in the audit log."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import re
+import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,7 +19,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core import RagwrightError
 from ..jobs import Event, EventKind
 from ._admission import Caller
-from ._errors import error_reply, log, request_id
+from ._errors import (
+    REQUEST,
+    REQUEST_ID,
+    ROUTE,
+    end_outages,
+    error_reply,
+    log,
+    request_id,
+    request_log,
+)
 from ._identity import Note
 from ._options import ProxyOptions
 from ._service import Service
@@ -78,7 +91,7 @@ _SAID_INSIDE = frozenset({"/login", "/logout", _TOOLS, "other"})
 """Routes whose events are those that their handlers tell, if any."""
 
 _NO_RIGHT = frozenset({401, 403, 404, 421})
-_STREAM = b"text/event-stream"
+_GIVEN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def route_events(app: Starlette) -> dict[str, str]:
@@ -101,14 +114,6 @@ def route_events(app: Starlette) -> dict[str, str]:
     return events
 
 
-def find_route(app: Starlette, scope: Scope) -> str:
-    """The pattern of the route that a request would have taken; ``other`` if there is none."""
-    for route in _flat(app.routes):
-        if getattr(route, "path", "") and route.matches(scope)[0] is Match.FULL:
-            return str(route.path)
-    return "other"
-
-
 def _flat(routes: Iterable[Any]) -> Iterator[Any]:
     """Routes with those of included routers, which have no prefix here."""
     for route in routes:
@@ -116,78 +121,93 @@ def _flat(routes: Iterable[Any]) -> Iterator[Any]:
         yield from (route,) if included is None else _flat(included.routes)
 
 
-class Flood:
-    """Bounds the events a minute of requests with a wrong secret, which anybody can send."""
+class RequestRecords:
+    """ASGI middleware: gives each request an id, and counts, logs and audits it.
 
-    def __init__(self) -> None:
-        self._minute = 0
-        self._count = 0
-        self._left_out = 0
-
-    def admits(self, most: int) -> bool:
-        """Count an event; False where there were too many of this minute."""
-        minute = int(time.monotonic() // 60)
-        if minute != self._minute:
-            self._minute, self._count = minute, 0
-        self._count += 1
-        if self._count > most:
-            self._left_out += 1
-            return False
-        return True
-
-    def left_out(self) -> str:
-        """How many were left out since this was asked last, as a remark; empty for none."""
-        count, self._left_out = self._left_out, 0
-        return f"{count} more before this one were not stored" if count else ""
-
-
-class AuditMiddleware:
-    """ASGI middleware: stores what each request did before its reply is sent.
-
-    Where the log cannot be written and the settings say to wait for it, the reply is an error.
-    A stream is stored twice: as begun before its first byte, and as it ended before its last.
+    The id of a proxy (``x-request-id``) is kept; every reply has it in a header. What a request did
+    is stored before its reply is sent. Where the audit log cannot be written and the settings say
+    to wait for it, the reply is an error. A stream is stored twice: as begun before its first byte,
+    and as it ended before its last.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, routes: Starlette) -> None:
         self._app = app
         self._service = service
-        self._flood = Flood()
+        self._routes = routes
+        self._minute = self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        streaming = replaced = False
+        sent_id = Headers(scope=scope).get(REQUEST_ID, "")
+        name = sent_id if _GIVEN.fullmatch(sent_id) else secrets.token_hex(8)
+        token = REQUEST.set(name)
+        ROUTE.set(lambda: self._route_of(scope))
+        status, begun, streaming, replaced = 500, time.perf_counter(), False, False
 
         async def sent(message: Message) -> None:
-            nonlocal streaming, replaced
+            nonlocal status, streaming, replaced
             if replaced:
                 return
             if message["type"] == "http.response.start":
-                streaming = any(
-                    name == b"content-type" and value.startswith(_STREAM)
-                    for name, value in message["headers"]
-                )
-                outcome = "begun" if streaming else ""
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = name
+                streaming = headers.get("content-type", "").startswith("text/event-stream")
                 try:
-                    await self._store(scope, message["status"], outcome)
+                    await self._store(scope, status, "begun" if streaming else "")
                 except RagwrightError as error:
                     replaced, streaming = True, False
                     log.error("not answered, since the audit log cannot be written: %s", error)
                     caller = scope.get("state", {}).get("caller")
-                    await error_reply(error, Request(scope), caller)(scope, receive, send)
+                    reply = error_reply(error, Request(scope), caller)
+                    reply.headers[REQUEST_ID], status = name, reply.status_code
+                    await reply(scope, receive, send)
                     return
             elif streaming and not message.get("more_body", False):
                 streaming = False
                 await self._store_end(scope, "done")
             await send(message)
 
+        metrics = self._service.metrics
+        metrics.open.inc()
         try:
             await self._app(scope, receive, sent)
         finally:
             if streaming:
                 await self._store_end(scope, "cut off")
+            seconds, route = time.perf_counter() - begun, self._route_of(scope)
+            metrics.open.dec()
+            metrics.requests.labels(route, str(status)).inc()
+            metrics.seconds.labels(route).observe(seconds)
+            if status < 400:
+                end_outages(route)
+            if request_log.isEnabledFor(logging.INFO):
+                caller = scope.get("state", {}).get("caller")  # where the door let it in
+                facts = {
+                    "method": scope["method"],
+                    "route": route,
+                    "status": status,
+                    "seconds": round(seconds, 4),
+                    "key": "" if caller is None else caller.name,
+                }
+                request_log.info("request", extra={"request": facts})
+            REQUEST.reset(token)
+
+    def _route_of(self, scope: Scope) -> str:
+        """The pattern of a request's route, also of one refused before it; ``other`` if none.
+
+        It is not the path: that may hold anything.
+        """
+        taken = scope.get("route")
+        matching = (
+            route
+            for route in _flat(self._routes.routes)
+            if getattr(route, "path", "") and route.matches(scope)[0] is Match.FULL
+        )
+        return str(getattr(taken or next(matching, None), "path", "other"))
 
     async def _store_end(self, scope: Scope, outcome: str) -> None:
         try:
@@ -214,9 +234,14 @@ class AuditMiddleware:
             return None
         subject = note.subject or "/".join(map(str, scope.get("path_params", {}).values()))
         if kind == "sign-in failed":
-            if not self._flood.admits(_FLOOD):
+            minute, more = int(time.monotonic() // 60), 0
+            if minute != self._minute:
+                more = max(0, self._count - _FLOOD)
+                self._minute, self._count = minute, 0
+            self._count += 1
+            if self._count > _FLOOD:
                 return None
-            subject = self._flood.left_out() or subject
+            subject = f"{more} more before this one were not stored" if more else subject
         identity = None if caller is None else caller.identity
         return Event(
             kind=kind,

@@ -7,12 +7,13 @@ import contextlib
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
+
+from anyio import CapacityLimiter
 
 from ..core import StoreError, Usage
 from ..ledger import Connection, Ledger, Place
@@ -23,16 +24,8 @@ T = TypeVar("T")
 _KEPT_MINUTES = 10
 
 
-class Reservation(NamedTuple):
-    """What a request holds of budgets.
-
-    Attributes:
-        name: Its name; empty where a budget is spent.
-        spent: Which of the limits that is.
-    """
-
-    name: str
-    spent: int = -1
+Budgets: TypeAlias = Sequence[tuple[str | None, float]]
+"""Budgets of today (UTC): a key, or None for all of them, and its amount."""
 
 
 class Charges:
@@ -94,52 +87,66 @@ class Charges:
 
         return 0.0 if await self._committed_result(work) else (minute + 1) * 60 - now
 
-    async def spent(self, key: str | None = None) -> float:
-        """Return what the calls of today (UTC) cost under a key; under all of them for None."""
-        today = _utc_day()
-        condition, values = ("", [today]) if key is None else (" AND key = ?", [today, key])
-        query = f"SELECT COALESCE(SUM(cost), 0) FROM served_calls WHERE day = ?{condition}"  # noqa: S608
-        stored = await self._committed_result(
-            lambda c: float(c.execute(query, values).fetchone()[0])
-        )
-        with self._lock:
-            waiting = [
-                usage.cost or 0.0
-                for (account, day), usage in self._unstored.items()
-                if day == today and key in (None, account)
-            ]
-        return stored + sum(waiting)
+    async def require_left(self, budgets: Budgets) -> None:
+        """Refuse where the calls of today have spent a budget.
 
-    async def reserve(
-        self, key: str, limits: Sequence[tuple[str | None, float]], seconds: float
-    ) -> Reservation:
-        """Hold for a request what calls under its key cost on average today.
+        Raises:
+            ApiError: 429.
+        """
+        _refuse_spent(await self._committed_result(partial(self._find_spent, budgets, _SPENT)))
+
+    async def reserve(self, key: str, budgets: Budgets, seconds: float) -> str:
+        """Hold for a request what calls under its key cost on average today; the name of it.
 
         So requests that begin at the same moment, on any machine, do not all find the last money
         of a budget.
 
         Args:
             key: Name of the key.
-            limits: Budgets of today: a key, or None for all of them, and its amount.
+            budgets: Those that bound it.
             seconds: Time after which it counts no longer, if its process was killed.
+
+        Raises:
+            ApiError: 429; a budget is spent.
         """
         name, now, today = secrets.token_hex(12), time.time(), _utc_day()
 
-        def work(connection: Connection) -> Reservation:
+        def work(connection: Connection) -> list[str | None]:
             connection.execute("DELETE FROM served_reserved WHERE ends < ?", (now,))
-            for at, (bounded, most) in enumerate(limits):
-                if _spent_and_held(connection, today, bounded) >= most:
-                    return Reservation("", at)
-            calls, cost = connection.execute(
-                "SELECT COALESCE(SUM(calls), 0), COALESCE(SUM(cost), 0) FROM served_calls "
-                "WHERE day = ? AND key = ?",
-                (today, key),
-            ).fetchone()
-            row = (name, key, today, float(cost) / calls if calls else 0.0, now + seconds)
-            connection.execute("INSERT INTO served_reserved VALUES (?, ?, ?, ?, ?)", row)
-            return Reservation(name)
+            spent = self._find_spent(budgets, (*_SPENT, *_HELD), connection)
+            if not spent:
+                calls, cost = connection.execute(
+                    "SELECT COALESCE(SUM(calls), 0), COALESCE(SUM(cost), 0) FROM served_calls "
+                    "WHERE day = ? AND key = ?",
+                    (today, key),
+                ).fetchone()
+                row = (name, key, today, float(cost) / calls if calls else 0.0, now + seconds)
+                connection.execute("INSERT INTO served_reserved VALUES (?, ?, ?, ?, ?)", row)
+            return spent
 
-        return await self._committed_result(work)
+        _refuse_spent(await self._committed_result(work))
+        return name
+
+    def _find_spent(
+        self, budgets: Budgets, sums: Sequence[str], connection: Connection
+    ) -> list[str | None]:
+        """The budgets that are spent, by their keys."""
+        today, spent = _utc_day(), []
+        for key, most in budgets:
+            condition, values = ("", [today]) if key is None else (" AND key = ?", [today, key])
+            total = sum(
+                float(connection.execute(f"{sum_} WHERE day = ?{condition}", values).fetchone()[0])
+                for sum_ in sums
+            )
+            with self._lock:
+                total += sum(
+                    usage.cost or 0.0
+                    for (account, day), usage in self._unstored.items()
+                    if day == today and key in (None, account)
+                )
+            if total >= most:
+                spent.append(key)
+        return spent
 
     def release(self, reserved: str) -> None:
         """Give back what a request held; from any thread, at once."""
@@ -168,17 +175,14 @@ def _add_costs(costs: dict[tuple[str, str], Usage], connection: Connection) -> N
         connection.execute(_ADD, (key, day, *counts))
 
 
-def _spent_and_held(connection: Connection, day: str, key: str | None) -> float:
-    condition, values = ("", [day]) if key is None else (" AND key = ?", [day, key])
-    return sum(
-        float(
-            connection.execute(
-                f"SELECT COALESCE(SUM({column}), 0) FROM {table} WHERE day = ?{condition}",  # noqa: S608
-                values,
-            ).fetchone()[0]
-        )
-        for table, column in (("served_calls", "cost"), ("served_reserved", "amount"))
-    )
+_SPENT = ("SELECT COALESCE(SUM(cost), 0) FROM served_calls",)
+_HELD = ("SELECT COALESCE(SUM(amount), 0) FROM served_reserved",)
+
+
+def _refuse_spent(budgets: Sequence[str | None]) -> None:
+    for name in budgets:
+        limit_owner = "the server's" if name is None else f"the key {name!r}'s"
+        raise ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
 
 
 def _utc_day() -> str:
@@ -189,19 +193,17 @@ class Turns:
     """Limits on the requests that are worked on at once, and on those that wait for their turn."""
 
     def __init__(self) -> None:
-        self._at_once = self._most = 1
-        self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._limiter = CapacityLimiter(1)
+        self._most = 1
 
     @property
     def taken(self) -> int:
         """The number of requests that are worked on now."""
-        return self._taken
+        return self._limiter.borrowed_tokens
 
     def limit(self, at_once: int, waiting: int) -> None:
         """Set the limits; requests that have or wait for a turn keep their place."""
-        self._at_once, self._most = at_once, waiting
-        self._pass_on()
+        self._limiter.total_tokens, self._most = at_once, waiting
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
@@ -210,37 +212,13 @@ class Turns:
         Raises:
             ApiError: 503, where too many wait already.
         """
-        wait = self._taken >= self._at_once
-        if wait and len(self._waiting) >= self._most:
+        request, wait = object(), self._limiter.available_tokens <= 0
+        if wait and self._limiter.statistics().tasks_waiting >= self._most:
             raise ApiError(
                 503, "too many requests wait for an answer", "overloaded", retry_after=2.0
             )
-        self._taken += not wait
-        if wait:
-            await self._wait_for_turn()
+        await self._limiter.acquire_on_behalf_of(request)
         try:
             yield wait
         finally:
-            self._taken -= 1
-            self._pass_on()
-
-    async def _wait_for_turn(self) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                with contextlib.suppress(ValueError):  # passed over at the same moment
-                    self._waiting.remove(turn)
-            else:  # it came at the same moment
-                self._taken -= 1
-                self._pass_on()
-            raise
-
-    def _pass_on(self) -> None:
-        while self._waiting and self._taken < self._at_once:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._taken += 1
-                turn.set_result(None)
+            self._limiter.release_on_behalf_of(request)

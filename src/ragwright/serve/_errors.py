@@ -21,7 +21,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import (
     BudgetStopped,
@@ -51,9 +50,8 @@ from ._options import LogForm
 REQUEST_ID = "x-request-id"
 """Header that carries the id of a request, from a proxy to the server and in every reply."""
 
-_REQUEST: ContextVar[str] = ContextVar("ragwright_request", default="")
-_ROUTE: ContextVar[Callable[[], str]] = ContextVar("ragwright_route", default=str)
-_GIVEN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+REQUEST: ContextVar[str] = ContextVar("ragwright_request", default="")
+ROUTE: ContextVar[Callable[[], str]] = ContextVar("ragwright_route", default=str)
 _OURS = ("ragwright", "uvicorn")
 request_log = logging.getLogger("ragwright.requests")
 log = logging.getLogger("ragwright.serve")
@@ -61,7 +59,7 @@ log = logging.getLogger("ragwright.serve")
 
 def request_id() -> str:
     """The id of the request that is being answered; empty outside one."""
-    return _REQUEST.get()
+    return REQUEST.get()
 
 
 def log_to_stderr(form: LogForm) -> None:
@@ -92,7 +90,7 @@ route that it had stopped replies again, however many requests meet it."""
 
 def meet_outage(code: str, error: Exception) -> None:
     """Count a request that failed; the first one of a fault is logged."""
-    key, route = (code, str(getattr(error, "where", "") or "")), _ROUTE.get()()
+    key, route = (code, str(getattr(error, "where", "") or "")), ROUTE.get()()
     if key not in OUTAGES:
         log.warning("%s on %s: %s", code, route or "a stream", error)
     outage = OUTAGES.setdefault(key, _Outage(time.monotonic()))
@@ -100,7 +98,8 @@ def meet_outage(code: str, error: Exception) -> None:
     outage.requests += 1
 
 
-def _end_outages(route: str) -> None:
+def end_outages(route: str) -> None:
+    """Log the end of the outages that a route met, since it replies again."""
     for key, outage in [*OUTAGES.items()]:
         if route in outage.routes:
             del OUTAGES[key]
@@ -108,61 +107,6 @@ def _end_outages(route: str) -> None:
                 "%s has ended: %s replies again after %d failed requests in %.0f s",
                 key[0], route, outage.requests, time.monotonic() - outage.since,
             )  # fmt: skip
-
-
-class LogMiddleware:
-    """ASGI middleware: gives each request an id, returns it in a header, and logs the request.
-
-    The id of a proxy (``x-request-id``) is kept.
-
-    Args:
-        app: What answers.
-        find_route: Finds the route of a request that was refused before it was routed.
-    """
-
-    def __init__(self, app: ASGIApp, find_route: Callable[[Scope], str]) -> None:
-        self._app = app
-        self._find_route = find_route
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request under its id."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        sent_id = dict(scope["headers"]).get(REQUEST_ID.encode(), b"").decode("latin-1")
-        name = sent_id if _GIVEN.fullmatch(sent_id) else secrets.token_hex(8)
-        token = _REQUEST.set(name)
-
-        def route() -> str:  # the pattern, not the path: a path may hold anything
-            return getattr(scope.get("route"), "path", "") or self._find_route(scope)
-
-        _ROUTE.set(route)
-        status, begun = 500, time.perf_counter()
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                id_header = (REQUEST_ID.encode(), name.encode())
-                message = {**message, "headers": [*message["headers"], id_header]}
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sent)
-        finally:
-            if status < 400 and OUTAGES:
-                _end_outages(route())
-            if request_log.isEnabledFor(logging.INFO):
-                caller = scope.get("state", {}).get("caller")  # where the door let it in
-                facts = {
-                    "method": scope["method"],
-                    "route": route(),
-                    "status": status,
-                    "seconds": round(time.perf_counter() - begun, 4),
-                    "key": "" if caller is None else caller.name,
-                }
-                request_log.info("request", extra={"request": facts})
-            _REQUEST.reset(token)
 
 
 def _record_time(record: logging.LogRecord) -> str:

@@ -11,27 +11,25 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ..core import ConfigError, group_names, suggest_name
 from ..ledger import Connection, Ledger, Place
 from ..project import ProjectFolder, load_settings
-from ._identity import PROXIED, Identity, Role
+from ._identity import PROXIED, Identity
 
 _PREFIX = "rw_"
 _SECRET_BYTES = 32
 _NAME = 64
 _LIVE = "substr(hash, 1, 8) <> 'revoked '"
 """A revoked key keeps its row, without its hash: what was stored under its name is someone's."""
-
-_COLUMNS = (
-    "name, hash, role, configurations, filters, per_minute, daily_budget, created, reader_groups"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,9 @@ class ServeKey(Identity):
 
     hash: str = ""
     created: str = ""
+
+
+_KEY: TypeAdapter[ServeKey] = TypeAdapter(ServeKey)
 
 
 class ServeKeys:
@@ -80,7 +81,7 @@ class ServeKeys:
         """True once a key was made, also after the last one was revoked: all requests need one."""
         if not self._used:
             issued = "EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
-            if self._ledger.database.remote:
+            if self.remote:
                 issued = "(SELECT is_called FROM serve_keys_number_seq)"
             rows = self._ledger.select(f"SELECT EXISTS (SELECT 1 FROM serve_keys) OR {issued}")  # noqa: S608
             self._used = bool(rows[0][0]) or bool(self.left_behind)
@@ -89,7 +90,7 @@ class ServeKeys:
     @property
     def left_behind(self) -> tuple[str, ...]:
         """Names of keys in the project folder that the shared database does not have yet."""
-        if not self._ledger.database.remote or not self._folder.ledger.exists():
+        if not self.remote or not self._folder.ledger.exists():
             return ()
         with closing(Ledger(self._folder.ledger)) as own:
             select = f"SELECT name FROM serve_keys WHERE {_LIVE}"  # noqa: S608
@@ -99,11 +100,11 @@ class ServeKeys:
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return next(iter(self._select_keys("AND hash = ?", (hash_key(secret),))), None)
+        return next(iter(self._select_keys("AND hash = ?", hash_key(secret))), None)
 
     def named_by(self, beginning: str) -> ServeKey | None:
         """The key whose hash begins with 16 digits, None where there is none."""
-        return next(iter(self._select_keys("AND substr(hash, 1, 16) = ?", (beginning,))), None)
+        return next(iter(self._select_keys("AND substr(hash, 1, 16) = ?", beginning)), None)
 
     def add(self, key: ServeKey, *, again: bool = False) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
@@ -118,6 +119,7 @@ class ServeKeys:
             FilterError: A filter cannot be read.
             StoreError: It cannot be stored.
         """
+        where = self._ledger.database.where
         if not key.name.strip() or len(key.name) > _NAME or not key.name.isprintable():
             raise ConfigError(
                 f"{key.name!r} cannot name a key", hint=f"give 1 to {_NAME} printable characters"
@@ -127,28 +129,26 @@ class ServeKeys:
                 f"{key.name!r} cannot name a key: names of people begin like it",
                 hint=f"choose a name without {PROXIED} at its beginning",
             )
-        _require_possible_rights(key)
+        rights = _write_rights(key)
         revoked = f"SELECT 1 FROM serve_keys WHERE name = ? AND NOT {_LIVE}"  # noqa: S608
         if not again and self._ledger.select(revoked, (key.name,)):
             raise ConfigError(
                 f"a revoked key was named {key.name!r}: the new one would see what was stored "
                 "under that name",
-                where=self._ledger.database.where,
+                where=where,
                 hint="choose another name; or, if it is for the same person, say --again",
             )
-        secret, dated = _with_secret(key)
-        columns = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS.split(", ")[1:])
+        secret, digest, created = _make_secret()
         insert = (
-            f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
-            f"ON CONFLICT (name) DO UPDATE SET {columns} "
-            "WHERE substr(serve_keys.hash, 1, 8) = 'revoked '"
+            "INSERT INTO serve_keys (name, hash, created, rights) VALUES (?, ?, ?, ?) ON CONFLICT "
+            "(name) DO UPDATE SET hash = excluded.hash, created = excluded.created, "
+            "rights = excluded.rights WHERE substr(serve_keys.hash, 1, 8) = 'revoked '"
         )
-        if not self._ledger.write(
-            lambda connection: connection.execute(insert, _row_of_key(dated)).rowcount
-        ):
+        values = (key.name, digest, created, rights)
+        if not self._ledger.write(lambda connection: connection.execute(insert, values).rowcount):
             raise ConfigError(
                 f"there is a key named {key.name!r} already",
-                where=self._ledger.database.where,
+                where=where,
                 hint=f"choose another name; a new secret: ragwright keys rotate {key.name}",
             )
         return secret
@@ -160,13 +160,8 @@ class ServeKeys:
             ConfigError: There is none of this name.
             StoreError: It cannot be stored.
         """
-        secret, dated = _with_secret(ServeKey(name))
-        update = f"UPDATE serve_keys SET hash = ?, created = ? WHERE name = ? AND {_LIVE}"  # noqa: S608
-        values = (dated.hash, dated.created, name)
-        if not self._write_everywhere(
-            lambda connection: connection.execute(update, values).rowcount
-        ):
-            raise self._unknown(name)
+        secret, digest, created = _make_secret()
+        self._update(name, "hash = ?, created = ?", digest, created)
         return secret
 
     def change(self, name: str, rights: Mapping[str, Any]) -> None:
@@ -180,22 +175,8 @@ class ServeKeys:
             ConfigError: No key has this name, or the rights are invalid.
             StoreError: It cannot be changed.
         """
-        [key] = self._select_keys("AND name = ?", (name,)) or [None]
-        if key is None:
-            raise self._unknown(name)
-        changed = replace(key, **rights)
-        _require_possible_rights(changed)
-        lists = (changed.configurations, changed.groups)
-        configurations, groups = (json.dumps(names, ensure_ascii=False) for names in lists)
-        values = (changed.role, configurations, changed.per_minute, changed.daily_budget, groups)
-        update = (
-            "UPDATE serve_keys SET role = ?, configurations = ?, per_minute = ?, "
-            "daily_budget = ?, reader_groups = ? WHERE hash = ?"
-        )
-        if not self._write_everywhere(
-            lambda connection: connection.execute(update, (*values, key.hash)).rowcount
-        ):
-            raise self._unknown(name)
+        for key in self._select_keys("AND name = ?", name) or (ServeKey(name),):
+            self._update(name, "rights = ?", _write_rights(replace(key, **rights)))
 
     def revoke(self, name: str) -> None:
         """End a key; in a shared database and in the project folder.
@@ -204,45 +185,47 @@ class ServeKeys:
             ConfigError: There is none of this name.
             StoreError: It cannot be stored.
         """
-        update = (
-            "UPDATE serve_keys SET hash = 'revoked ' || name, configurations = '[]', "  # noqa: S608
-            f"filters = '[]', reader_groups = '[]' WHERE name = ? AND {_LIVE}"
-        )
+        self._update(name, "hash = 'revoked ' || name, rights = '{}'")
+
+    def _update(self, name: str, change: str, *values: str) -> None:
+        """Change a key, in a shared database and in the project folder.
+
+        Raises:
+            ConfigError: There is none of this name.
+        """
+        update = f"UPDATE serve_keys SET {change} WHERE name = ? AND {_LIVE}"  # noqa: S608
 
         def work(connection: Connection) -> int:
-            return int(connection.execute(update, (name,)).rowcount)
+            return int(connection.execute(update, (*values, name)).rowcount)
 
-        if not self._write_everywhere(work):
-            raise self._unknown(name)
-
-    def _write_everywhere(self, work: Callable[[Connection], int]) -> int:
-        """Write to a shared database and to the project folder; the rows changed in the first."""
-        if self._ledger.database.remote and self._folder.ledger.exists():
+        if self.remote and self._folder.ledger.exists():
             with closing(Ledger(self._folder.ledger)) as own:  # else a move would bring rights back
                 own.write(work)
-        return self._ledger.write(work)
+        if not self._ledger.write(work):
+            names = [key.name for key in self.all()]
+            raise ConfigError(
+                f"unknown key {name!r}",
+                where=self._ledger.database.where,
+                hint=suggest_name(name, names) if names else "there are no keys",
+            )
 
-    def _unknown(self, name: str) -> ConfigError:
-        names = [key.name for key in self.all()]
-        return ConfigError(
-            f"unknown key {name!r}",
-            where=self._ledger.database.where,
-            hint=suggest_name(name, names) if names else "there are no keys",
-        )
-
-    def _select_keys(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:
-        select = f"SELECT {_COLUMNS} FROM serve_keys WHERE {_LIVE} {condition}"  # noqa: S608
+    def _select_keys(self, condition: str, *values: str) -> tuple[ServeKey, ...]:
+        select = f"SELECT name, hash, created, rights FROM serve_keys WHERE {_LIVE} {condition}"  # noqa: S608
         return tuple(_key_of_row(*row) for row in self._ledger.select(select, values))
 
 
-def _with_secret(key: ServeKey) -> tuple[str, ServeKey]:
-    """A new secret, and the key with its hash and the present time."""
+def _make_secret() -> tuple[str, str, str]:
+    """A new secret, its hash, and the present time."""
     secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return secret, replace(key, hash=hash_key(secret), created=now)
+    return secret, hash_key(secret), datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _require_possible_rights(key: ServeKey) -> None:
+def _write_rights(key: ServeKey) -> str:
+    """The rights of a key as JSON.
+
+    Raises:
+        ConfigError: They cannot be given.
+    """
     for limit in (key.per_minute, key.daily_budget):
         if limit is not None and limit <= 0:
             raise ConfigError("a limit of a key must be above 0")
@@ -253,29 +236,14 @@ def _require_possible_rights(key: ServeKey) -> None:
     _ = key.conditions
     if key.groups:
         group_names(key.groups)
+    return _KEY.dump_json(key, exclude={"name", "hash", "created"}).decode()
 
 
-@lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query
-def _key_of_row(name: str, digest: str, role: Role, *values: Any) -> ServeKey:
-    configurations, filters, per_minute, daily_budget, created, groups = values
-    return ServeKey(
-        name,
-        role,
-        tuple(json.loads(configurations)),
-        tuple(json.loads(filters)),
-        per_minute,
-        daily_budget,
-        tuple(json.loads(groups)),
-        hash=digest,
-        created=created,
+@lru_cache(maxsize=256)  # at every request: to read its rights takes as long as the query
+def _key_of_row(name: str, digest: str, created: str, rights: str) -> ServeKey:
+    return _KEY.validate_python(
+        {"name": name, "hash": digest, "created": created, **json.loads(rights)}
     )
-
-
-def _row_of_key(key: ServeKey) -> tuple[Any, ...]:
-    lists = (key.configurations, key.filters, key.groups)
-    configurations, filters, groups = (json.dumps(names, ensure_ascii=False) for names in lists)
-    limits = (key.per_minute, key.daily_budget)
-    return (key.name, key.hash, key.role, configurations, filters, *limits, key.created, groups)
 
 
 def access_place(folder: ProjectFolder) -> Place:

@@ -19,7 +19,6 @@ from prometheus_client import (
     generate_latest,
     multiprocess,
 )
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
 from ..core import RagwrightError, Usage, require
@@ -29,11 +28,9 @@ from ..flow import (
     Complete,
     CompleteReply,
     Embed,
-    Lookup,
     Rerank,
     Search,
     SearchReply,
-    Sql,
     TraceEntry,
 )
 from ._errors import request_id
@@ -109,38 +106,6 @@ def forget_process(pid: int | None) -> None:
     """Count the open requests of a worker that has ended no longer."""
     if pid is not None:
         multiprocess.mark_process_dead(pid, os.environ[FOLDER])  # type: ignore[no-untyped-call]
-
-
-class MetricsMiddleware:
-    """ASGI middleware that counts requests and their time, by route."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 500
-        begun = time.perf_counter()
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        self._metrics.open.inc()
-        try:
-            await self._app(scope, receive, sent)
-        finally:
-            # The pattern, not the path: a path may hold anything.
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.open.dec()
-            self._metrics.requests.labels(route, str(status)).inc()
-            self._metrics.seconds.labels(route).observe(time.perf_counter() - begun)
 
 
 if TYPE_CHECKING:
@@ -264,61 +229,46 @@ def _exporting_provider() -> Any:
 
 
 def _span_of_entry(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any]]:
-    """Name and attributes of a request's span."""
-    request = entry.request
+    """Name and attributes of a request's span; texts only where ``content`` is wanted."""
+    request, reply = entry.request, entry.reply
+    name = type(request).__name__.lower()
+    attributes: dict[str, Any] = {"ragwright.cached": entry.cached}
     if isinstance(request, Chat | Complete):
-        name, attributes = _of_call(entry, request, content)
+        operation = "chat" if isinstance(request, Chat) else "text_completion"
+        name = f"{operation} {request.model}"
+        attributes |= _model_attributes(operation, request.model)
+        attributes |= {
+            f"gen_ai.request.{key}": value
+            for key, value in request.params
+            if key in ("temperature", "max_tokens", "seed", "top_p") and value is not None
+        }
+        if isinstance(reply, ChatReply | CompleteReply):
+            attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
+            attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
+            attributes["gen_ai.response.finish_reasons"] = [reply.finish]
+        if content and isinstance(request, Chat):
+            turns = [(message.role, message.content) for message in request.messages]
+            attributes["gen_ai.input.messages"] = _messages_json(turns)
+            if isinstance(reply, ChatReply):
+                attributes["gen_ai.output.messages"] = _messages_json([("assistant", reply.text)])
     elif isinstance(request, Search):
-        name, attributes = _of_search(entry, request, content)
+        name = f"retrieval {request.snapshot}"
+        attributes |= {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": request.snapshot,
+            "gen_ai.retrieval.top_k": request.k,
+            "ragwright.channel": request.channel,
+            **({"gen_ai.retrieval.query.text": request.text} if content else {}),
+        }
+        if isinstance(reply, SearchReply):
+            attributes["ragwright.candidates"] = len(reply.candidates)
     elif isinstance(request, Embed):
-        name, attributes = (
-            f"embeddings {request.model}",
-            _model_attributes("embeddings", request.model),
-        )
+        name = f"embeddings {request.model}"
+        attributes |= _model_attributes("embeddings", request.model)
     elif isinstance(request, Rerank):
-        name, attributes = f"rerank {request.model}", {"ragwright.passages": len(request.passages)}
-    elif isinstance(request, Lookup):
-        name, attributes = "lookup", {"ragwright.chunks": len(request.chunk_ids)}
-    elif isinstance(request, Sql):
-        name, attributes = f"sql {request.database}", {"db.namespace": request.database}
-    else:
-        name, attributes = type(request).__name__.lower(), {}
-    return name, {"ragwright.cached": entry.cached, **attributes}
-
-
-def _of_call(
-    entry: TraceEntry, request: Chat | Complete, content: bool
-) -> tuple[str, dict[str, Any]]:
-    reply = entry.reply
-    operation = "chat" if isinstance(request, Chat) else "text_completion"
-    attributes = _model_attributes(operation, request.model)
-    for name, value in request.params:
-        if name in ("temperature", "max_tokens", "seed", "top_p") and value is not None:
-            attributes[f"gen_ai.request.{name}"] = value
-    if isinstance(reply, ChatReply | CompleteReply):
-        attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
-        attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
-        attributes["gen_ai.response.finish_reasons"] = [reply.finish]
-    if content and isinstance(request, Chat):
-        turns = [(message.role, message.content) for message in request.messages]
-        attributes["gen_ai.input.messages"] = _messages_json(turns)
-        if isinstance(reply, ChatReply):
-            attributes["gen_ai.output.messages"] = _messages_json([("assistant", reply.text)])
-    return f"{operation} {request.model}", attributes
-
-
-def _of_search(entry: TraceEntry, request: Search, content: bool) -> tuple[str, dict[str, Any]]:
-    attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "retrieval",
-        "gen_ai.data_source.id": request.snapshot,
-        "gen_ai.retrieval.top_k": request.k,
-        "ragwright.channel": request.channel,
-    }
-    if isinstance(entry.reply, SearchReply):
-        attributes["ragwright.candidates"] = len(entry.reply.candidates)
-    if content:
-        attributes["gen_ai.retrieval.query.text"] = request.text
-    return f"retrieval {request.snapshot}", attributes
+        name = f"rerank {request.model}"
+        attributes["ragwright.passages"] = len(request.passages)
+    return name, attributes
 
 
 def _model_attributes(operation: str, model: str) -> dict[str, Any]:

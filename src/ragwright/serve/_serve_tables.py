@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from ..ledger import Forgets, Tables
 
-_ACCESS = (
-    """CREATE TABLE IF NOT EXISTS serve_keys (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,  -- tells that a key was made, once it is revoked
-        name TEXT NOT NULL UNIQUE,
-        hash TEXT NOT NULL UNIQUE,       -- SHA-256 of the key
-        role TEXT NOT NULL,              -- reader | owner
-        configurations TEXT NOT NULL,    -- JSON list
-        filters TEXT NOT NULL,           -- JSON list
-        per_minute INTEGER,
-        daily_budget REAL,
-        created TEXT NOT NULL,           -- ISO 8601, UTC
-        reader_groups TEXT NOT NULL DEFAULT '[]'  -- JSON list
-    )""",
-)
+_ACCESS = """CREATE TABLE IF NOT EXISTS serve_keys (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- tells that a key was made, once it is revoked
+    name TEXT NOT NULL UNIQUE,
+    hash TEXT NOT NULL UNIQUE,       -- SHA-256 of the key
+    created TEXT NOT NULL DEFAULT '',           -- ISO 8601, UTC
+    rights TEXT NOT NULL DEFAULT '{}'           -- JSON: role, filters, groups, limits ...
+)"""
 """Keys."""
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
@@ -54,7 +47,7 @@ _PERSON_FORGETS = (
 
 SERVE_TABLES = Tables(
     "serve",
-    (*_ACCESS, *_SERVED),
+    (_ACCESS, *_SERVED),
     1,
     forgets=_PERSON_FORGETS,
 )

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,10 @@ from uvicorn.supervisors.multiprocess import Process
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _mcp, _metrics, pages
-from ._audit import AuditMiddleware, find_route, route_events
+from ._audit import RequestRecords, route_events
 from ._dify import knowledge_router
 from ._door import BelowPath, Door, OtherOrigins, clean_requests
-from ._errors import LogMiddleware, describe_errors, install_errors, log, log_to_stderr
+from ._errors import describe_errors, install_errors, log, log_to_stderr
 from ._identity import is_loopback
 from ._options import LogForm
 from ._service import ServedProject, Service
@@ -80,8 +79,6 @@ def make_app(serving: ServedProject) -> ASGIApp:
         ConfigError: The project's settings are wrong.
     """
     service = Service(serving)
-    metrics = _metrics.Metrics()
-    service.metrics = metrics
     tools = _mcp.mcp_server(service)
     agents = _mcp.http_app(tools)
 
@@ -107,9 +104,8 @@ def make_app(serving: ServedProject) -> ASGIApp:
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    measured = _metrics.MetricsMiddleware(BelowPath(door, service), metrics)
-    logged = LogMiddleware(AuditMiddleware(measured, service), partial(find_route, app))
-    return clean_requests(logged, service.options.prefix)
+    recorded = RequestRecords(BelowPath(door, service), service, app)
+    return clean_requests(recorded, service.options.prefix)
 
 
 _metrics_router = APIRouter()
@@ -119,7 +115,6 @@ _metrics_router = APIRouter()
 async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
     """Show counters in the text format of Prometheus."""
     caller.require_owner()
-    assert service.metrics is not None
     body, media_type = service.metrics.page()
     return Response(body, media_type=media_type)
 

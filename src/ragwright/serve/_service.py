@@ -117,7 +117,7 @@ class Service:
         self.readiness = Readiness(lambda: list(self._open.values()), self.using)
         self._answering = AnswersUnderWay(self.folder.data)
         self._erasing = 0.0
-        self.metrics: Metrics | None = None
+        self.metrics = Metrics()
         self.started = int(time.time())
         self._open: Mapping[str, OpenConfiguration] = {}
         self._state: object = None
@@ -299,8 +299,7 @@ class Service:
 
         def note(usage: Usage) -> None:
             self.charges.charge(name, usage)
-            if self.metrics is not None:
-                self.metrics.spent(usage)
+            self.metrics.spent(usage)
 
         return Meter(note, priced=own is not None or self.options.daily_budget is not None)
 
