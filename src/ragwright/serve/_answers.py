@@ -7,10 +7,11 @@ import json
 import re
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from fastapi.responses import StreamingResponse
@@ -339,20 +340,10 @@ def hide_addresses(answer: Answer, caller: Caller) -> Answer:
         return answer
     return replace(
         answer,
-        model=shorten_model(answer.model, caller),
+        model=brief_model(answer.model),
         route_reason=_ADDRESS.sub("", answer.route_reason),
-        notes=notes_for(answer.notes, caller),
+        notes=tuple(_ADDRESS.sub("", note) for note in answer.notes),
     )
-
-
-def shorten_model(name: str, caller: Caller) -> str:
-    """The name of a model as a caller may see it."""
-    return name if caller.owner else brief_model(name)
-
-
-def notes_for(notes: Sequence[str], caller: Caller) -> tuple[str, ...]:
-    """The notes on an answer as a caller may see them."""
-    return tuple(notes if caller.owner else (_ADDRESS.sub("", note) for note in notes))
 
 
 def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
@@ -374,11 +365,6 @@ def standalone(answer: Answer) -> str:
     """The question as it was looked up, which differs where it follows earlier turns."""
     read_as = next((m for note in answer.notes if (m := _READ_AS.fullmatch(note))), None)
     return read_as[1] if read_as else answer.question
-
-
-def answering(bench: Workbench, persona: str) -> str:
-    """The chat model that answers for a persona."""
-    return bench.project.persona(persona).model or bench.project.settings.answer.model
 
 
 _PING = 15.0
@@ -424,72 +410,77 @@ class EventStream(StreamingResponse):
                     await super().__call__(scope, receive, send)
 
 
-class Frames(Protocol):
+class Frames(ABC):
     """How an interface words the events of an answer."""
 
     def opening(self) -> Iterable[bytes]:
         """Frames before the text."""
+        return ()
 
+    @abstractmethod
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterable[bytes]:
         """Frames of a piece of text and the citations in it."""
 
+    @abstractmethod
     def closing(self, answer: Answer, marks: Marks) -> Iterable[bytes]:
         """Frames after the text; the answer is as its caller may see it."""
 
     def failure(self, error: ApiError) -> bytes:
         """The frame of an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A question whose answer is streamed.
-
-    Attributes:
-        work: The admitted request.
-        question: The question.
-        asking: Its filters, history and scope.
-        id: Id under which the answer is stored.
-        links: True where the text ends with links to its sources.
-    """
-
-    work: Admission
-    question: str
-    asking: AskOptions
-    id: str
-    links: bool = False
+        return sse_frame(error.body())
 
 
 class AnswerEvents:
-    """The events of one answer while it is written."""
+    """The events of one answer while it is written.
 
-    def __init__(self, streamed: Streamed, frames: Frames) -> None:
-        self._streamed = streamed
-        self._frames = frames
-        self._work = work = streamed.work
-        work.noted(streamed.question)
-        self._stream = work.bench.astream(streamed.question, work.persona, streamed.asking)
+    Args:
+        work: The admitted request.
+        question: The question.
+        asking: Its filters, history and scope.
+        frames: How its events are worded.
+        name: Id under which the answer is stored.
+        links: True where the text ends with links to its sources.
+    """
+
+    def __init__(
+        self,
+        work: Admission,
+        question: str,
+        asking: AskOptions,
+        frames: Frames,
+        name: str,
+        links: bool = False,
+    ) -> None:
+        self._work, self._question, self._asking = work, question, asking
+        self._frames, self._name, self._links = frames, name, links
+        work.noted(question)
+        self._stream = work.bench.astream(question, work.persona, asking)
         self._pieces: AsyncGenerator[str, None] = self._stream.__aiter__()
         self._next: asyncio.Future[str | None] = asyncio.ensure_future(anext(self._pieces, None))
 
-    async def begin(self) -> None:
-        """Wait for the first piece, but not for long: what fails before it has its HTTP status.
+    async def respond(self, stack: AsyncExitStack) -> EventStream:
+        """The stream, which releases what the stack holds at its end.
+
+        It waits for the first piece, but not for long: what fails before it has its HTTP status.
 
         Raises:
             Exception: What answering failed with.
             ClientGoneError: The client went away.
         """
+        stack.push_async_callback(self._close)
         wait = min(_PING, self._work.left)
         await self._work.while_wanted(asyncio.wait({self._next}, timeout=wait))
         if self._next.done():
             self._next.result()
+        return EventStream(self._events(), self._work, stack.pop_all())
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """End the call where its reader went away."""
         self._next.cancel()
         await asyncio.wait({self._next})
         await self._pieces.aclose()
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def _events(self) -> AsyncIterator[bytes]:
         """The frames, the last ones or an error at the end."""
         texts: dict[tuple[str, int, int], str] = {}
         link = make_link(self._work.caller.base, texts)
@@ -512,9 +503,9 @@ class AnswerEvents:
                 elif context is not noted:
                     texts |= await texts_of_spans(self._work.bench, context)
                 # After the last wait: what was erased meanwhile is not shown.
-                self._work.refuse_erased(self._streamed.asking, context)
+                self._work.refuse_erased(self._asking, context)
                 if context is not noted:
-                    self._work.noted(self._streamed.question, context)
+                    self._work.noted(self._question, context)
                     noted = context
                 begin = len(marks.marks)
                 if answer is None:
@@ -548,20 +539,20 @@ class AnswerEvents:
                 return
             self._work.give_way()
             if self._stream.context:  # while the passages are not known, it may go on
-                self._work.refuse_erased(self._streamed.asking, self._stream.context)
+                self._work.refuse_erased(self._asking, self._stream.context)
             if time.monotonic() - silent >= _PING:
                 silent = time.monotonic()
                 yield b": still at work\n\n"
 
     async def _last_events(self, marks: Marks) -> AsyncIterator[bytes]:
-        streamed, answer = self._streamed, self._stream.answer
+        answer = self._stream.answer
         assert answer is not None
-        self._work.refuse_erased(streamed.asking, answer.hits)
+        self._work.refuse_erased(self._asking, answer.hits)
         begin = len(marks.marks)
         rest = marks.feed("", last=True)
-        if streamed.links:
+        if self._links:
             rest += link_lines(marks.spans)
         if rest:
             yield b"".join(self._frames.text(rest, marks.marks[begin:]))
-        await deliver_answer(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
+        await deliver_answer(self._work, answer, self._asking, name=self._name, marks=marks)
         yield b"".join(self._frames.closing(hide_addresses(answer, self._work.caller), marks))

@@ -12,7 +12,8 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -47,9 +48,8 @@ from ._answers import (
     DONE,
     AnswerEvents,
     EventStream,
-    Streamed,
+    Frames,
     answer_personas,
-    answering,
     citation_json,
     deliver_drafts,
     drafting,
@@ -90,15 +90,6 @@ _TITLE_WORDS = 6
 _MAX_TOKENS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class AuxiliaryReply:
-    """The reply to such a call."""
-
-    text: str
-    model: str
-    usage: Usage = Usage()
-
-
 def purpose_of(messages: Sequence[Message]) -> Purpose | None:
     """Return the purpose of a call beside the conversation; None for a question like any other.
 
@@ -116,26 +107,24 @@ def purpose_of(messages: Sequence[Message]) -> Purpose | None:
     return "title" if question and _REPLIED.search(text, question.end()) else None
 
 
+_RULES: Mapping[Purpose, Mapping[str, Any]] = {
+    "completion": {"text": ""},
+    "tags": {"tags": []},
+    "follow_ups": {"follow_ups": []},
+    "query": {"queries": []},
+}
+"""What is replied without a chat model; a title is the beginning of the question."""
+
+
 def auxiliary_reply(
     messages: Sequence[Message], purpose: Purpose, model: str
-) -> Flow[AuxiliaryReply]:
+) -> Flow[tuple[str, Usage]]:
     """The reply of the chat model to the messages as they are; by rule where there is none."""
     if model == NO_MODEL:
-        return AuxiliaryReply(_by_rule(messages, purpose), model)
+        title = {"title": _conversation_title(messages)} if purpose == "title" else {}
+        return json.dumps(title or _RULES.get(purpose, {}), ensure_ascii=False), Usage()
     reply = yield from flow.chat(model, messages, {"max_tokens": _MAX_TOKENS})
-    return AuxiliaryReply(reply.text, model, reply.usage)
-
-
-def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
-    if purpose == "title":
-        return json.dumps({"title": _conversation_title(messages)}, ensure_ascii=False)
-    empty: dict[Purpose, dict[str, list[str] | str]] = {
-        "completion": {"text": ""},
-        "tags": {"tags": []},
-        "follow_ups": {"follow_ups": []},
-        "query": {"queries": []},
-    }
-    return json.dumps(empty.get(purpose, {}))
+    return reply.text, reply.usage
 
 
 def _conversation_title(messages: Sequence[Message]) -> str:
@@ -150,82 +139,31 @@ def _conversation_title(messages: Sequence[Message]) -> str:
     return " ".join(words[:_TITLE_WORDS]) + (" …" if len(words) > _TITLE_WORDS else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A chat request, read: by what it is answered, and about what."""
+class Completion(Frames):
+    """The completion of a chat request, and its frames where it is streamed."""
 
-    body: ChatRequest
-    work: Admission
-    question: str
-    asking: AskOptions
-    id: str
-    created: int
-
-    @property
-    def links(self) -> bool:
-        """True where the answer ends with links to its sources."""
-        return self.body.ragwright.links(self.work.service.options)
-
-    def frame(self, kind: str, choice: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """A reply, or a piece of one, in OpenAI's shape."""
-        opened = self.work.opened
-        return {
+    def __init__(self, body: ChatRequest, work: Admission) -> None:
+        options = body.stream_options
+        self.id = make_answer_id()
+        self._usage = options is not None and options.include_usage
+        opened = work.opened
+        self._head = {
             "id": self.id,
-            "object": kind,
-            "created": self.created,
-            "model": self.body.model or opened.name,
+            "created": int(time.time()),
+            "model": body.model or opened.name,
             "system_fingerprint": opened.origin.configuration[:12],
-            "choices": [{"index": 0, **choice}],
-            **more,
         }
 
-
-async def chat_completion(
-    service: Service, request: Request, body: ChatRequest, caller: Caller
-) -> Response:
-    """Answer the last message of a conversation."""
-    question, history = turns_of(body.messages)
-    purpose = purpose_of([*history, Message("user", question)])
-    async with AsyncExitStack() as stack:
-        wanted = RequestNeeds(body.model, "answers", "chat", request)
-        work = await stack.enter_async_context(admit(service, caller, wanted))
-        asking = work.asking(body.ragwright, history)
-        completion = Completion(body, work, question, asking, make_answer_id(), int(time.time()))
-        if purpose is not None:
-            return await _auxiliary_response(completion, purpose)
-        if not body.stream:
-            return await _whole_completion(completion)
-        streamed = Streamed(work, question, asking, completion.id, completion.links)
-        stream = AnswerEvents(streamed, _ChatFrames(completion))
-        stack.push_async_callback(stream.close)
-        await stream.begin()
-        return EventStream(stream.events(), work, stack.pop_all())
-
-
-async def _whole_completion(completion: Completion) -> Response:
-    work = completion.work
-    [done] = await answer_personas(work, completion.question, [work.persona], completion.asking)
-    marks, answer = done.marks, done.answer
-    message = {
-        "role": "assistant",
-        "content": marks.text + (link_lines(marks.spans) if completion.links else ""),
-        "refusal": None,
-        "annotations": [_url_citation(mark) for mark in marks.marks],
-    }
-    frame = completion.frame(
-        "chat.completion",
-        {"message": message, "finish_reason": answer.finish, "logprobs": None},
-        usage=usage_json(answer.usage),
-        ragwright=details_json(hide_addresses(answer, work.caller), marks),
-    )
-    return JSONResponse(frame | {"id": done.id})
-
-
-@dataclass(frozen=True, slots=True)
-class _ChatFrames:
-    """Frames of a streamed completion."""
-
-    completion: Completion
+    def whole(
+        self, text: str, usage: Usage, finish: str = "stop", marks: Marks | None = None, **more: Any
+    ) -> Response:
+        """The completion in one piece."""
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if marks is not None:
+            message["annotations"] = [_url_citation(mark) for mark in marks.marks]
+        choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+        frame = {**self._head, "object": "chat.completion", "choices": [choice]}
+        return JSONResponse({**frame, "usage": usage_json(usage), **more})
 
     def opening(self) -> Iterator[bytes]:
         """The first frame, which names the role."""
@@ -233,60 +171,51 @@ class _ChatFrames:
 
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
         """A piece of the text with the citations in it."""
-        delta: dict[str, Any] = {"content": text}
-        if marks:
-            delta["annotations"] = [_url_citation(mark) for mark in marks]
-        yield self._frame(delta)
+        cited = {"annotations": [_url_citation(mark) for mark in marks]} if marks else {}
+        yield self._frame({"content": text, **cited})
 
     def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The frames after the text: why it ended, citations in full, and usage if wanted."""
-        yield self._frame({}, answer.finish, ragwright=details_json(answer, marks))
-        options = self.completion.body.stream_options
-        if options is not None and options.include_usage:
-            usage = self.completion.frame(
-                "chat.completion.chunk", {}, usage=usage_json(answer.usage)
-            )
-            yield sse_frame(usage | {"choices": []})
+        yield from self.end(answer.finish, answer.usage, ragwright=details_json(answer, marks))
+
+    def end(self, finish: str, usage: Usage, **more: Any) -> Iterator[bytes]:
+        """The last frames."""
+        yield self._frame({}, finish, **more)
+        if self._usage:
+            yield self._frame(None, usage=usage_json(usage))
         yield DONE
 
-    def failure(self, error: ApiError) -> bytes:
-        """The frame of an error."""
-        return sse_frame(error.body())
+    def _frame(
+        self, delta: Mapping[str, Any] | None, finish: str | None = None, **more: Any
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        choices = [choice] if delta is not None else []
+        return sse_frame(
+            {**self._head, "object": "chat.completion.chunk", "choices": choices, **more}
+        )
 
-    def _frame(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
-        choice = {"delta": delta, "finish_reason": finish, "logprobs": None}
-        return sse_frame(self.completion.frame("chat.completion.chunk", choice, **more))
 
-
-async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Response:
+async def _auxiliary_response(
+    completion: Completion, work: Admission, asking: AskOptions, purpose: Purpose, stream: bool
+) -> Response:
     """A title, tags or follow-up questions: about the conversation, without any document."""
-    work, asking = completion.work, completion.asking
-    messages = (*asking.history, Message("user", completion.question))
-    flow = auxiliary_reply(messages, purpose, answering(work.bench, work.persona))
-    runner = work.bench.project.runner
-    reply: AuxiliaryReply = await work.result(
-        runner.arun(
-            flow,
+    project = work.bench.project
+    model = project.persona(work.persona).model or project.settings.answer.model
+    text, usage = await work.result(
+        project.runner.arun(
+            auxiliary_reply(asking.history, purpose, model),
             scope=asking.scope,
             trace=asking.trace,
             sources=(*asking.sources, CONVERSATION),
         )
     )
-    usage = usage_json(reply.usage)
-    if not completion.body.stream:
-        message = {"role": "assistant", "content": reply.text, "refusal": None}
-        choice = {"message": message, "finish_reason": "stop", "logprobs": None}
-        return JSONResponse(completion.frame("chat.completion", choice, usage=usage))
+    if not stream:
+        return completion.whole(text, usage)
 
     async def events() -> AsyncIterator[bytes]:
-        kind = "chat.completion.chunk"
-        delta = {"role": "assistant", "content": reply.text}
-        yield sse_frame(completion.frame(kind, {"delta": delta, "finish_reason": None}))
-        yield sse_frame(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
-        options = completion.body.stream_options
-        if options is not None and options.include_usage:
-            yield sse_frame(completion.frame(kind, {}, usage=usage) | {"choices": []})
-        yield DONE
+        frames = (completion.opening(), completion.text(text, ()), completion.end("stop", usage))
+        for frame in chain.from_iterable(frames):
+            yield frame
 
     return EventStream(events(), work)
 
@@ -391,7 +320,26 @@ async def model(name: str, service: Serves, caller: Calls) -> dict[str, Any]:
 @router.post("/v1/chat/completions")
 async def chat(request: Request, body: ChatRequest, service: Serves, caller: Calls) -> Response:
     """Answer the last message of a conversation, with citations."""
-    return await chat_completion(service, request, body, caller)
+    question, history = turns_of(body.messages)
+    turns = (*history, Message("user", question))
+    purpose = purpose_of(turns)
+    async with AsyncExitStack() as stack:
+        wanted = RequestNeeds(body.model, "answers", "chat", request)
+        work = await stack.enter_async_context(admit(service, caller, wanted))
+        completion = Completion(body, work)
+        asking = work.asking(body.ragwright, history)
+        if purpose is not None:
+            told = replace(asking, history=turns)
+            return await _auxiliary_response(completion, work, told, purpose, body.stream)
+        links = body.ragwright.links(service.options)
+        if body.stream:
+            events = AnswerEvents(work, question, asking, completion, completion.id, links)
+            return await events.respond(stack)
+        [done] = await answer_personas(work, question, [work.persona], asking, completion.id)
+        answer, marks = hide_addresses(done.answer, caller), done.marks
+        text = marks.text + (link_lines(marks.spans) if links else "")
+        details = details_json(answer, marks)
+        return completion.whole(text, answer.usage, answer.finish, marks, ragwright=details)
 
 
 @router.post("/v1/retrieve")

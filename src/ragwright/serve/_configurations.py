@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..core import GROUPS, Filter, RagwrightError, RetrieveError
 from ..drafting import Origin, Outputs
@@ -56,7 +56,6 @@ class OpenConfiguration:
     ungrouped: bool = False
     users: int = 0
     retired: bool = False
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def personas(self) -> tuple[str, ...]:

@@ -17,8 +17,7 @@ from ..core import Answer, Filter, Hit, prefix_filter
 from ._admission import Admission, Body, Caller, ChatMessage, Extras, RequestNeeds, Text, admit
 from ._answers import (
     AnswerEvents,
-    EventStream,
-    Streamed,
+    Frames,
     answer_personas,
     hide_addresses,
     hits_for,
@@ -270,10 +269,8 @@ async def responses(
         links = body.ragwright.links(service.options)
         reply = _ResponseReply(body, work, question)
         if body.stream:
-            stream = AnswerEvents(Streamed(work, question, asking, reply.id, links), _Events(reply))
-            stack.push_async_callback(stream.close)
-            await stream.begin()
-            return EventStream(stream.events(), work, stack.pop_all())
+            events = AnswerEvents(work, question, asking, _Events(reply), reply.id, links)
+            return await events.respond(stack)
         [done] = await answer_personas(work, question, [work.persona], asking, reply.id)
         text = done.marks.text + (link_lines(done.marks.spans) if links else "")
         notes = [note for mark in done.marks.marks for note in _annotations(mark)]
@@ -390,7 +387,7 @@ def _annotations(mark: PlacedMark) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-class _Events:
+class _Events(Frames):
     """Frames of a streamed response, numbered."""
 
     def __init__(self, reply: _ResponseReply) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -99,13 +98,14 @@ class Door:
     async def _identity_of_request(self, request: Request) -> Identity:
         """Who sends a request: the person whom the proxy names, else a key or its cookie."""
         keys = self._service.keys
-        person = read_proxied_person(request, self._service.options.proxy)
+        options = self._service.options
+        person = read_proxied_person(request, options.proxy, options.people)
         if person is not None:
             # A browser of this machine may be led here under another name (DNS rebinding), and its
             # page could send the headers of a proxy that runs here.
             if request.client is not None and is_loopback(request.client.host):
                 self._require_own_host(request)
-            return self._permitted(request, person)
+            return person
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:
             secret = request.headers.get("x-api-key", "")
@@ -124,13 +124,6 @@ class Door:
     async def _looked_up(self, find: Callable[[], T]) -> T:
         """What the ledger holds; where it is behind a network, nobody else waits for it."""
         return await asyncio.to_thread(find) if self._service.keys.remote else find()
-
-    def _permitted(self, request: Request, person: Person) -> Identity:
-        identity = identity_of(self._service.options.people, person)
-        if identity is None:
-            request.state.refused = Note(who=person.name)
-            raise ApiError(403, "you may not use this server: you have no role here", "no_role")
-        return identity
 
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""
@@ -200,53 +193,57 @@ def _is_same_host(origin: str, host: str) -> bool:
         return False
 
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
 _LONGEST_NAME = 255
 _LABEL = 80
 _GROUPS = 500
 _GROUP = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A person, as the proxy names them.
+def read_proxied_person(
+    request: Request, proxy: ProxyOptions, people: PeopleOptions
+) -> Identity | None:
+    """The person whom the proxy names, under the present settings.
 
-    Attributes:
-        name: Unique name.
-        label: Name for pages.
-        groups: Groups, as the proxy sends them.
-    """
-
-    name: str
-    label: str
-    groups: tuple[str, ...] = ()
-
-
-def read_proxied_person(request: Request, options: ProxyOptions) -> Person | None:
-    """The person whom the proxy names; None where it names nobody, or another sender does.
+    None where it names nobody, or another sender does.
 
     Raises:
-        ApiError: 401; the name or the groups cannot be used, or a header was sent twice.
+        ApiError: 401; the name or the groups cannot be used, or a header was sent twice. 403;
+            nothing lets the person in.
     """
     sender = request.client.host if request.client is not None else ""
-    if not options.user_header or not options.trusts(sender):
+    if not proxy.user_header or not proxy.trusts(sender):
         return None
-    name = _only_header(request, options.user_header).strip()
+    name = _only_header(request, proxy.user_header).strip()
     if not name:
         return None
     if len(name) > _LONGEST_NAME or not name.isprintable():
-        raise _refusal(f"the header {options.user_header} cannot be used")
-    label = _printed(_only_header(request, options.name_header)) or _printed(name)
-    sent = _only_header(request, options.groups_header).split(",")
+        raise _refusal(f"the header {proxy.user_header} cannot be used")
+    sent = _only_header(request, proxy.groups_header).split(",")
     groups = tuple(dict.fromkeys(filter(None, map(str.strip, sent))))
     if len(groups) > _GROUPS or any(len(group) > _GROUP for group in groups):
         raise _refusal(
             f"more than {_GROUPS} groups, or one of more than {_GROUP} characters: let the proxy "
             "send only the groups of this server"
         )
-    return Person(PROXIED + name, label, groups)
+    matching = [role for role in ROLES if {*groups} & {*people.roles.get(role, ())}]
+    role = matching[-1] if matching else people.default_role
+    opened = [known for group in groups for known in people.configurations.get(group, ())]
+    narrowed = bool(people.configurations) and role != "owner"
+    if role == "none" or (narrowed and not opened):  # an empty list would open all of them
+        request.state.refused = Note(who=PROXIED + name)
+        raise ApiError(403, "you may not use this server: you have no role here", "no_role")
+    # A path without its first slash: Keycloak names a group by its path, ``/hr/berlin``. What no
+    # document can name is left out.
+    named = (group.removeprefix("/") for group in groups)
+    return Identity(
+        PROXIED + name,
+        role,
+        tuple(dict.fromkeys(opened)) if narrowed else (),
+        per_minute=people.per_minute,
+        daily_budget=people.daily_budget,
+        groups=tuple(dict.fromkeys(filter(is_group_name, named))),
+        label=_printed(_only_header(request, proxy.name_header)) or _printed(name),
+    )
 
 
 def _only_header(request: Request, header: str) -> str:
@@ -267,33 +264,6 @@ def _only_header(request: Request, header: str) -> str:
 
 def _refusal(fault: str) -> ApiError:
     return ApiError(401, fault, "invalid_proxy")
-
-
-def identity_of(options: PeopleOptions, person: Person) -> Identity | None:
-    """The rights of a person under the present settings, None for whom nothing lets in."""
-    names = set(person.groups)
-    matching = [role for role in ROLES if names & set(options.roles.get(role, ()))]
-    role = matching[-1] if matching else options.default_role
-    if role == "none":
-        return None
-    configurations: tuple[str, ...] = ()
-    if options.configurations and role != "owner":
-        opened = [options.configurations.get(group, ()) for group in person.groups]
-        configurations = tuple(dict.fromkeys(name for names in opened for name in names))
-        if not configurations:  # an empty list would open all of them
-            return None
-    # A path without its first slash: Keycloak names a group by its path, ``/hr/berlin``. What no
-    # document can name is left out.
-    groups = (name.removeprefix("/") for name in person.groups)
-    return Identity(
-        person.name,
-        role,
-        configurations,
-        per_minute=options.per_minute,
-        daily_budget=options.daily_budget,
-        groups=tuple(dict.fromkeys(filter(is_group_name, groups))),
-        label=person.label,
-    )
 
 
 def _printed(text: str) -> str:

@@ -226,8 +226,8 @@ class Service:
         Raises:
             ConfigError: The settings of one of them are wrong; it is named.
         """
-        for name, laid in self._configured_overrides(self.options).items():
-            self._open_bench(name, laid)[0].close()
+        with contextlib.ExitStack() as stack:
+            self._open_configurations(self.options, stack)
 
     # -- handing out -----------------------------------------------------------------------
 
@@ -269,8 +269,7 @@ class Service:
             yield opened.bench
         finally:
             opened.users -= 1
-            if opened.retired and not opened.users:
-                opened.idle.set()
+            self._close_unused(opened)
 
     @contextlib.asynccontextmanager
     async def main(self) -> AsyncIterator[Workbench]:
@@ -316,49 +315,46 @@ class Service:
 
     def _open_all(self) -> tuple[ServeOptions, dict[str, OpenConfiguration]]:
         options = self._settings_options()
-        configurations: dict[str, OpenConfiguration] = {}
-        try:
-            for name, laid in self._configured_overrides(options).items():
-                configurations[name] = self._opened_one(name, laid)
-        except BaseException:
+        with contextlib.ExitStack() as stack:
+            configurations = self._open_configurations(options, stack)
             for opened in configurations.values():
-                opened.bench.close()
-            raise
+                self._aim_at_newest(opened)
+            stack.pop_all()
         return options, configurations
 
-    def _opened_one(self, name: str, laid: tuple[str, ...]) -> OpenConfiguration:
-        bench, number = self._open_bench(name, laid)
-        try:
-            opened = OpenConfiguration(name, bench, number, origin_of(bench.project))
-            opened.ungrouped = is_everyones(bench.project.settings)
-            self._aim_at_newest(opened)
-        except BaseException:
-            bench.close()
-            raise
-        return opened
-
-    def _open_bench(self, name: str, laid: tuple[str, ...]) -> tuple[Workbench, int | None]:
-        """The project under a configuration, and the number it is served under.
+    def _open_configurations(
+        self, options: ServeOptions, stack: contextlib.ExitStack
+    ) -> dict[str, OpenConfiguration]:
+        """The project under each configuration, by name; the stack closes them.
 
         Raises:
-            ConfigError: Its settings are wrong, or no question could be answered under them.
+            ConfigError: The settings of one are wrong, or no question could be answered under them.
         """
-        change = None if self.serving.own else Served(self.folder).current()
-        session = Session((*OF_A_SERVER, *laid, *self.serving.overrides), served=change is not None)
-        try:
-            bench = Workbench.open(self.folder.root, session)
+        configurations = {}
+        for name, laid in self._configured_overrides(options).items():
+            change = None if self.serving.own else Served(self.folder).current()
+            overrides = (*OF_A_SERVER, *laid, *self.serving.overrides)
+            session = Session(overrides, served=change is not None)
             try:
-                _ = bench.project.plan()
-                for persona in serve_options(bench.project.settings).personas:
-                    _ = bench.project.persona(persona)
-            except BaseException:
-                bench.close()
+                bench = Workbench.open(self.folder.root, session)
+                stack.callback(bench.close)
+                project = bench.project
+                _ = project.plan()
+                for persona in serve_options(project.settings).personas:
+                    _ = project.persona(persona)
+            except ConfigError as error:
+                if laid:
+                    error.where = f"serve.configurations.{name}: {error.where or self.folder.file}"
                 raise
-        except ConfigError as error:
-            if laid:
-                error.where = f"serve.configurations.{name}: {error.where or self.folder.file}"
-            raise
-        return bench, change.number if change is not None else None
+            number = change.number if change is not None else None
+            configurations[name] = OpenConfiguration(
+                name,
+                bench,
+                number,
+                origin_of(project),
+                ungrouped=is_everyones(project.settings),
+            )
+        return configurations
 
     def _aim_at_newest(self, opened: OpenConfiguration) -> None:
         """Search the newest state of the index from now on, once it is whole and open.
@@ -502,16 +498,13 @@ class Service:
 
     def _retire_configuration(self, opened: OpenConfiguration) -> None:
         opened.retired = True
-        if not opened.users:
-            opened.idle.set()
-        task = asyncio.create_task(_close_when_idle(opened))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._close_unused(opened)
 
-
-async def _close_when_idle(opened: OpenConfiguration) -> None:
-    await opened.idle.wait()
-    await asyncio.to_thread(opened.bench.close)
+    def _close_unused(self, opened: OpenConfiguration) -> None:
+        if opened.retired and not opened.users:
+            task = asyncio.create_task(asyncio.to_thread(opened.bench.close))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
 
 def _may_use(identity: Identity | None, name: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -21,16 +22,14 @@ from ...project import read_last_ingest
 from .._admission import Admission, FeedbackRequest, RequestNeeds, admit
 from .._answers import (
     AnswerEvents,
-    EventStream,
+    Frames,
     ServedAnswer,
-    Streamed,
     answer_personas,
     citation_json,
+    hide_addresses,
     is_same_text,
     make_answer_id,
     move_url,
-    notes_for,
-    shorten_model,
     snippets_json,
     source_url,
     sse_frame,
@@ -117,7 +116,7 @@ _IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
 
 def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
     """The values of an answer's card for the template."""
-    answer, marks = done.answer, done.marks
+    answer, marks = hide_addresses(done.answer, work.caller), done.marks
     spans = {span.number: _place(span) for span in marks.spans}
     return {
         "id": done.id,
@@ -126,8 +125,8 @@ def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
         "spans": list(spans.values()),
         "line": NO_MODEL_LINE,
         "snippets": [_marked_snippet(snippet) for snippet in snippets_json(answer, marks.link)],
-        "model": shorten_model(answer.model, work.caller),
-        "notes": notes_for([n for n in answer.notes if not n.startswith(_IN_WORDS)], work.caller),
+        "model": answer.model,
+        "notes": [note for note in answer.notes if not note.startswith(_IN_WORDS)],
         "promise": "" if answer.promise is None else answer.promise.line,
         "why": explain_answer(work.bench.project.analyzer, answer, marks),
     }
@@ -252,28 +251,18 @@ async def stream(request: Request, form: Annotated[AskForm, Form()]) -> Response
         model = "/".join(filter(None, (form.configuration, form.persona)))
         wanted = RequestNeeds(model, "answers", "chat", request)
         work = await stack.enter_async_context(admit(service, caller, wanted))
-        frames = _PageFrames(work)
         asking = work.asking(history=form.history())
-        events = AnswerEvents(Streamed(work, form.q, asking, frames.id), frames)
-        stack.push_async_callback(events.close)
-        await events.begin()
-        return EventStream(events.events(), work, stack.pop_all())
+        name = make_answer_id()
+        events = AnswerEvents(work, form.q, asking, _PageFrames(work, name), name)
+        return await events.respond(stack)
 
 
-class _PageFrames:
-    """Frames of an answer for our script: pieces of text, then its card.
+@dataclass(frozen=True, slots=True)
+class _PageFrames(Frames):
+    """Frames of an answer for our script: pieces of text, then its card."""
 
-    Attributes:
-        id: Id of the answer.
-    """
-
-    def __init__(self, work: Admission) -> None:
-        self.id = make_answer_id()
-        self._work = work
-
-    def opening(self) -> Iterator[bytes]:
-        """Nothing before the text."""
-        yield from ()
+    work: Admission
+    id: str
 
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
         """A piece of the text with the marks in it."""
@@ -290,15 +279,11 @@ class _PageFrames:
 
     def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The card, with the whole text."""
-        work = self._work
-        card = card_values(work, ServedAnswer(self.id, answer, marks))
-        kept = work.service.options.keep_answers
-        html = fragment(work.service, "card.html", {"answer": card, "kept": kept})
+        service = self.work.service
+        card = card_values(self.work, ServedAnswer(self.id, answer, marks))
+        values = {"answer": card, "kept": service.options.keep_answers}
+        html = fragment(service, "card.html", values)
         yield sse_frame({"card": html, "text": marks.text})
-
-    def failure(self, error: ApiError) -> bytes:
-        """The frame of an error."""
-        return sse_frame(error.body())
 
 
 def _ask_page(
