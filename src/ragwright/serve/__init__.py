@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from .._late import load_late
 
 if TYPE_CHECKING:
-    from ._identity import ROLES, Identity, Role
-    from ._keys import ServeKey, ServeKeys, access_place
+    from ._keys import ROLES, Identity, Role, ServeKey, ServeKeys, access_place
     from ._mcp import serve_stdio
     from ._options import LogForm, ServeOptions
     from ._serve_tables import SERVE_TABLES
@@ -38,8 +37,7 @@ __all__ = [
 __getattr__ = load_late(
     __name__,
     {
-        "_identity": "ROLES Identity Role",
-        "_keys": "ServeKey ServeKeys access_place",
+        "_keys": "ROLES Identity Role ServeKey ServeKeys access_place",
         "_mcp": "serve_stdio",
         "_options": "LogForm ServeOptions",
         "_serve_tables": "SERVE_TABLES",

@@ -27,7 +27,7 @@ from ..workbench import AskOptions, Workbench
 from ._charges import Budgets
 from ._configurations import OpenConfiguration
 from ._errors import ApiError, ClientGoneError
-from ._identity import Identity, Note
+from ._keys import Identity, Note
 from ._options import ServeOptions
 from ._service import Lane, Service
 

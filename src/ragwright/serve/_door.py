@@ -23,12 +23,11 @@ from ..core import (
 from ..index import View
 from ..workbench import AskOptions
 from ._admission import Caller
+from ._configurations import target_of
 from ._errors import REQUEST_ID, ApiError, bears_secret, error_reply
-from ._identity import PROXIED, ROLES, Identity, Note, is_loopback
-from ._keys import COOKIE, key_of_cookie
+from ._keys import COOKIE, PROXIED, ROLES, Identity, Note, is_loopback, key_of_cookie
 from ._options import PeopleOptions, ProxyOptions
 from ._service import Service
-from ._sources import target_of
 
 T = TypeVar("T")
 

@@ -40,10 +40,10 @@ from ._answers import (
     snippets_json,
     source_url,
 )
+from ._configurations import VisibleSource, visible_source
 from ._errors import ApiError, api_error, error_reply
-from ._identity import Note
+from ._keys import Note
 from ._service import Lane, ServedProject, Service
-from ._sources import VisibleSource, visible_source
 
 TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
 Filters: TypeAlias = Annotated[

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ..core import ConfigError, option, suggest_name
 from ..jobs import AuditLogOptions, ServedMeasureOptions
 from ..project import Settings
-from ._identity import ROLES
+from ._keys import ROLES
 
 LogForm: TypeAlias = Literal["warnings", "requests", "json"]
 

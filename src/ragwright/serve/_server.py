@@ -26,12 +26,11 @@ from uvicorn.supervisors.multiprocess import Process
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _mcp, _metrics, pages
-from ._audit import RequestRecords, route_events
+from . import _api, _audit, _mcp, pages
 from ._dify import knowledge_router
 from ._door import BelowPath, Door, OtherOrigins, clean_requests
 from ._errors import describe_errors, install_errors, log, log_to_stderr
-from ._identity import is_loopback
+from ._keys import is_loopback
 from ._options import LogForm
 from ._service import ServedProject, Service
 
@@ -104,7 +103,7 @@ def make_app(serving: ServedProject) -> ASGIApp:
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    recorded = RequestRecords(BelowPath(door, service), service, app)
+    recorded = _audit.RequestRecords(BelowPath(door, service), service, app)
     return clean_requests(recorded, service.options.prefix)
 
 
@@ -128,7 +127,7 @@ def list_audited_routes() -> dict[str, str]:
     """What each route leaves in the audit log: method and route -> kind, or why nothing."""
     app = FastAPI(docs_url=None, redoc_url=None)
     _include_routes(app)
-    return route_events(app)
+    return _audit.route_events(app)
 
 
 def serve(serving: ServedProject, listening: ListenAddress) -> None:
@@ -240,7 +239,7 @@ class _Workers(Multiprocess):
             log.warning(
                 "worker %s %s; another one is started", process.pid, _end_of(process, alive)
             )
-            _metrics.forget_process(process.pid)
+            _audit.forget_process(process.pid)
             self.processes[at] = Process(self.config, self.sockets)
             self.processes[at].start()
 
@@ -316,10 +315,10 @@ def _environment_for_workers(
     with tempfile.TemporaryDirectory(prefix="ragwright-metrics-") as folder:
         body = {**asdict(serving), "folder": str(serving.folder.resolve()), "log": log_form}
         body["plugins"] = plugin_folder()
-        os.environ |= {_SERVING: json.dumps(body), _metrics.FOLDER: folder}
+        os.environ |= {_SERVING: json.dumps(body), _audit.FOLDER: folder}
         try:
             with spawning():
                 yield
         finally:
-            for name in (_SERVING, _metrics.FOLDER):
+            for name in (_SERVING, _audit.FOLDER):
                 os.environ.pop(name, None)

@@ -29,19 +29,18 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
+from ._audit import Metrics, Tracing
 from ._charges import Charges, Turns
 from ._configurations import (
     BackgroundMeasurer,
+    Catalogues,
     OpenConfiguration,
     Readiness,
     is_everyones,
 )
 from ._errors import ApiError, log
-from ._identity import Identity, Note
-from ._keys import ServeKeys
-from ._metrics import Metrics, Tracing
+from ._keys import Identity, Note, ServeKeys
 from ._options import ServeOptions, serve_options
-from ._sources import Catalogues
 
 _DRAFTS = 4
 """Drafts and scores made at once by one worker; further requests wait."""

@@ -1,7 +1,6 @@
 """The facade: one class with a method for each command, and `doctor`."""
 
-from ._asking import AnswerStream, AskOptions
-from ._tuning import doctor
+from ._asking import AnswerStream, AskOptions, doctor
 from ._workbench import Workbench
 
 __all__ = [

@@ -59,8 +59,15 @@ from ..project import (
 from ..report import Report, ReportOptions
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
-from ._asking import AskOptions, AsyncVerbs, check_count, check_filters, check_text
-from ._tuning import TuningVerbs, doctor
+from ._asking import (
+    AskOptions,
+    AsyncVerbs,
+    TuningVerbs,
+    check_count,
+    check_filters,
+    check_text,
+    doctor,
+)
 
 
 class ErasingVerbs:

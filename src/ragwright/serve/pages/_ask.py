@@ -36,9 +36,8 @@ from .._answers import (
     standalone,
 )
 from .._api import caller_of, respond_to, service_of
-from .._configurations import OpenConfiguration
+from .._configurations import ListedSource, OpenConfiguration, visible_source
 from .._errors import ApiError
-from .._sources import ListedSource, visible_source
 from ._base import PAGE_HEADERS, fragment, page, router
 
 _WAYS: Mapping[str, str] = {

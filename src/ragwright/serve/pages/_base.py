@@ -22,8 +22,7 @@ from ...report import formatting, stylesheet
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from .._identity import PROXIED
-from .._keys import COOKIE, LIFE, cookie_of_key, hash_key, key_of_cookie
+from .._keys import COOKIE, LIFE, PROXIED, cookie_of_key, hash_key, key_of_cookie
 from .._service import Service
 
 T = TypeVar("T")

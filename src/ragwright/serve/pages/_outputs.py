@@ -11,12 +11,13 @@ from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...drafting import OutputQuery, ScoreOrder, ServedScore
+from ...experiment import KnownRun, run_means
 from ...jobs import measure_options
 from ...measure import parse_measures
 from ...workbench import Workbench
 from .._api import caller_of
 from .._errors import ApiError
-from ._base import VERDICTS, page, router, run_as_owner
+from ._base import PRIVATE, VERDICTS, page, router, run_as_owner
 
 _LISTED = 50
 _PERIOD = 28
@@ -157,3 +158,43 @@ async def respond(
         ),
     )
     return RedirectResponse(f"/outputs/{name}", 303)
+
+
+_RUNS = 200
+_SCORED = 60
+"""Runs whose scores are listed, the newest."""
+_SWEEPS = 20
+_BASELINES = 20
+
+
+@router.get("/experiments")
+async def experiments(request: Request) -> HTMLResponse:
+    """List sweeps, baselines and runs, newest first."""
+    return page(request, "experiments.html", await run_as_owner(request, _listed_runs))
+
+
+def _listed_runs(bench: Workbench) -> dict[str, Any]:
+    runs = bench.list_runs()
+    by_testset: dict[str, list[KnownRun]] = {}
+    for run in runs[:_RUNS]:
+        by_testset.setdefault(run.testset, []).append(run)
+    means = {run.id: run_means(bench.project.runs, run.id) for run in runs[:_SCORED]}
+    return {
+        "title": "Experiments",
+        "groups": by_testset,
+        "means": means,
+        "abstained": any(entry.abstained for run in means.values() for entry in run.values()),
+        "left_out": max(0, len(runs) - _RUNS),
+        "sweeps": bench.list_sweeps()[:_SWEEPS],
+        "baselines": bench.list_baselines(_BASELINES),
+    }
+
+
+@router.get("/compare")
+@router.get("/experiments/{run}")
+async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
+    """Show the report of a run, or of a run against a baseline that was chosen before."""
+    names = [baseline, run] if baseline else [run]
+    html = await run_as_owner(request, lambda bench: bench.report(*names).html())
+    # The report states what its own scripts may do; nothing is loaded from elsewhere.
+    return HTMLResponse(html, headers=dict(PRIVATE))
