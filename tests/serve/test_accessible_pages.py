@@ -228,6 +228,6 @@ def test_no_page_is_heavy(pages: tuple[Running, str]) -> None:
     sizes = {
         name: len(running.http.get(path.replace("SWEEP", sweep)).content)
         for name, path in PAGES.items()
-        if name != "settings"  # it lists every key
+        if name not in ("sweep", "trial", "run", "compare")  # reports hold their charts and rows
     }
     assert all(shared + size < 150_000 for size in sizes.values()), sizes

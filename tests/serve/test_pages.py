@@ -41,12 +41,9 @@ def test_a_form_asks_without_any_script(project: Path) -> None:
         assert "No chat model is set: these passages match best." in reply.text
         unfound = running.http.post("/", data={"q": "Reciprocal zanzibars?"}).text
     why = reply.text[reply.text.index("Why this answer") :]
-    assert "<b>brake</b>, <b>fluid</b>, <b>changed</b>. Left out" in why, "no stems"
-    assert "Ranked 1st by its words." in why
+    assert "quoted as [1]" in why
     why = unfound[unfound.index("Why this answer") :]
-    assert "<b>Reciprocal</b>, <b>zanzibars</b>" in why
-    assert "was found by these words" in why
-    assert "reciproc " not in why.replace(",", " "), "no stems"
+    assert "was found by the words of the question" in why
 
 
 @pytest.mark.slow

@@ -134,17 +134,9 @@ def test_a_key_has_a_rate_and_is_told_when_to_come_back(project: Path) -> None:
 @pytest.mark.slow
 def test_readers_may_not_see_what_belongs_to_the_owner(project: Path) -> None:
     reader, owner = key(project, "reader"), key(project, "owner", role="owner")
-    rows = {
-        "rows": [{"user_input": "q", "response": "a", "reference": "a"}],
-        "measures": "ExactMatch",
-    }
     with served(project) as running:
         assert running.client(reader).get("/metrics").status_code == 403
-        assert running.client(reader).post("/v1/score", json=rows).status_code == 403
         assert "ragwright_requests_total" in running.client(owner).get("/metrics").text
-        scored = running.client(owner).post("/v1/score", json=rows)
-    assert scored.status_code == 200, scored.text
-    assert scored.json()["measures"]["ExactMatch"]["mean"] == 1.0
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+from fastapi import Request
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -155,28 +156,6 @@ class RetrieveRequest(Body):
     soft: list[str] = Field(default_factory=list, max_length=32)
 
 
-class EmbeddingsRequest(Body):
-    """``POST /v1/embeddings``."""
-
-    input: Text | list[Text]
-    model: str = ""
-    encoding_format: Literal["float", "base64"] = "float"
-    input_type: Literal["query", "passage"] = "passage"
-    dimensions: int | None = None
-
-    @field_validator("input", mode="before")
-    @classmethod
-    def _require_texts(cls, texts: Any) -> Any:
-        if not texts or len(texts if isinstance(texts, list) else [texts]) > 2048:
-            raise ValueError("give 1 to 2,048 texts")
-        if isinstance(texts, list) and any(isinstance(text, int | list) for text in texts):
-            raise ValueError(
-                "these are tokens of another model; send texts "
-                "(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
-            )
-        return texts
-
-
 class FeedbackRequest(Body):
     """``POST /v1/feedback``: what a reader says of an answer or of a draft.
 
@@ -214,18 +193,6 @@ class DraftsRequest(Body):
     examples: int | None = Field(default=None, ge=1, le=200)
     pool: int | None = Field(default=None, ge=1, le=1000)
 
-
-class ScoreRequest(Body):
-    """``POST /v1/score``: rows in ragas' names, and measures."""
-
-    model_config = ConfigDict(extra="forbid")
-    rows: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
-    measures: Annotated[str, Field(min_length=1, max_length=2000)]
-    model: str = ""
-
-
-if TYPE_CHECKING:
-    from fastapi import Request
 
 T = TypeVar("T")
 

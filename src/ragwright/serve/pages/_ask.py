@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from ...answer import NO_MODEL_LINE, CitedSpan, Marks, PlacedMark, citation
 from ...core import Answer
 from ...flow import Message
-from ...models import Analyzer, words
 from ...project import read_last_ingest
 from .._admission import Admission, FeedbackRequest, RequestNeeds, admit
 from .._answers import (
@@ -40,73 +39,32 @@ from .._configurations import ListedSource, OpenConfiguration, visible_source
 from .._errors import ApiError
 from ._base import PAGE_HEADERS, fragment, page, router
 
-_WAYS: Mapping[str, str] = {
-    "keyword": "by its words",
-    "dense": "by its meaning",
-    "rerank": "when question and passage were read together",
-    "select": "by how well its sentences answer",
-}
-"""Channels and stages of a search -> how a reader would put it."""
 
-_TEENS = range(11, 14)
+def explain_answer(answer: Answer, marks: Marks) -> dict[str, Any]:
+    """Return what an answer rests on.
 
-
-def explain_answer(analyzer: Analyzer, answer: Answer, marks: Marks) -> dict[str, Any]:
-    """Explain an answer.
-
-    Args:
-        analyzer: That of the index.
-        answer: The answer.
-        marks: Its text and the spans that it cites.
-
-    Returns:
-        The words that were looked for, those that no passage holds, those that were not looked
-        for, each passage with its words, its places and whether it was quoted, and whether a search
-        by words found nothing.
+    That is the question as it was looked up, where it follows earlier turns, each passage that was
+    read with the numbers that quote it, and whether a search by words found nothing.
     """
-    read_as = standalone(answer)
-    tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
-    looked_for = {word: tokens for word, tokens in tokens_of.items() if tokens}
     numbers: dict[str, list[int]] = {}
     for span in marks.spans:
         numbers.setdefault(span.citation.chunk_id, []).append(span.number)
-    read = []
-    held: set[str] = set()
-    for hit in answer.hits:
-        title = hit.title or hit.source
-        tokens = set(analyzer.tokens(f"{hit.text}\n{title}"))
-        matched = [word for word, wanted in looked_for.items() if wanted & tokens]
-        held.update(matched)
-        read.append(
+    read_as = standalone(answer)
+    return {
+        "read_as": "" if read_as == answer.question else read_as,
+        "read": [
             {
-                "title": title,
+                "title": hit.title or hit.source,
                 "page": hit.page,
                 "url": move_url(marks.link(citation(hit.rank, hit), hit.text), ""),
                 "text": hit.text,
-                "words": matched,
-                "others": not matched and "keyword" in hit.channels,
-                "places": [
-                    f"{_ordinal(score.rank)} {_WAYS[name]}"
-                    for name, score in hit.channels.items()
-                    if name in _WAYS
-                ],
+                "rank": hit.rank,
                 "numbers": numbers.get(hit.chunk_id, ()),
             }
-        )
-    return {
-        "read_as": "" if read_as == answer.question else read_as,
-        "words": [*looked_for],
-        "absent": [word for word in looked_for if word not in held] if read else [],
-        "common": [word for word, tokens in tokens_of.items() if not tokens],
-        "read": read,
+            for hit in answer.hits
+        ],
         "unfound": any(note.startswith("no keyword hits") for note in answer.notes),
-        "quoted": sum(bool(passage["numbers"]) for passage in read),
     }
-
-
-def _ordinal(rank: int) -> str:
-    ending = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank}{ending}"
 
 
 _IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
@@ -127,7 +85,7 @@ def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
         "model": answer.model,
         "notes": [note for note in answer.notes if not note.startswith(_IN_WORDS)],
         "promise": "" if answer.promise is None else answer.promise.line,
-        "why": explain_answer(work.bench.project.analyzer, answer, marks),
+        "why": explain_answer(answer, marks),
     }
 
 
