@@ -40,7 +40,7 @@ from ._answers import (
     snippets_json,
     source_url,
 )
-from ._configurations import VisibleSource, visible_source
+from ._configurations import visible_source
 from ._errors import ApiError, api_error, error_reply
 from ._keys import Note
 from ._service import Lane, ServedProject, Service
@@ -113,28 +113,15 @@ class McpDocument(BaseModel):
     metadata: dict[str, Any]
 
 
-class McpQuote(BaseModel):
-    """A quote of a source."""
-
-    number: int = Field(description="The mark in the answer, without its brackets.")
-    url: str
-    title: str
-    source: str
-    document_id: str
-    chunk_id: str
-    page: int | None
-    start: int
-    end: int
-    ocr: float | None = Field(description="Confidence, 0 to 1, where the text was recognised.")
-    quote: str
-
-
 class McpAnswer(BaseModel):
     """An answer with its citations."""
 
     answer: str
     abstained: bool = Field(description="The documents do not answer the question.")
-    citations: list[McpQuote]
+    citations: list[dict[str, Any]] = Field(
+        description="Each with the number of its mark, `url`, `title`, `source`, `document_id`, "
+        "`chunk_id`, `page`, `start`, `end`, `ocr` and `quote`."
+    )
     snippets: list[dict[str, Any]] = Field(
         description="Without a chat model: the parts of passages that match best."
     )
@@ -209,14 +196,30 @@ class _AgentTools:
             source = await work.result(visible_source(work.bench, asking, place["document"]))
         if source is None:
             raise ToolError(f"unknown source {name!r}; use an id from a result of `search`")
-        length = len(source.document.text)
-        span = (int(place["start"]), min(int(place["end"]), length)) if place else None
-        if span is not None and not span[0] < span[1]:
+        document, length = source.document, len(source.document.text)
+        start, end = (int(place["start"]), min(int(place["end"]), length)) if place else (0, length)
+        if place and not start < end:
             raise ToolError(
                 f"{name!r} names no passage: the document has {length} characters; use an id from "
                 "a result of `search`"
             )
-        return self._fetched_source(work, source, name, span)
+        around = _AROUND if place else 0
+        first = max(0, start - around)
+        last = min(length, end + around, first + _FETCHED)
+        quote = source.text(start, end)
+        cited = Citation(1, document.source, document.id, "", document.title, None, start, end)
+        metadata: dict[str, Any] = {"document_id": document.id, "start": first, "end": last}
+        if place:
+            metadata["passage"] = quote
+        elif last < length:
+            metadata["next"] = f"{document.id}#{last}-{min(length, last + _FETCHED)}"
+        return McpDocument(
+            id=name,
+            title=document.title or document.id,
+            text=source.text(first, last),
+            url=self._passage_url(work, cited, quote),
+            metadata=metadata,
+        )
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
@@ -302,46 +305,6 @@ class _AgentTools:
         if cited.source.startswith(("http://", "https://")):
             return cited.source
         return Path(os.path.normpath(self._service.folder.root.resolve() / cited.source)).as_uri()
-
-    def _fetched_source(
-        self, work: Admission, source: VisibleSource, name: str, span: tuple[int, int] | None
-    ) -> McpDocument:
-        document = source.document
-        start, end = span or (0, len(document.text))
-        around = _AROUND if span else 0
-        first = max(0, start - around)
-        last = min(len(document.text), end + around, first + _FETCHED)
-        first, last = _whole_words(document.text, first, last)
-        quote = source.text(start, end)
-        cited = Citation(1, document.source, document.id, "", document.title, None, start, end)
-        metadata: dict[str, Any] = {"document_id": document.id, "start": first, "end": last}
-        if span:
-            metadata["passage"] = quote
-        if not span and last < len(document.text):
-            metadata["next"] = f"{document.id}#{last}-{min(len(document.text), last + _FETCHED)}"
-        return McpDocument(
-            id=name,
-            title=document.title or document.id,
-            text=source.text(first, last),
-            url=self._passage_url(work, cited, quote),
-            metadata=metadata,
-        )
-
-
-_WORD = 40
-"""Most characters that a cut moves to reach a blank."""
-
-
-def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
-    """A span narrowed so that it cuts no word; as it is where no blank is near."""
-    begin, end = first, last
-    if first > 0 and not text[first - 1].isspace():
-        blank = re.search(r"\s", text[first : first + _WORD])
-        begin = first + blank.end() if blank else first
-    if last < len(text) and not text[last].isspace():
-        blanks = [m.start() for m in re.finditer(r"\s", text[last - _WORD : last])]
-        end = last - _WORD + blanks[-1] + 1 if blanks and last > _WORD else last
-    return (begin, end) if begin < end else (first, last)
 
 
 class _ToolServer(MCPServer[Any]):
