@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 
@@ -143,63 +142,49 @@ class BackgroundMeasurer:
         options: Callable[[], ServeOptions],
         using: Callable[[], AbstractAsyncContextManager[Workbench]],
     ) -> None:
-        self._root = folder.root.resolve()
-        self._overrides = overrides
-        self._options = options
-        self._using = using
-        self._stop = threading.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="measuring")
+        override_words = [word for text in overrides for word in ("--set", text)]
+        root = folder.root.resolve()
+        words = [*PROGRAM, "outputs", "measure", "--background", "--quiet", *override_words]
+        self._step = StepPlan([*words, "--project", str(root)], root)
+        self._options, self._using, self._stop = options, using, threading.Event()
         path = folder.data / "serve" / "background.lock"
         self._lock = FileLock(path, "measuring in the background")
         self._mine = False
-        self._last_fault = ""
+        self._ended = asyncio.Event()
         self._task = asyncio.create_task(self._measure_forever())
 
     async def close(self) -> None:
         """End the work under way; what was paid for is stored, the rest waits."""
         self._stop.set()
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-        await asyncio.to_thread(self._thread.shutdown, wait=True)
+        self._ended.set()
+        await self._task
         self._lock.release()
 
     async def _measure_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._options().measure.interval)
+        said = ""
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), self._options().measure.interval)
             options = self._options()
-            if not options.measure.share or not options.keep_answers:
+            if self._ended.is_set() or not options.measure.share or not options.keep_answers:
                 continue
             try:
                 async with self._using() as bench:
-                    await asyncio.get_running_loop().run_in_executor(
-                        self._thread,
-                        self._score_waiting,
-                        bench.outputs,
-                        options.measure.daily_budget,
-                    )
+                    budget = options.measure.daily_budget
+                    fault = await asyncio.to_thread(self._score_waiting, bench.outputs, budget)
             except (RagwrightError, OSError) as error:
-                self._warn_once(str(error))
+                fault = str(error)
+            if fault and fault != said:  # once, until it changes
+                log.warning("served answers are not measured at the moment: %s", fault)
+            said = fault
 
-    def _score_waiting(self, outputs: Outputs, daily_budget: float | None) -> None:
-        """Score what waits, in a process of its own; on this object's thread."""
+    def _score_waiting(self, outputs: Outputs, daily_budget: float | None) -> str:
+        """Score what waits, in a process of its own; the fault that it ended with."""
         self._mine = self._mine or self._lock.acquire()
         if not self._mine or not outputs.scores.has_work(daily_budget):
-            return
-        override_words = [word for text in self._overrides for word in ("--set", text)]
-        words = [*PROGRAM, "outputs", "measure", "--background", "--quiet"]
-        words += ["--project", str(self._root), *override_words]
-        end = run_step(StepPlan(words, self._root), self._stop)
-        if end.state == "failed":
-            self._warn_once(end.output.rpartition("\n")[2])
-        elif end.state == "succeeded":
-            self._last_fault = ""
-
-    def _warn_once(self, fault: str) -> None:
-        """Log a fault once, until it changes."""
-        if fault != self._last_fault:
-            self._last_fault = fault
-            log.warning("served answers are not measured at the moment: %s", fault)
+            return ""
+        end = run_step(self._step, self._stop)
+        return end.output.rpartition("\n")[2] if end.state == "failed" else ""
 
 
 _PROBES_KEPT = 5.0
@@ -239,49 +224,34 @@ class Readiness:
         The texts name no address, since the endpoint needs no key; details are logged once.
         """
         opened = self._configurations()
-        index = next(
-            (str(configuration.fault) for configuration in opened if configuration.target is None),
-            "",
-        )
         async with self._lock:
             if time.monotonic() >= self._until:
-                tests = [self._faults_of(opened) for opened in self._configurations()]
-                found = [
-                    fault for faults in await asyncio.gather(*tests) for fault in faults.items()
-                ]
-                before, self._faults = self._faults, dict(found)
+                found = await asyncio.gather(*map(self._faults_of, opened))
+                before, self._faults = self._faults, {k: v for one in found for k, v in one.items()}
                 for name in self._faults.keys() - before.keys():
                     log.warning("not ready: %s: %s", name, self._faults[name])
                 if before and not self._faults:
                     log.warning("ready again")
                 self._until = time.monotonic() + _PROBES_KEPT * (0.2 if self._faults else 1.0)
-            return {**self._faults, **({"index": index} if index else {})}
+            unsearched = [("index", str(one.fault)) for one in opened if one.target is None]
+            return {**self._faults, **dict(unsearched)}
 
     async def _faults_of(self, opened: OpenConfiguration) -> dict[str, str]:
+        async def fault(test: Callable[..., str], *arguments: object) -> str:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    return await asyncio.to_thread(test, *arguments)
+            except TimeoutError:
+                return f"no reply within {_PATIENCE:g} s"
+            except (RagwrightError, OSError) as error:
+                return str(error)
+
         async with self._using(opened) as bench:
-            tests = {
-                "disk": asyncio.to_thread(_disk_fault, bench),
-                "shared database": asyncio.to_thread(_database_fault, bench),
-                **{
-                    use: asyncio.to_thread(_model_fault, bench, name)
-                    for use, name in _needed_models(opened).items()
-                },
-            }
-            outcomes = await asyncio.gather(
-                *(asyncio.wait_for(test, _PATIENCE) for test in tests.values()),
-                return_exceptions=True,
-            )
-        faults = {}
-        for name, outcome in zip(tests, outcomes, strict=True):
-            if isinstance(outcome, TimeoutError):
-                faults[name] = f"no reply within {_PATIENCE:g} s"
-            elif isinstance(outcome, RagwrightError | OSError):
-                faults[name] = str(outcome)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            elif outcome:
-                faults[name] = outcome
-        return faults
+            tests = {"disk": fault(_disk_fault, bench), "shared database": fault(_reach, bench)}
+            for use, name in _needed_models(opened).items():
+                tests[use] = fault(_model_fault, bench, name)
+            outcomes = await asyncio.gather(*tests.values())
+        return {name: text for name, text in zip(tests, outcomes, strict=True) if text}
 
 
 def _needed_models(opened: OpenConfiguration) -> dict[str, str]:
@@ -302,7 +272,7 @@ def _model_fault(bench: Workbench, name: str) -> str:
     return finding.text if finding.state == "error" else ""
 
 
-def _database_fault(bench: Workbench) -> str:
+def _reach(bench: Workbench) -> str:
     bench.project.work.reach()
     return ""
 

@@ -26,7 +26,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _audit, _mcp, pages
+from . import _api, _audit, _charges, _mcp, pages
 from ._dify import knowledge_router
 from ._door import BelowPath, Door, OtherOrigins, clean_requests
 from ._errors import describe_errors, install_errors, log, log_to_stderr
@@ -239,7 +239,7 @@ class _Workers(Multiprocess):
             log.warning(
                 "worker %s %s; another one is started", process.pid, _end_of(process, alive)
             )
-            _audit.forget_process(process.pid)
+            _charges.forget_process(process.pid)
             self.processes[at] = Process(self.config, self.sockets)
             self.processes[at].start()
 
@@ -315,10 +315,10 @@ def _environment_for_workers(
     with tempfile.TemporaryDirectory(prefix="ragwright-metrics-") as folder:
         body = {**asdict(serving), "folder": str(serving.folder.resolve()), "log": log_form}
         body["plugins"] = plugin_folder()
-        os.environ |= {_SERVING: json.dumps(body), _audit.FOLDER: folder}
+        os.environ |= {_SERVING: json.dumps(body), _charges.FOLDER: folder}
         try:
             with spawning():
                 yield
         finally:
-            for name in (_SERVING, _audit.FOLDER):
+            for name in (_SERVING, _charges.FOLDER):
                 os.environ.pop(name, None)

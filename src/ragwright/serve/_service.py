@@ -29,8 +29,7 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
-from ._audit import Metrics, Tracing
-from ._charges import Charges, Turns
+from ._charges import Charges, Metrics, Tracing, Turns
 from ._configurations import (
     BackgroundMeasurer,
     Catalogues,

@@ -7,7 +7,6 @@ import importlib.util
 import operator
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -246,22 +245,31 @@ class AnswerStream:
             yield self.answer.text
 
 
-class AsyncVerbs(ABC):
+class AsyncVerbs:
     """Asking and retrieving from within an event loop: a server, a notebook."""
 
     project: Project
 
-    @abstractmethod
     def ask_flow(
         self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> Flow[list[Answer]]:
-        """The flow that answers for each persona."""
+        """The flow behind ``ask_all``: condense, retrieve once, answer for each persona."""
+        question, asking = check_text(question, "question"), options or AskOptions()
+        names = [check_text(name or "", "persona") for name in personas or ("",)]
+        chosen = [self.project.persona(name) for name in names]
+        # A flow streams at most one reply.
+        plan = asking.narrowed(self.project.plan(asking.history))
+        plan = replace(plan, stream=asking.sink is not None and len(chosen) <= 1)
+        return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
-    @abstractmethod
     def retrieve_flow(
         self, query: str, k: int | None = None, options: AskOptions | None = None
     ) -> Flow[Retrieved]:
-        """The flow that searches."""
+        """The flow behind ``retrieve``."""
+        query, k, asking = check_text(query, "query"), check_count(k, "k"), options or AskOptions()
+        searching = asking.searching(self.project.settings.retrieve)
+        searching = searching if k is None else replace(searching, top_k=k)
+        return retrieve.retrieve(query, asking.target or self.project.target(), searching)
 
     async def aask(
         self, question: str, persona: str = "", options: AskOptions | None = None
@@ -313,7 +321,7 @@ class AsyncVerbs(ABC):
         )
 
 
-class TuningVerbs(ABC):
+class TuningVerbs:
     """Studies, training, ablation and diagnosis of an opened project."""
 
     project: Project

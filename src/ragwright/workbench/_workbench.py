@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from .. import answer, drafting, experiment, jobs, report, retrieve, testsets
+from .. import drafting, experiment, jobs, report, retrieve, testsets
 from ..core import Answer, Document, Filter
 from ..drafting import (
     DraftBatch,
@@ -63,9 +63,7 @@ from ._asking import (
     AskOptions,
     AsyncVerbs,
     TuningVerbs,
-    check_count,
     check_filters,
-    check_text,
     doctor,
 )
 
@@ -229,19 +227,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             retrieved, notes=(*project.partial_note(), *retrieved.notes, *project.replies.notes)
         )
 
-    def retrieve_flow(
-        self, query: str, k: int | None = None, options: AskOptions | None = None
-    ) -> Flow[Retrieved]:
-        """The flow behind :meth:`retrieve`."""
-        query, k, asking = (
-            check_text(query, "query"),
-            check_count(k, "k"),
-            options or AskOptions(),
-        )
-        searching = asking.searching(self.project.settings.retrieve)
-        searching = searching if k is None else replace(searching, top_k=k)
-        return retrieve.retrieve(query, asking.target or self.project.target(), searching)
-
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """Forecast the calls and cost of :meth:`retrieve`, without calling any model."""
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
@@ -286,18 +271,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
                 sources=asking.sources,
             )
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
-
-    def ask_flow(
-        self, question: str, personas: Sequence[str], options: AskOptions | None = None
-    ) -> Flow[list[Answer]]:
-        """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
-        question, asking = check_text(question, "question"), options or AskOptions()
-        names = [check_text(name or "", "persona") for name in personas or ("",)]
-        chosen = [self.project.persona(name) for name in names]
-        # A flow streams at most one reply.
-        plan = asking.narrowed(self.project.plan(asking.history))
-        plan = replace(plan, stream=asking.sink is not None and len(chosen) <= 1)
-        return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
         """Forecast the calls and cost of :meth:`ask_all`, without calling any model."""

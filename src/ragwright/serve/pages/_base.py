@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from ...core import StoreError
 from ...drafting import FeedbackVerdict
@@ -75,44 +74,11 @@ def _template_environment() -> Environment:
         loader=FileSystemLoader(_DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters |= {
-        "passage": _passage,
-        "plain": _plain,
         "date": date.fromisoformat,
         "nth_day": date.fromordinal,
         "day_text": format_day,
     }
     return environment
-
-
-_TABLE_RULE = re.compile(r"^\|[ |:-]+\|[ \t]*$", re.MULTILINE)
-
-
-_BEGIN, _END = "\ufdd0", "\ufdd1"
-"""Around a cited passage while its text is changed; Unicode keeps these two out of all texts."""
-
-_SHOWN_RULE = re.compile(f"^[{_BEGIN}{_END}]*\\|[ |:{_BEGIN}{_END}-]+$\n?", re.MULTILINE)
-_SHOWN_ROW = re.compile(
-    f"^([{_BEGIN}{_END}]*)\\|[ \\t]*(.+?)[ \\t]*\\|([{_BEGIN}{_END}]*)[ \\t]*$", re.MULTILINE
-)
-_SHOWN_HEADING = re.compile(f"^([{_BEGIN}{_END}]*)#{{1,6}} +([^\n{_BEGIN}{_END}]+)", re.MULTILINE)
-
-
-def _passage(before: str, marked: str, after: str) -> Markup:
-    """A marked passage in its text: bold headings, rows of tables without pipes, all escaped."""
-    parts = [part.replace(_BEGIN, "").replace(_END, "") for part in (before, marked, after)]
-    if marked:
-        parts[1] = f"{_BEGIN}{parts[1]}{_END}"
-    text = str(escape("".join(parts)))
-    text = _SHOWN_RULE.sub(lambda rule: re.sub(f"[^{_BEGIN}{_END}]", "", rule[0]), text)
-    text = _SHOWN_ROW.sub(lambda row: row[1] + row[2].replace("|", "·") + row[3], text)
-    text = _SHOWN_HEADING.sub(r"\1<b>\2</b>", text)
-    return Markup(text.replace(_BEGIN, "<mark>").replace(_END, "</mark>"))  # noqa: S704
-
-
-def _plain(text: str) -> str:
-    """A text on one line, without the marks of headings and tables."""
-    text = _SHOWN_ROW.sub(lambda row: row[2].replace("|", "·") + ";", _TABLE_RULE.sub("", text))
-    return " ".join(_SHOWN_HEADING.sub(r"\2.", text).split()).removesuffix(";")
 
 
 @cache
