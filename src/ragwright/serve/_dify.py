@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Request
@@ -269,7 +269,7 @@ async def responses(
         links = body.ragwright.links(service.options)
         reply = _ResponseReply(body, work, question)
         if body.stream:
-            events = AnswerEvents(work, question, asking, _Events(reply), reply.id, links)
+            events = AnswerEvents(work, question, asking, reply, reply.id, links)
             return await events.respond(stack)
         [done] = await answer_personas(work, question, [work.persona], asking, reply.id)
         text = done.marks.text + (link_lines(done.marks.spans) if links else "")
@@ -278,28 +278,31 @@ async def responses(
         return JSONResponse(reply.completed(hide_addresses(done.answer, caller), done.marks, items))
 
 
-@dataclass(frozen=True, slots=True)
-class _ResponseReply:
-    """A response: its request, and the JSON of its parts."""
+class _ResponseReply(Frames):
+    """A response: the JSON of its parts, and its numbered events where it is streamed."""
 
-    body: ResponsesRequest
-    work: Admission
-    question: str
-    id: str = field(default_factory=lambda: make_answer_id("resp_"))
-    created: int = field(default_factory=lambda: int(time.time()))
+    def __init__(self, body: ResponsesRequest, work: Admission, question: str) -> None:
+        self.id = make_answer_id("resp_")
+        self._message_id = self.id.replace("resp_", "msg_", 1)
+        self._question, self._created = question, int(time.time())
+        self._metadata = body.metadata or {}
+        self._model = body.model or work.opened.name
+        self._number = -1
+        self._text = ""
+        self._annotations: list[dict[str, Any]] = []
 
-    def frame(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    def _whole(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         """The response in a state, with the items of its output."""
         return {
             "id": self.id,
             "object": "response",
-            "created_at": self.created,
+            "created_at": self._created,
             "status": status,
             "error": None,
             "incomplete_details": None,
             "instructions": None,
-            "metadata": self.body.metadata or {},
-            "model": self.body.model or self.work.opened.name,
+            "metadata": self._metadata,
+            "model": self._model,
             "output": list(output),
             "parallel_tool_calls": False,
             "previous_response_id": None,
@@ -317,7 +320,7 @@ class _ResponseReply:
         """The whole response; ``incomplete`` where the model's text was cut."""
         cut = answer.finish == "length"
         usage = answer.usage
-        return self.frame("incomplete" if cut else "completed", items) | {
+        return self._whole("incomplete" if cut else "completed", items) | {
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "usage": {
                 "input_tokens": usage.prompt_tokens,
@@ -335,7 +338,7 @@ class _ResponseReply:
             "id": self.id.replace("resp_", "fs_", 1),
             "type": "file_search_call",
             "status": "in_progress" if answer is None else "completed",
-            "queries": [self.question if answer is None else standalone(answer)],
+            "queries": [self._question if answer is None else standalone(answer)],
             "results": None,
         }
 
@@ -344,17 +347,61 @@ class _ResponseReply:
     ) -> dict[str, Any]:
         """The message; without a text it is under way."""
         return {
-            "id": self.message_id,
+            "id": self._message_id,
             "type": "message",
             "role": "assistant",
             "status": "in_progress" if text is None else "completed",
             "content": [] if text is None else [_text_part(text, annotations)],
         }
 
-    @property
-    def message_id(self) -> str:
-        """The id of the message."""
-        return self.id.replace("resp_", "msg_", 1)
+    def opening(self) -> Iterator[bytes]:
+        """The response, the search and the message, all under way."""
+        search = self.search_item()
+        for state in ("created", "in_progress"):
+            yield self._event(state, response=self._whole("in_progress"))
+        yield self._event("output_item.added", output_index=0, item=search)
+        for state in ("in_progress", "searching"):
+            yield self._event(f"file_search_call.{state}", output_index=0, item_id=search["id"])
+        yield self._event("output_item.added", output_index=1, item=self.message())
+        yield self._part_event("content_part.added", part=_text_part("", ()))
+
+    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
+        """A piece of the text, then the citations in it."""
+        self._text += text
+        yield self._part_event("output_text.delta", delta=text, logprobs=[])
+        for annotation in (note for mark in marks for note in _annotations(mark)):
+            yield self._part_event(
+                "output_text.annotation.added",
+                annotation_index=len(self._annotations),
+                annotation=annotation,
+            )
+            self._annotations.append(annotation)
+
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
+        """The ends of the search, the message and the response."""
+        search = self.search_item(answer)
+        yield self._event("file_search_call.completed", output_index=0, item_id=search["id"])
+        yield self._event("output_item.done", output_index=0, item=search)
+        yield self._part_event("output_text.done", text=self._text, logprobs=[])
+        yield self._part_event("content_part.done", part=_text_part(self._text, self._annotations))
+        message = self.message(self._text, self._annotations)
+        yield self._event("output_item.done", output_index=1, item=message)
+        whole = self.completed(answer, marks, (search, message))
+        yield self._event(whole["status"], response=whole)
+
+    def failure(self, error: ApiError) -> bytes:
+        """The error, as the client of the API raises it."""
+        details = error.body()["error"]
+        told = {name: details[name] for name in ("code", "message", "param")}
+        return self._event("error", "", **told)
+
+    def _part_event(self, kind: str, **more: Any) -> bytes:
+        return self._event(kind, item_id=self._message_id, output_index=1, content_index=0, **more)
+
+    def _event(self, kind: str, prefix: str = "response.", **more: Any) -> bytes:
+        self._number += 1
+        name = f"{prefix}{kind}"
+        return sse_frame({"type": name, "sequence_number": self._number, **more}, name)
 
 
 def _text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -385,66 +432,3 @@ def _annotations(mark: PlacedMark) -> tuple[dict[str, Any], dict[str, Any]]:
             "url": mark.span.url,
         },
     )
-
-
-class _Events(Frames):
-    """Frames of a streamed response, numbered."""
-
-    def __init__(self, reply: _ResponseReply) -> None:
-        self._reply = reply
-        self._number = -1
-        self._text = ""
-        self._annotations: list[dict[str, Any]] = []
-
-    def opening(self) -> Iterator[bytes]:
-        """The response, the search and the message, all under way."""
-        reply = self._reply
-        search = reply.search_item()
-        yield self._event("created", response=reply.frame("in_progress"))
-        yield self._event("in_progress", response=reply.frame("in_progress"))
-        yield self._event("output_item.added", output_index=0, item=search)
-        for state in ("in_progress", "searching"):
-            yield self._event(f"file_search_call.{state}", output_index=0, item_id=search["id"])
-        yield self._event("output_item.added", output_index=1, item=reply.message())
-        yield self._part_event("content_part.added", part=_text_part("", ()))
-
-    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
-        """A piece of the text, then the citations in it."""
-        self._text += text
-        yield self._part_event("output_text.delta", delta=text, logprobs=[])
-        for annotation in (note for mark in marks for note in _annotations(mark)):
-            yield self._part_event(
-                "output_text.annotation.added",
-                annotation_index=len(self._annotations),
-                annotation=annotation,
-            )
-            self._annotations.append(annotation)
-
-    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
-        """The ends of the search, the message and the response."""
-        reply = self._reply
-        search = reply.search_item(answer)
-        yield self._event("file_search_call.completed", output_index=0, item_id=search["id"])
-        yield self._event("output_item.done", output_index=0, item=search)
-        yield self._part_event("output_text.done", text=self._text, logprobs=[])
-        yield self._part_event("content_part.done", part=_text_part(self._text, self._annotations))
-        message = reply.message(self._text, self._annotations)
-        yield self._event("output_item.done", output_index=1, item=message)
-        whole = reply.completed(answer, marks, (search, message))
-        yield self._event(whole["status"], response=whole)
-
-    def failure(self, error: ApiError) -> bytes:
-        """The error, as the client of the API raises it."""
-        details = error.body()["error"]
-        return self._event(
-            "error", "", code=details["code"], message=details["message"], param=details["param"]
-        )
-
-    def _part_event(self, kind: str, **more: Any) -> bytes:
-        item_id = self._reply.message_id
-        return self._event(kind, item_id=item_id, output_index=1, content_index=0, **more)
-
-    def _event(self, kind: str, prefix: str = "response.", **more: Any) -> bytes:
-        self._number += 1
-        name = f"{prefix}{kind}"
-        return sse_frame({"type": name, "sequence_number": self._number, **more}, name)

@@ -322,56 +322,41 @@ class OtherOrigins(CORSMiddleware):
         return origin in self._service.options.cors
 
 
-def clean_requests(app: ASGIApp, prefix: str) -> ASGIApp:
-    """ASGI middleware: HEAD is asked as GET, and paths of the API in their clean form.
+class CleanPaths:
+    """ASGI middleware: HEAD is asked as GET, and paths are read in their clean form.
 
-    The server sends no body for HEAD. An agent's connection is not opened by it: it has no end.
+    It serves below the path of a proxy, whether or not the proxy removes it. The server sends no
+    body for HEAD. An agent's connection is not opened by it: it has no end.
     """
-
-    async def cleaned(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            path = re.sub(r"^/+", "/", scope["path"])
-            path = re.sub(rf"^((?:{re.escape(prefix)})?/v1)/+(.*?)/*$", r"\1/\2", path)
-            as_get = scope["method"] == "HEAD" and "/mcp" not in path
-            scope = {
-                **scope,
-                "path": path,
-                "raw_path": path.encode(),
-                "method": "GET" if as_get else scope["method"],
-            }
-        await app(scope, receive, send)
-
-    return cleaned
-
-
-class BelowPath:
-    """ASGI middleware: serves below the path of a proxy, whether or not the proxy removes it."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the path from the request, and put it before the addresses of redirects."""
-        prefix = self._service.options.prefix
-        if scope["type"] != "http" or not prefix:
+        """Pass a request on, and put the path of the proxy before the addresses of redirects."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path: str = scope["path"]
-        if path == prefix or path.startswith(f"{prefix}/"):
-            scope["path"] = path[len(prefix) :] or "/"
-            scope["raw_path"] = scope["path"].encode("utf-8")
-        scope["app_root_path"] = prefix  # Starlette begins the addresses of a request with it
+        prefix = self._service.options.prefix
+        path = re.sub(r"^/+", "/", scope["path"])
+        path = re.sub(rf"^{re.escape(prefix)}(?=/|$)", "", path) or "/"
+        path = re.sub(r"^/v1/+(.*?)/*$", r"/v1/\1", path)
+        as_get = scope["method"] == "HEAD" and not path.startswith("/mcp")
+        method = "GET" if as_get else scope["method"]
+        # Starlette begins the addresses of a request with the root path.
+        root = {"app_root_path": prefix} if prefix else {}
+        clean = {"path": path, "raw_path": path.encode(), "method": method, **root}
         host = Headers(scope=scope).get("host", "")
 
         async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if prefix and message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if "location" in headers:
                     headers["location"] = _below_prefix(prefix, headers["location"], host)
             await send(message)
 
-        await self._app(scope, receive, sent)
+        await self._app({**scope, **clean}, receive, sent)
 
 
 def _below_prefix(prefix: str, location: str, host: str) -> str:

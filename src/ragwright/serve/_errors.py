@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -267,18 +267,6 @@ _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
 _PASSING = frozenset({"model_overloaded", "stopping", "busy", "database_away"})
 
 
-class Recipient(Protocol):
-    """The reader of an error: what it may say depends on their key."""
-
-    @property
-    def owner(self) -> bool:
-        """True where it may see everything of the project."""
-
-    @property
-    def narrowed(self) -> bool:
-        """True where filters narrow what it may see."""
-
-
 _FOR_READERS = {
     "model_overloaded": "the model that answers is overloaded",
     "model_timeout": "the model that answers took too long",
@@ -293,7 +281,7 @@ _FOR_READERS = {
 """Messages to all but owners instead of addresses, paths and settings, by code."""
 
 
-def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
+def api_error(error: Exception, caller: Any = None) -> ApiError:
     """The answer to a client for an error.
 
     What is the server's fault is logged whole. Readers, and callers who are not known (None), learn
@@ -321,9 +309,7 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
     return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
 
 
-def error_reply(
-    error: Exception, request: Request, caller: Recipient | None = None
-) -> JSONResponse:
+def error_reply(error: Exception, request: Request, caller: Any = None) -> JSONResponse:
     """The HTTP reply for an error, in the shape of the interface; see :func:`api_error`."""
     reply = api_error(error, caller)
     if request.scope["path"] == KNOWLEDGE:

@@ -28,7 +28,7 @@ from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _audit, _charges, _mcp, pages
 from ._dify import knowledge_router
-from ._door import BelowPath, Door, OtherOrigins, clean_requests
+from ._door import CleanPaths, Door, OtherOrigins
 from ._errors import describe_errors, install_errors, log, log_to_stderr
 from ._keys import is_loopback
 from ._options import LogForm
@@ -103,8 +103,7 @@ def make_app(serving: ServedProject) -> ASGIApp:
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    recorded = _audit.RequestRecords(BelowPath(door, service), service, app)
-    return clean_requests(recorded, service.options.prefix)
+    return CleanPaths(_audit.RequestRecords(door, service, app), service)
 
 
 _metrics_router = APIRouter()
