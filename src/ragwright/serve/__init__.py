@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from .._late import load_late
 
 if TYPE_CHECKING:
+    from ._app import ListenAddress, list_audited_routes, make_app, serve, worker_app
     from ._keys import ROLES, Identity, Role, ServeKey, ServeKeys, access_place
     from ._mcp import serve_stdio
     from ._options import LogForm, ServeOptions
     from ._serve_tables import SERVE_TABLES
-    from ._server import ListenAddress, list_audited_routes, make_app, serve, worker_app
     from ._service import ServedProject
 
 __all__ = [
@@ -41,7 +41,7 @@ __getattr__ = load_late(
         "_mcp": "serve_stdio",
         "_options": "LogForm ServeOptions",
         "_serve_tables": "SERVE_TABLES",
-        "_server": "ListenAddress list_audited_routes make_app serve worker_app",
+        "_app": "ListenAddress list_audited_routes make_app serve worker_app",
         "_service": "ServedProject",
     },
 )

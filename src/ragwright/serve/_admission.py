@@ -25,10 +25,10 @@ from ..drafting import scope_name
 from ..flow import Message, TraceEntry, meter_costs
 from ..retrieve import Retrieved, parse_filter, parse_soft_filter
 from ..workbench import AskOptions, Workbench
-from ._charges import Budgets
 from ._configurations import OpenConfiguration
 from ._errors import ApiError, ClientGoneError
 from ._keys import Identity, Note
+from ._limits import Budgets
 from ._options import ServeOptions
 from ._service import Lane, Service
 

@@ -28,17 +28,12 @@ from ..flow import Flow, lookup
 from ..jobs import PROGRAM, StepPlan, run_step
 from ..ledger import FileLock, writable
 from ..models import NO_MODEL, check_model
-from ..project import ProjectFolder, Settings
+from ..project import ProjectFolder
 from ..retrieve import Target
 from ..workbench import AskOptions, Workbench
 from ._errors import log
 from ._keys import Identity
 from ._options import ServeOptions, serve_options
-
-
-def is_everyones(settings: Settings) -> bool:
-    """True if documents without groups are everyone's."""
-    return settings.groups.ungrouped == "everyone"
 
 
 @dataclass(slots=True)

@@ -29,16 +29,15 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
-from ._charges import Charges, Metrics, Tracing, Turns
 from ._configurations import (
     BackgroundMeasurer,
     Catalogues,
     OpenConfiguration,
     Readiness,
-    is_everyones,
 )
 from ._errors import ApiError, log
 from ._keys import Identity, Note, ServeKeys
+from ._limits import Charges, Metrics, Tracing, Turns
 from ._options import ServeOptions, serve_options
 
 _DRAFTS = 4
@@ -103,8 +102,9 @@ class Service:
     def __init__(self, serving: ServedProject) -> None:
         self.serving = serving
         self.folder = ProjectFolder(serving.folder).require()
-        self.options: ServeOptions = self._settings_options()
-        place = self._settings().shared.place(self.folder.ledger)
+        settings = self._load_settings()
+        self.options: ServeOptions = serve_options(settings)
+        place = settings.shared.place(self.folder.ledger)
         self.audit = AuditLog(place, self.options.audit)
         self.keys = ServeKeys(self.folder, place)
         self.charges = Charges(place)
@@ -124,9 +124,8 @@ class Service:
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
         self._aiming = asyncio.Lock()
-        self._watcher: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         self._dropped = -_HOUR
-        self._noting: asyncio.Task[None] | None = None
         self._measuring: BackgroundMeasurer | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -152,11 +151,8 @@ class Service:
                 )
             )
 
-    def _settings(self) -> Settings:
+    def _load_settings(self) -> Settings:
         return load_settings(self.folder.file, (*OF_A_SERVER, *self.serving.overrides))
-
-    def _settings_options(self) -> ServeOptions:
-        return serve_options(self._settings())
 
     @property
     def audits(self) -> bool:
@@ -188,8 +184,8 @@ class Service:
         self._file_read = _file_stamp(self.folder.file)
         options, self._open = await asyncio.to_thread(self._open_all)
         self._follow_options(options)
-        self._watcher = asyncio.create_task(self._watch_for_changes())
-        self._noting = asyncio.create_task(self._note_answers())
+        watching = (self._watch_for_changes(), self._note_answers())
+        self._watching = [asyncio.create_task(work) for work in watching]
         self._measuring = BackgroundMeasurer(
             self.folder, self.serving.overrides, lambda: self.options, self.main
         )
@@ -198,11 +194,9 @@ class Service:
         """Finish what is under way and close everything."""
         if self._measuring is not None:
             await self._measuring.close()
-        for task in (self._watcher, self._noting):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
         for opened in self._open.values():
             self._retire_configuration(opened)
         self._open = {}
@@ -312,7 +306,7 @@ class Service:
         return {self._main_name(options): (), **options.configurations}
 
     def _open_all(self) -> tuple[ServeOptions, dict[str, OpenConfiguration]]:
-        options = self._settings_options()
+        options = serve_options(self._load_settings())
         with contextlib.ExitStack() as stack:
             configurations = self._open_configurations(options, stack)
             for opened in configurations.values():
@@ -350,7 +344,7 @@ class Service:
                 bench,
                 number,
                 origin_of(project),
-                ungrouped=is_everyones(project.settings),
+                ungrouped=project.settings.groups.ungrouped == "everyone",
             )
         return configurations
 
@@ -461,7 +455,7 @@ class Service:
             except ConfigError as error:  # the others are to be closed nevertheless
                 fault = error
                 continue
-            opened.ungrouped = is_everyones(settings)
+            opened.ungrouped = settings.groups.ungrouped == "everyone"
             opened.bench.project.databases.regroup(settings.retrieve.databases)
         if fault is not None:
             raise fault

@@ -34,7 +34,7 @@ from .._answers import (
     sse_frame,
     standalone,
 )
-from .._api import caller_of, respond_to, service_of
+from .._chat import caller_of, respond_to, service_of
 from .._configurations import ListedSource, OpenConfiguration, visible_source
 from .._errors import ApiError
 from ._base import PAGE_HEADERS, fragment, page, router

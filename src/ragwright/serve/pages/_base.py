@@ -19,7 +19,7 @@ from ...drafting import FeedbackVerdict
 from ...jobs import format_day
 from ...report import formatting, stylesheet
 from ...workbench import Workbench
-from .._api import caller_of, service_of
+from .._chat import caller_of, service_of
 from .._errors import ApiError
 from .._keys import COOKIE, LIFE, PROXIED, cookie_of_key, hash_key, key_of_cookie
 from .._service import Service

@@ -32,7 +32,7 @@ from ...testsets import (
 from ...workbench import Workbench
 from .._admission import Caller
 from .._answers import source_url
-from .._api import caller_of, service_of
+from .._chat import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, VERDICTS, page, router, run_as_owner
 

@@ -26,12 +26,12 @@ from uvicorn.supervisors.multiprocess import Process
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _audit, _charges, _mcp, pages
-from ._dify import knowledge_router
-from ._door import CleanPaths, Door, OtherOrigins
+from . import _audit, _chat, _limits, _mcp, pages
+from ._auth import CleanPaths, Door, OtherOrigins
 from ._errors import describe_errors, install_errors, log, log_to_stderr
 from ._keys import is_loopback
 from ._options import LogForm
+from ._responses import knowledge_router
 from ._service import ServedProject, Service
 
 _SERVING = "RAGWRIGHT_SERVING"
@@ -110,7 +110,7 @@ _metrics_router = APIRouter()
 
 
 @_metrics_router.get("/metrics", response_class=PlainTextResponse, responses=describe_errors())
-async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
+async def show_metrics(service: _chat.Serves, caller: _chat.Calls) -> Response:
     """Show counters in the text format of Prometheus."""
     caller.require_owner()
     body, media_type = service.metrics.page()
@@ -118,7 +118,7 @@ async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
 
 
 def _include_routes(app: FastAPI) -> None:
-    for router in (_api.router, knowledge_router, pages.router, _metrics_router):
+    for router in (_chat.router, knowledge_router, pages.router, _metrics_router):
         app.include_router(router)
 
 
@@ -238,7 +238,7 @@ class _Workers(Multiprocess):
             log.warning(
                 "worker %s %s; another one is started", process.pid, _end_of(process, alive)
             )
-            _charges.forget_process(process.pid)
+            _limits.forget_process(process.pid)
             self.processes[at] = Process(self.config, self.sockets)
             self.processes[at].start()
 
@@ -314,10 +314,10 @@ def _environment_for_workers(
     with tempfile.TemporaryDirectory(prefix="ragwright-metrics-") as folder:
         body = {**asdict(serving), "folder": str(serving.folder.resolve()), "log": log_form}
         body["plugins"] = plugin_folder()
-        os.environ |= {_SERVING: json.dumps(body), _charges.FOLDER: folder}
+        os.environ |= {_SERVING: json.dumps(body), _limits.FOLDER: folder}
         try:
             with spawning():
                 yield
         finally:
-            for name in (_SERVING, _charges.FOLDER):
+            for name in (_SERVING, _limits.FOLDER):
                 os.environ.pop(name, None)

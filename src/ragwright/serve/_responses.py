@@ -28,7 +28,7 @@ from ._answers import (
     standalone,
     turns_of,
 )
-from ._api import Calls, Serves, details_json, router
+from ._chat import Calls, Serves, details_json, router
 from ._errors import KNOWLEDGE, ApiError, KnowledgeError, describe_errors
 
 knowledge_router = APIRouter()
