@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .._late import load_late
 
 if TYPE_CHECKING:
-    from ._app import ListenAddress, list_audited_routes, make_app, serve, worker_app
+    from ._app import ListenAddress, make_app, serve, worker_app
     from ._keys import ROLES, Identity, Role, ServeKey, ServeKeys, access_place
     from ._mcp import serve_stdio
     from ._options import LogForm, ServeOptions
@@ -27,7 +27,6 @@ __all__ = [
     "ServeOptions",
     "ServedProject",
     "access_place",
-    "list_audited_routes",
     "make_app",
     "serve",
     "serve_stdio",
@@ -41,7 +40,7 @@ __getattr__ = load_late(
         "_mcp": "serve_stdio",
         "_options": "LogForm ServeOptions",
         "_serve_tables": "SERVE_TABLES",
-        "_app": "ListenAddress list_audited_routes make_app serve worker_app",
+        "_app": "ListenAddress make_app serve worker_app",
         "_service": "ServedProject",
     },
 )

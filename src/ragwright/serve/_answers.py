@@ -27,7 +27,7 @@ from ..answer import (
     marks_of_answer,
 )
 from ..core import GROUPS, Answer, Citation, Hit, RagwrightError, Usage, make_plain, text_hash
-from ..drafting import DraftBatch, Drafting, DraftRequest, NewBatch, NewOutput
+from ..drafting import NewBatch, NewOutput
 from ..flow import Message
 from ..index import Store
 from ..jobs import brief_model
@@ -298,37 +298,6 @@ def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str
     return NewBatch(
         "answer", request, outputs, answer.hits, client, paid, details=details, sent=sent
     )
-
-
-def drafting(work: Admission, models: Sequence[str], *, preview: bool = False) -> Drafting:
-    """Return how texts are drafted for a request: under its key's filters, within its time."""
-    return Drafting(
-        tuple(models),
-        preview=preview,
-        scope=work.scope,
-        trace=work.trace,
-        filters=work.asking().filters,
-        timeout=work.left,
-    )
-
-
-async def deliver_drafts(
-    work: Admission, request: DraftRequest, drafting_options: Drafting
-) -> DraftBatch:
-    """Draft texts and let the key rate them, by the ids that they have among the outputs.
-
-    It goes on when the client goes away: what was paid for is stored.
-
-    Raises:
-        RagwrightError: What drafting failed with.
-    """
-    batch = await work.service.aside(lambda: work.bench.draft(request, drafting_options))
-    for number in range(1, len(batch.texts) + 1):
-        name = f"{batch.number}.{number}"
-        await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
-    work.caller.note.subject = str(batch.number)
-    work.caller.note.used(hit.document_id for hit in batch.hits)
-    return batch
 
 
 _ADDRESS = re.compile(r"\bhttps?://[^\s#]+#")

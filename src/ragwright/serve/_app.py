@@ -100,7 +100,8 @@ def make_app(serving: ServedProject) -> ASGIApp:
     )
     app.state.service = service
     install_errors(app, pages.error_page)
-    _include_routes(app)
+    for router in (_chat.router, knowledge_router, pages.router, _metrics_router):
+        app.include_router(router)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
     return CleanPaths(_audit.RequestRecords(door, service, app), service)
@@ -115,18 +116,6 @@ async def show_metrics(service: _chat.Serves, caller: _chat.Calls) -> Response:
     caller.require_owner()
     body, media_type = service.metrics.page()
     return Response(body, media_type=media_type)
-
-
-def _include_routes(app: FastAPI) -> None:
-    for router in (_chat.router, knowledge_router, pages.router, _metrics_router):
-        app.include_router(router)
-
-
-def list_audited_routes() -> dict[str, str]:
-    """What each route leaves in the audit log: method and route -> kind, or why nothing."""
-    app = FastAPI(docs_url=None, redoc_url=None)
-    _include_routes(app)
-    return _audit.route_events(app)
 
 
 def serve(serving: ServedProject, listening: ListenAddress) -> None:

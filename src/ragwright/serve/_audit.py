@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from starlette.applications import Starlette
@@ -33,49 +33,34 @@ from ._keys import Note
 from ._options import ProxyOptions
 from ._service import Service
 
-_KINDS: Mapping[tuple[str, str], EventKind] = {
-    **dict.fromkeys(
-        (
-            ("POST", "/"),
-            ("POST", "/ask/stream"),
-            ("POST", "/retrieval"),
-            ("POST", "/v1/chat/completions"),
-            ("POST", "/v1/drafts"),
-            ("POST", "/v1/responses"),
-            ("POST", "/v1/retrieve"),
-        ),
-        "asked",
-    ),
-    **dict.fromkeys(
-        (
-            ("GET", "/compare"),
-            ("GET", "/experiments/{run}"),
-            ("GET", "/outputs"),
-            ("GET", "/outputs/{name}"),
-            ("GET", "/source"),
-            ("GET", "/source/beside"),
-            ("GET", "/sources"),
-            ("GET", "/testsets/{name}"),
-        ),
-        "saw",
-    ),
-}
-"""What a request to a route does; any other that is not read by GET changes something."""
+_ASKED = frozenset(
+    {
+        "/",
+        "/ask/stream",
+        "/retrieval",
+        "/v1/chat/completions",
+        "/v1/drafts",
+        "/v1/responses",
+        "/v1/retrieve",
+    }
+)
+"""Routes whose POST asks something; another request that is not read by GET changes something."""
 
-_NO_EVENT: Mapping[str, str] = {
-    "/": "a form",
-    "/experiments": "names of runs, and their figures",
-    "/healthz": "whether the process runs",
-    "/login": "a form",
-    "/metrics": "counters",
-    "/openapi.json": "describes the interface",
-    "/readyz": "whether it can answer",
-    "/static/{name}": "files of the program",
-    "/testsets": "names of test sets, and counts",
-    "/v1/models": "names of configurations and personas",
-    "/v1/models/{name:path}": "a name",
-}
-"""Routes that are read without an event -> what they show, which is no stored text."""
+_NO_EVENT = frozenset(
+    {
+        "/",
+        "/experiments",
+        "/healthz",
+        "/metrics",
+        "/openapi.json",
+        "/readyz",
+        "/static/{name}",
+        "/testsets",
+        "/v1/models",
+        "/v1/models/{name:path}",
+    }
+)
+"""Routes that are read without an event: forms, names and figures, and no stored text."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -90,26 +75,6 @@ _SAID_INSIDE = frozenset({"/login", "/logout", _TOOLS, "other"})
 
 _NO_RIGHT = frozenset({401, 403, 404, 421})
 _GIVEN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-
-
-def route_events(app: Starlette) -> dict[str, str]:
-    """What each route of an app leaves in the audit log: method and route -> kind, or why nothing.
-
-    It is empty for a route of which nobody has decided it.
-    """
-    events = {}
-    for route in _flat(app.routes):
-        path = getattr(route, "path", "")
-        for method in sorted(getattr(route, "methods", None) or ("GET",)):
-            if path == _TOOLS or path in _SAID_INSIDE:
-                kind: str | None = "as its handler says"
-            elif method in _READING:
-                kind = _KINDS.get((method, path)) or _NO_EVENT.get(path)
-            else:
-                kind = _KINDS.get((method, path), "changed")
-            if method != "HEAD":
-                events[f"{method} {path}"] = kind or ""
-    return events
 
 
 def _flat(routes: Iterable[Any]) -> Iterator[Any]:
@@ -264,14 +229,14 @@ def _kind_of(scope: Scope, route: str, status: int, note: Note) -> EventKind | N
             if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
             else None
         )
-    usual = _KINDS.get((scope["method"], route))
+    usual: EventKind | None = None
+    if route not in _SAID_INSIDE and scope["method"] not in _READING:
+        usual = "asked" if route in _ASKED else "changed"
+    elif route not in _SAID_INSIDE | _NO_EVENT:
+        usual = "saw"
     if status in _NO_RIGHT and note.kind != "sign-in failed":
         return "refused" if usual or note.kind or status != 404 else None
-    if note.kind is not None:
-        return note.kind
-    if usual is None and scope["method"] not in _READING and route not in _SAID_INSIDE:
-        return "changed"
-    return usual
+    return note.kind or usual
 
 
 def _outcome(kind: EventKind, status: int) -> str:

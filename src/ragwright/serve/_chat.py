@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from .. import flow
 from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage, suggest_name
-from ..drafting import DraftRequest, Feedback
+from ..drafting import Drafting, DraftRequest, Feedback
 from ..flow import Flow, Message
 from ..jobs import brief_model
 from ..models import NO_MODEL
@@ -46,8 +46,6 @@ from ._answers import (
     Frames,
     answer_personas,
     citation_json,
-    deliver_drafts,
-    drafting,
     hide_addresses,
     hits_for,
     link_lines,
@@ -390,15 +388,25 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     async with admit(
         service, caller, RequestNeeds(body.model, "drafts", "drafts", request)
     ) as work:
-        options = replace(
-            drafting(work, _drafting_models(work.opened, body.models)),
+        options = Drafting(
+            _drafting_models(work.opened, body.models),
+            scope=work.scope,
+            trace=work.trace,
+            filters=work.asking().filters,
+            timeout=work.left,
             examples=body.examples,
             pool=body.pool,
         )
-        batch = await deliver_drafts(work, wanted, options)
+        # It goes on when the client goes away: what was paid for is stored.
+        batch = await service.aside(lambda: work.bench.draft(wanted, options))
+        ids = [f"{batch.number}.{number}" for number in range(1, len(batch.texts) + 1)]
+        for name in ids:  # so that the key may rate them
+            await asyncio.to_thread(work.bench.outputs.give_name, name, name, caller.name)
+        caller.note.subject = str(batch.number)
+        caller.note.used(hit.document_id for hit in batch.hits)
     reply = batch_json(replace(batch, hits=tuple(hits_for(batch.hits, caller))))
-    for number, text in enumerate(reply["texts"], 1):
-        text["id"] = f"{batch.number}.{number}"
+    for name, text in zip(ids, reply["texts"], strict=True):
+        text["id"] = name
     if not caller.owner:
         del reply["prompts"]
         reply["models"] = [brief_model(name) for name in reply["models"]]
