@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 from served import served
-from test_baseline import FACTS, compared, project, reader
+from test_baseline import compared, project, reader
 
 from ragwright import Workbench
-from ragwright.experiment import BASELINE, load_baseline
-from ragwright.flow import RunRow
+from ragwright.experiment import load_baseline
 from ragwright.report import baseline_json
 from ragwright.testing import ScriptedServer
 
@@ -107,27 +106,6 @@ def test_without_a_second_name_the_newest_baseline_is_taken(
     assert (found["a"], found["b"]) == (runs[0], runs[2])
     listed = json.loads(ragwright(folder, "compare", "--json").stdout)
     assert [run["id"] for run in listed["baselines"]] == runs[::-1]
-
-
-def test_baselines_of_older_versions_are_read(measured: tuple[Path, list[str]]) -> None:
-    folder, runs = measured
-    new = ("shuffled", "echoed", "random_chunk", "rank")
-    with Workbench.open(folder) as bench:
-        store = bench.project.runs
-        kept = store.get(runs[0])
-        names = ("testset", "rows", "embedder", "settings", "runs")
-        older = store.start(BASELINE, {name: kept.manifest[name] for name in names})
-        for row in store.rows(runs[0]):
-            body = {key: value for key, value in row.body.items() if key not in new}
-            store.append(older, RunRow(row.ordinal, row.id, row.state, body))
-        store.finish(older, "complete")
-        found = load_baseline(store, older)
-        assert found.shift.outcome == "about equal"
-        assert found.sets[0].distances is not None
-        assert len(found.sets[0].distances.shuffled) == len(FACTS)
-        assert found.sets[0].distances.echoed == ()
-        assert any("stored before echoed questions" in note for note in found.notes)
-        store.finish(older, "stopped")  # not among those of the other tests
 
 
 def test_scoring_a_baseline_again_says_what_it_is(measured: tuple[Path, list[str]]) -> None:

@@ -16,13 +16,12 @@ from ragwright.experiment import (
     StudyOptions,
     ablation_plan,
     grid_points,
-    least_rows,
     part_effects,
     prompt_of,
     read_plain,
     rebuild_study,
 )
-from ragwright.measure import MeasureScale
+from ragwright.measure import MeasureScale, least_rows
 
 ENGINEER = load_shipped_personas()["engineer"]
 BASE = PromptOptions()

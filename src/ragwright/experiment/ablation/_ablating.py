@@ -25,7 +25,6 @@ from ...measure import MeasureScale, parse_measures
 from ...models import NO_MODEL
 from ...project import ABLATE, Project, refuse_forget
 from ...testsets import Openings, project_testset
-from ..confirmation import run_trials
 from ..evaluations import (
     RowResult,
     check_run_name,
@@ -46,6 +45,7 @@ from ..studies import (
     TrialResult,
     forecast_sweep,
     run_sweep,
+    run_trials,
     study_rows,
 )
 from ._part_effects import (

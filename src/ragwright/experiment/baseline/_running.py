@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...core import ConfigError, Row, TestsetError, count_noun
-from ...flow import Forecast
+from ...flow import Forecast, RunRow
 from ...measure import MeasureSetup, qa_distances
 from ...models import NO_MODEL
 from ...project import Project, build_like, load_settings, refuse_forget
@@ -20,7 +21,7 @@ from ..evaluations import (
     gold_texts,
     make_given_row,
 )
-from ._stored import BaselineResult, DistanceSet, keep_baseline, read_kept_pairs, shifts_of
+from ._stored import BaselineResult, DistanceSet, load_baseline, read_kept_pairs
 
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."
@@ -82,27 +83,31 @@ def run_baseline(
             raise summary.reason
         answered = _answer_set(variant, name, evaluation, embedder, options)
         sets.append(replace(answered, run=summary.run))
-    complete, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
-    sets[0] = baseline
-    shift, context = shifts_of(sets, options.margin, options.seed)
-    result = BaselineResult(
-        "",
-        rows.name,
-        embedder,
-        tuple(text for text in options.settings if not text.startswith(_YARDSTICK)),
-        tuple(sets),
-        shift,
-        context,
-        (*notes, *_distance_notes(sets)),
-        options.name,
-    )
-    pinned = {
+    given, sets[0] = baseline, _same_pairs(variant, rows, sets, embedder, options)
+    manifest = {
+        "testset": rows.name,
         "rows": rows.fingerprint,
+        "embedder": embedder,
         "settings": list(options.settings),
+        "changed": [text for text in options.settings if not text.startswith(_YARDSTICK)],
+        "notes": [*notes, *_distance_notes(sets)],
+        "name": options.name,
+        "asked": {each.name: [each.asked, each.abstained] for each in sets},
+        "runs": {each.name: each.run for each in sets if each.run},
         "margin": options.margin,
         "seed": options.seed,
     }
-    return keep_baseline(variant.runs, result, complete.pairs, pinned)
+    run = variant.runs.start(BASELINE, manifest)
+    compared = {pair.id: pair for pair in sets[0].pairs}
+    # Of a pair that the experiment did not answer, the null baselines are those of another set.
+    unknown: dict[str, Any] = {"shuffled": None, "echoed": None, "random_chunk": None, "rank": None}
+    pairs = [compared.get(pair.id) or replace(pair, **unknown) for pair in given.pairs]
+    pairs += [pair for each in sets[1:] for pair in each.pairs]
+    for position, pair in enumerate(pairs):
+        row = RunRow(position, f"{pair.set}/{pair.id}", "done", pair.body())
+        variant.runs.append(run, row, sources=pair.sources)
+    variant.runs.finish(run, "complete")
+    return load_baseline(variant.runs, run)
 
 
 def forecast_baseline(

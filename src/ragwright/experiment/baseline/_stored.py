@@ -4,72 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...core import MeasureError, Row, Score, StoreError, make_plain
-from ...flow import Run, RunRow, Runs
+from ...flow import Run, Runs
 from ...measure import (
     QADistances,
     Summary,
     aggregate,
     compare_rows,
-    distances_of_vectors,
     parse_measure,
 )
 from ...project import Project, ProjectFolder
-from ..evaluations import BASELINE, KnownRun, RowResult, distance_row, find_known_run, find_run
-
-_T = TypeVar("_T")
-
-_MARGIN = 0.1
-"""Margin of runs that do not store theirs: it was the default when they were written."""
-
-_OLDER = (
-    "this run was stored before echoed questions and random chunks were kept with it; shuffled "
-    "answers were drawn again (run `ragwright baseline` again to have all three)"
+from ..evaluations import (
+    BASELINE,
+    KnownRun,
+    RowResult,
+    distance_row,
+    find_known_run,
+    find_run,
+    read_plain,
 )
-_TUPLES = ("passages", "question_vector", "answer_vector")
 
-
-def keep_baseline(
-    runs: Runs, result: BaselineResult, all_pairs: Sequence[KeptPair], pinned: Mapping[str, Any]
-) -> BaselineResult:
-    """Store a result as a run of its own, and return it with that run's id.
-
-    Args:
-        runs: The run store.
-        result: The measured result.
-        all_pairs: Every given pair, also those that the experiment did not answer.
-        pinned: Further facts of the run's manifest.
-    """
-    manifest = {
-        "testset": result.testset,
-        "embedder": result.embedder,
-        "changed": list(result.changed),
-        "notes": list(result.notes),
-        "name": result.name,
-        "asked": {group.name: [group.asked, group.abstained] for group in result.sets},
-        "runs": {group.name: group.run for group in result.sets if group.run},
-        **pinned,
-    }
-    run = runs.start(BASELINE, manifest)
-    compared = {pair.id: pair for pair in result.sets[0].pairs}
-    # Of a pair that the experiment did not answer, the null baselines are those of another set.
-    baseline = [
-        compared.get(pair.id)
-        or replace(pair, shuffled=None, echoed=None, random_chunk=None, rank=None)
-        for pair in all_pairs
-    ]
-    pairs = [*baseline, *(pair for group in result.sets[1:] for pair in group.pairs)]
-    for position, pair in enumerate(pairs):
-        row = RunRow(position, f"{pair.set}/{pair.id}", "done", pair.body())
-        runs.append(run, row, sources=pair.sources)
-    runs.finish(run, "complete")
-    return replace(result, run=run, started=runs.get(run).started)
+T = TypeVar("T")
 
 
 def load_baseline(runs: Runs, name: str) -> BaselineResult:
@@ -81,36 +42,31 @@ def load_baseline(runs: Runs, name: str) -> BaselineResult:
     run = runs.get(name if runs.holds(name) else find_run(runs, name))
     if run.kind != BASELINE:
         raise StoreError(f"the run {run.id} is not a baseline", hint="it is of `ragwright eval`")
-    by_set: dict[str, list[KeptPair]] = {}
+    by_set: dict[str, list[KeptPair]] = {BASELINE: []}
     for row in runs.rows(run.id):
-        known = {key: value for key, value in row.body.items() if key in _FIELDS}
-        pair = KeptPair(**known | {key: tuple(known[key]) for key in _TUPLES})
+        pair = read_plain(KeptPair, row.body)
         by_set.setdefault(pair.set, []).append(pair)
-    names = [BASELINE, *(set_name for set_name in by_set if set_name != BASELINE)]
-    if len(names) < 2 or BASELINE not in by_set:
+    if len(by_set) < 2 or not by_set[BASELINE]:
         raise StoreError(
             f"the baseline {run.id} has no answers that can be compared",
             hint="run `ragwright baseline` again",
         )
-    answered = {pair.id for pair in by_set["experiment"]} if "experiment" in by_set else set()
-    if answered:
-        by_set[BASELINE] = [pair for pair in by_set[BASELINE] if pair.id in answered]
+    # Of a pair that the experiment did not answer, the null baselines are not known.
+    compared = [pair for pair in by_set[BASELINE] if pair.shuffled is not None]
+    by_set[BASELINE] = compared or by_set[BASELINE]
     manifest = run.manifest
-    seed = int(manifest.get("seed", 0))
-    sets = [_set_of(set_name, by_set[set_name], manifest, seed) for set_name in names]
-    shift, context = shifts_of(sets, float(manifest.get("margin", _MARGIN)), seed)
-    notes = tuple(manifest.get("notes", ()))
-    complete = all(pair.echoed is not None for pairs in by_set.values() for pair in pairs)
+    sets = tuple(_set_of(each, pairs, manifest) for each, pairs in by_set.items())
+    shift, context = _shifts_of(sets, manifest["margin"], manifest["seed"])
     return BaselineResult(
         run.id,
-        str(manifest["testset"]),
-        str(manifest["embedder"]),
-        tuple(manifest.get("changed", manifest.get("settings", ()))),
-        tuple(sets),
+        manifest["testset"],
+        manifest["embedder"],
+        tuple(manifest["changed"]),
+        sets,
         shift,
         context,
-        notes if complete else (*notes, _OLDER),
-        str(manifest.get("name", "")),
+        tuple(manifest["notes"]),
+        manifest["name"],
         run.started,
     )
 
@@ -133,15 +89,10 @@ def load_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResult,
     return tuple(results)
 
 
-def list_baseline_entries(runs: Runs) -> tuple[KnownRun, ...]:
-    """Return every stored baseline as an entry of a list, newest first."""
-    return tuple(find_known_run(run) for run in reversed(baseline_runs(runs)))
-
-
 def list_baselines(folder: str | Path) -> tuple[KnownRun, ...]:
-    """Like :func:`list_baseline_entries`, for a project folder."""
+    """Return every stored baseline of a project folder as an entry of a list, newest first."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
-        return list_baseline_entries(project.runs)
+        return tuple(map(find_known_run, reversed(baseline_runs(project.runs))))
 
 
 def open_baselines(folder: str | Path, names: Sequence[str]) -> tuple[BaselineResult, ...]:
@@ -155,7 +106,7 @@ def baseline_runs(runs: Runs) -> list[Run]:
     return [run for run in runs.list(BASELINE) if run.state == "complete"]
 
 
-def shifts_of(
+def _shifts_of(
     sets: Sequence[DistanceSet], share: float, seed: int
 ) -> tuple[DistanceShift, DistanceShift | None]:
     """The experiment against the baseline, and answers with the chunk against those without it.
@@ -179,38 +130,26 @@ def shifts_of(
     return shift, context
 
 
-def _set_of(
-    name: str, pairs: Sequence[KeptPair], manifest: Mapping[str, Any], seed: int
-) -> DistanceSet:
-    questions, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
-    run = str(manifest.get("runs", {}).get(name, ""))
-    distances = _distances_of(pairs, seed) if len(pairs) > 1 else None
+def _set_of(name: str, pairs: Sequence[KeptPair], manifest: Mapping[str, Any]) -> DistanceSet:
+    questions, abstained = manifest["asked"][name]
+    run = manifest["runs"].get(name, "")
+    if len(pairs) < 2:
+        return DistanceSet(name, questions, abstained, None, tuple(pairs), run)
+    distances = QADistances(
+        tuple(pair.id for pair in pairs),
+        tuple(pair.distance for pair in pairs),
+        _drop_unknown(pair.shuffled for pair in pairs),
+        _drop_unknown(pair.echoed for pair in pairs),
+        _drop_unknown(pair.random_chunk for pair in pairs),
+        _drop_unknown(pair.rank for pair in pairs),
+        np.array([pair.question_vector for pair in pairs]),
+        np.array([pair.answer_vector for pair in pairs]),
+    )
     return DistanceSet(name, questions, abstained, distances, tuple(pairs), run)
 
 
-def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:
-    ids = tuple(pair.id for pair in pairs)
-    questions = np.array([pair.question_vector for pair in pairs])
-    answers = np.array([pair.answer_vector for pair in pairs])
-    if any(pair.shuffled is None for pair in pairs):  # some were not answered
-        return distances_of_vectors(ids, questions, answers, seed)
-    return QADistances(
-        ids,
-        tuple(pair.distance for pair in pairs),
-        _all_or_none(pair.shuffled for pair in pairs),
-        _all_or_none(pair.echoed for pair in pairs),
-        _all_or_none(pair.random_chunk for pair in pairs),
-        _all_or_none(pair.rank for pair in pairs),
-        questions,
-        answers,
-    )
-
-
-def _all_or_none(values: Iterable[_T | None]) -> tuple[_T, ...]:
-    """The values if all are known, else none."""
-    all_values = tuple(values)
-    known = tuple(value for value in all_values if value is not None)
-    return known if len(known) == len(all_values) else ()
+def _drop_unknown(values: Iterable[T | None]) -> tuple[T, ...]:
+    return tuple(value for value in values if value is not None)
 
 
 BaselineOutcome: TypeAlias = Literal["smaller", "about equal", "larger", "undecided"]
@@ -353,9 +292,6 @@ class KeptPair:
     def body(self) -> dict[str, Any]:
         """The pair as JSON; vectors keep six digits."""
         return {name: value for name, value in make_plain(self).items() if name != "sources"}
-
-
-_FIELDS = frozenset(field.name for field in fields(KeptPair))
 
 
 @dataclass(frozen=True, slots=True)

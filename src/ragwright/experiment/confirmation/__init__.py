@@ -1,18 +1,15 @@
 """Confirmation: the winner of a sweep on held-out questions."""
 
 from ._confirming import (
+    Confirmation,
     ConfirmOptions,
     ConfirmResult,
-    confirm,
-    forecast_confirm,
-    load_verdict,
-    run_trials,
-)
-from ._verdict import (
-    Confirmation,
     StudyVerdict,
     compare_with_incumbent,
+    confirm,
     correct_confirmations,
+    forecast_confirm,
+    load_verdict,
 )
 
 __all__ = [
@@ -25,5 +22,4 @@ __all__ = [
     "correct_confirmations",
     "forecast_confirm",
     "load_verdict",
-    "run_trials",
 ]

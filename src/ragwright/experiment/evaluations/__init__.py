@@ -8,6 +8,7 @@ from ._comparing import (
     find_scored_differently,
     grounds,
     judge_identity,
+    list_changed_settings,
     questions_of,
 )
 from ._measuring import (
@@ -21,7 +22,15 @@ from ._measuring import (
     plan_evaluation,
 )
 from ._notes import WeakRow, WeakSlice, gold_warning, weak_rows, weak_slices
-from ._result_files import gold_texts, make_given_row, read_results, results_jsonl
+from ._result_files import (
+    evaluations_by_name,
+    gold_texts,
+    list_runs,
+    make_given_row,
+    open_results,
+    read_results,
+    results_jsonl,
+)
 from ._results import (
     AnswerCounts,
     AnswerRecord,
@@ -35,7 +44,17 @@ from ._results import (
     row_values,
     slices,
 )
-from ._review import Label, ReviewSheet, blind_sheet, read_key, read_labels, write_key, write_sheet
+from ._review import (
+    Label,
+    ReviewSheet,
+    blind_sheet,
+    read_key,
+    read_labels,
+    read_sheets,
+    write_blind_sheet,
+    write_key,
+    write_sheet,
+)
 from ._rows import (
     RANKING,
     add_answer,
@@ -70,23 +89,15 @@ from ._scoring import (
     OnResult,
     Questions,
     evaluate,
+    evaluate_outputs,
     evaluate_system,
+    forecast_outputs,
     forecast_rows,
     forecast_stored,
     forecast_system,
     questions_in,
     score_stored,
     system_handler,
-)
-from ._stored import (
-    evaluate_outputs,
-    evaluations_by_name,
-    forecast_outputs,
-    list_changed_settings,
-    list_runs,
-    open_results,
-    read_sheets,
-    write_blind_sheet,
 )
 
 __all__ = [

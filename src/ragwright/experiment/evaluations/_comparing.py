@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core import Row, TestsetError, count_noun
@@ -17,6 +19,7 @@ from ...measure import (
     parse_measure,
     rubric_names,
 )
+from ...project import project_keys
 from ._clusters import (
     DOCUMENT,
     GOLD_PASSAGES,
@@ -297,3 +300,104 @@ def compare_evaluations(
         incomparable=find_scored_differently(a, b),
         questions=questions_of(a.results),
     )
+
+
+_APART = frozenset({"baseline", "measures", "scales"})
+"""Settings that a comparison shows in other places."""
+
+_INDEX = "index"
+_DOCUMENTS = "documents"
+_HASHED = {
+    _DOCUMENTS: "documents in the index",
+    "index_spec": "settings of the index (chunk, keyword or embed; these runs do not record which)",
+    "rows": "rows of the testset",
+}
+"""Settings that are stored as a hash -> their description."""
+
+_HEX = re.compile("[0-9a-f]{12,}")
+_LONG = 60
+"""Most characters of a value in a description."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that differs between two runs: its key and both values, JSON-able."""
+
+    key: str
+    a: Any
+    b: Any
+
+    @property
+    def text(self) -> str:
+        """The change as text, such as ``embed.model: none -> st:all-MiniLM-L6-v2``."""
+        if _is_hash(self.a) or _is_hash(self.b):
+            return f"{_HASHED.get(self.key, self.key.removesuffix(' (hash)'))}: changed"
+        return f"{self.key}: {_value_text(self.a)} -> {_value_text(self.b)}"
+
+
+def list_changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
+    """Return settings that differ between two evaluations, by key; none if one is unknown.
+
+    A key that a run left at its default is shown with the present default. Sections that only one
+    of them has (a run that judges stored answers retrieves nothing) are ignored. The index is shown
+    by its settings, and its content by ``documents``.
+    """
+    if not a.manifest or not b.manifest:
+        return ()
+    first, second = _flat_manifest(a.manifest), _flat_manifest(b.manifest)
+    if all(_INDEX in side.manifest for side in (a, b)):
+        for side in (first, second):  # the index key consists of these settings
+            side.pop("index_spec", None)
+    defaults = {name: default for name, _, default, _ in project_keys()}
+    changes = []
+    for key in sorted(first.keys() | second.keys()):
+        section = key.partition(".")[0]
+        if section in _APART or not all(_has_section(side.manifest, section) for side in (a, b)):
+            continue
+        values = [side.get(key, defaults.get(key)) for side in (first, second)]
+        if _replace_tuples(values[0]) != _replace_tuples(values[1]) and not all(
+            v is None or v == {} for v in values
+        ):
+            changes.append(SettingChange(key, *values))
+    return tuple(changes)
+
+
+def _flat_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest by dotted key, as in a project file."""
+    values = {key.removeprefix(f"{_INDEX}."): value for key, value in _flat_items(manifest)}
+    state = values.pop("snapshot", None)
+    if state is not None:
+        values[_DOCUMENTS] = str(state).partition("@")[2] or state
+    return values
+
+
+def _has_section(manifest: Mapping[str, Any], section: str) -> bool:
+    """True if a manifest holds a section of the project file."""
+    if section == _DOCUMENTS:
+        return "snapshot" in manifest
+    return section in manifest or section in manifest.get(_INDEX, {})
+
+
+def _flat_items(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Return (dotted key, value) of nested mappings."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat_items(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def _value_text(value: Any) -> str:
+    """Return a setting on one line; a long text is cut."""
+    if value is None or value in ("", [], {}, ()):
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _replace_tuples(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 
 from ...core import Row, Score, TestsetError, count_noun
 from ...measure import (
@@ -264,16 +265,46 @@ def weak_slices(results: Sequence[RowResult], measures: Iterable[str]) -> tuple[
     Fields are the persona and the metadata of the rows. The test is that of a sample mean drawn
     without replacement (normal approximation), corrected for all slices and measures (Bonferroni).
     """
-    tested = [
-        tested_slice for measure in measures for tested_slice in _slices_by_field(results, measure)
-    ]
+    tested = [(part, name) for name in measures for part in _slices_of_measure(results, name)]
     weak = []
-    for part, better in tested:
-        lost = (part.rest - part.mean) * (1 if better else -1)
+    for part, name in tested:
+        lost = (part.rest - part.mean) * (1 if _is_upward(name) else -1)
         p = min(1.0, part.p * len(tested))
         if lost > 0 and p < _LEVEL:
             weak.append((lost * part.n, replace(part, p=round(p, 6))))
     return tuple(part for _, part in sorted(weak, key=lambda pair: (-pair[0], pair[1].value)))
+
+
+def _is_upward(measure: str) -> bool:
+    scale = find_scale(measure)
+    return scale is None or scale.higher_is_better
+
+
+def _slices_of_measure(results: Sequence[RowResult], measure: str) -> Iterator[WeakSlice]:
+    """Return every slice with its uncorrected p."""
+    members: dict[str, dict[str, list[float]]] = {}
+    values: list[float] = []
+    for result in results:
+        row = result.row
+        value = next((s.value for s in result.scores if s.measure == measure), None)
+        if value is None or row is None:
+            continue
+        values.append(value)
+        for by in ("persona_name", *(name for name in row.metadata if name not in _MARKS)):
+            for field_value in row_values(row, by):
+                members.setdefault(by, {}).setdefault(field_value, []).append(value)
+    total, count = sum(values), len(values)
+    spread = stdev(values) if count >= 2 * _FEWEST else 0.0
+    for by, groups in members.items():
+        if not spread or not 2 <= len(groups) <= _MOST_VALUES:
+            continue
+        for name, sliced in groups.items():
+            n, others = len(sliced), count - len(sliced)
+            if name and min(n, others) >= _FEWEST:
+                mean, rest = sum(sliced) / n, (total - sum(sliced)) / others
+                z = (mean - total / count) / (spread * math.sqrt((1 - n / count) / n))
+                p = math.erfc(abs(z) / math.sqrt(2))
+                yield WeakSlice(measure, by, name, mean, n, rest, others, p)
 
 
 def weak_rows(
@@ -292,73 +323,20 @@ def weak_rows(
         most: Most rows.
     """
     scale = find_scale(measure)
-    upward = scale is None or scale.higher_is_better
-    bound = below
-    if bound is None and scale is not None:
-        bound = scale.high if upward else scale.low
+    sign = 1 if _is_upward(measure) else -1
+    best = None if scale is None else scale.high if sign > 0 else scale.low
+    bound = best if below is None else below
     ordered: list[tuple[float, WeakRow]] = []
     for result in results:
+        question = "" if result.row is None else result.row.user_input
         for score in result.scores:
-            if score.measure != measure or (
-                score.value is None
-                and (
-                    score.state not in ("abstained", "errored", "judge_invalid")
-                    or score.unanswerable
-                )
-            ):
+            failed = score.state in ("abstained", "errored", "judge_invalid")
+            if score.measure != measure or (score.value is None and not failed):
                 continue
-            worse = score.value is None or bound is None
-            if not worse and score.value is not None and bound is not None:
-                worse = score.value < bound if upward else score.value > bound
-            if worse:
-                order = -math.inf if score.value is None else score.value * (1 if upward else -1)
-                question = result.row.user_input if result.row is not None else ""
+            if score.unanswerable and score.value is None:
+                continue
+            merit = -math.inf if score.value is None else score.value * sign
+            if bound is None or merit < bound * sign:
                 row = WeakRow(measure, result.row_id, question, score.value, score.state)
-                ordered.append((order, row))
+                ordered.append((merit, row))
     return tuple(row for _, row in sorted(ordered, key=lambda pair: pair[0])[:most])
-
-
-def _slices_by_field(
-    results: Sequence[RowResult], measure: str
-) -> Iterator[tuple[WeakSlice, bool]]:
-    """Return every slice with its uncorrected p, and True if higher is better."""
-    scale = find_scale(measure)
-    better = scale is None or scale.higher_is_better
-    values: list[float] = []
-    members: dict[str, dict[str, list[float]]] = {}
-    for result in results:
-        value = next((s.value for s in result.scores if s.measure == measure), None)
-        if value is None or result.row is None:
-            continue
-        values.append(value)
-        fields = [name for name in result.row.metadata if name not in _MARKS]
-        for by in ("persona_name", *fields):
-            for field_value in row_values(result.row, by):
-                members.setdefault(by, {}).setdefault(field_value, []).append(value)
-    total, count = sum(values), len(values)
-    if count < 2 * _FEWEST:
-        return
-    spread = math.sqrt(sum((v - total / count) ** 2 for v in values) / (count - 1))
-    for by, groups in members.items():
-        if not 2 <= len(groups) <= _MOST_VALUES:
-            continue
-        yield from _slices_of_field(measure, by, groups, (total, count, spread), better=better)
-
-
-def _slices_of_field(
-    measure: str,
-    by: str,
-    groups: Mapping[str, Sequence[float]],
-    total_count_spread: tuple[float, int, float],
-    *,
-    better: bool,
-) -> Iterator[tuple[WeakSlice, bool]]:
-    total, count, spread = total_count_spread
-    for value, slice_values in groups.items():
-        n = len(slice_values)
-        if not value or n < _FEWEST or count - n < _FEWEST or not spread:
-            continue
-        mean, rest = sum(slice_values) / n, (total - sum(slice_values)) / (count - n)
-        z = (mean - total / count) / (spread * math.sqrt((1 - n / count) / n))
-        p = math.erfc(abs(z) / math.sqrt(2))
-        yield WeakSlice(measure, by, value, mean, n, rest, count - n, p), better

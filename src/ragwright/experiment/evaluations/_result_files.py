@@ -15,10 +15,21 @@ from ...core import MeasureError, Row, Score, ScoreState, TestsetError, count_no
 from ...flow import Runs
 from ...measure import Measure, MeasureScale, gold_given, parse_measure, set_scale
 from ...models import drop_thought
+from ...project import Project, ProjectFolder, Session
 from ...testsets import Testset, iter_rows, objects_of, open_bytes, records_of, rows_of
 from ._comparing import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, read_plain, state_of
-from ._running import GivenRows, ReadAgain, add_row_notes, find_run, load_results, rebuild_lost_row
+from ._running import (
+    GivenRows,
+    KnownRun,
+    ReadAgain,
+    add_row_notes,
+    find_run,
+    list_evaluations,
+    load_evaluation,
+    load_results,
+    rebuild_lost_row,
+)
 
 _HEAD = "ragwright_results"
 _NAMES = ("row_id", "id", "row")
@@ -331,3 +342,36 @@ def _rows_of_file(path: Path) -> Iterator[Row]:
 
 def _read_stored_row(result: RowResult) -> Row:
     return result.row or rebuild_lost_row(result)
+
+
+def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
+    """Open evaluations by name: a file of scores if it exists, else a run of the project.
+
+    The project is opened only if a name is not a file.
+
+    Raises:
+        TestsetError: A file holds no scores.
+        ConfigError: A name is not a file, and there is no project.
+        StoreError: A name is neither a file nor a run; the newest runs are listed.
+    """
+    if all(Path(name).is_file() for name in names):
+        return [read_results(name, seed=seed) for name in names]
+    with Project.open(folder, Session(seed=seed)) as project:
+        return evaluations_by_name(project, names)
+
+
+def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluation]:
+    """Like :func:`open_results`, for an opened project."""
+    seed = project.session.seed
+    return [
+        read_results(name, seed=seed)
+        if Path(name).is_file()
+        else load_evaluation(project.runs, name, seed)
+        for name in names
+    ]
+
+
+def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:
+    """Return every stored evaluation of a project, newest first."""
+    with Project.open(ProjectFolder(Path(folder)).root) as project:
+        return list_evaluations(project.runs)

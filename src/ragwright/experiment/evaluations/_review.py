@@ -9,9 +9,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, count_noun, csv_lines, replace_text, text_hash, value_hash
-from ...measure import Measure, Rubric, rubrics_of, set_rubric_scales
-from ...testsets import records_of
+from ...core import (
+    Row,
+    TestsetError,
+    count_noun,
+    csv_lines,
+    list_names,
+    replace_text,
+    text_hash,
+    value_hash,
+)
+from ...measure import (
+    Measure,
+    Rubric,
+    load_rubrics,
+    parse_measures,
+    rubrics_of,
+    set_rubric_scales,
+)
+from ...project import Project
+from ...testsets import read_rows, records_of
+from ._result_files import open_results, read_stored_or_given
+from ._results import Evaluation
+from ._running import find_run
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
 _LEVELS = "levels"
@@ -321,3 +341,177 @@ def _number_passages(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))
     return str(value)
+
+
+def rows_to_review(
+    folder: str | Path, names: Sequence[str], measures: str
+) -> tuple[dict[str, tuple[Row, ...]], tuple[Measure, ...], Mapping[str, Rubric]]:
+    """Return answers by system, the measures for people, and their rubrics.
+
+    A system is a file by its name, or a run by its id, so that `latest` keeps its meaning.
+
+    Raises:
+        MeasureError: A measure is unknown.
+        TestsetError: A file or run holds no answers.
+        StoreError: A name is neither a file nor a run.
+    """
+    parsed = parse_measures(measures)
+    rubrics = load_rubrics(Path(folder))
+    if all(Path(name).is_file() for name in names):
+        return {name: read_rows(name) for name in names}, parsed, rubrics
+    with Project.open(folder) as project:
+        systems = {}
+        for name in names:
+            system = name if Path(name).is_file() else find_run(project.runs, name)
+            systems[system] = tuple(read_stored_or_given(project.runs, system).rows)
+    return systems, parsed, rubrics
+
+
+def write_blind_sheet(
+    folder: str | Path, names: Sequence[str], measures: str, path: Path, *, seed: int = 0
+) -> tuple[ReviewSheet, Path]:
+    """Write a sheet for people to score answers without knowing the system, and its key beside it.
+
+    Args:
+        folder: The project.
+        names: Runs, or files of rows.
+        measures: Measures for people to score, separated by commas.
+        path: The sheet: ``.csv``, ``.tsv`` or ``.jsonl``; the key is ``NAME.key.json``.
+        seed: Seed of the order.
+
+    Returns:
+        The sheet, and the file of its key.
+
+    Raises:
+        TestsetError: One of the files exists, nothing is written; or there are no answers.
+        MeasureError: A measure is unknown.
+        StoreError: A name is neither a file nor a run.
+    """
+    key_file = path.with_suffix(".key.json")
+    for file in (path, key_file):  # before anything is read: the file may contain someone's work
+        if file.exists():
+            raise TestsetError(
+                "the file exists already; nothing was changed",
+                where=str(file),
+                hint="choose another name with -o, or move the file away",
+            )
+    systems, parsed, rubrics = rows_to_review(folder, names, measures)
+    sheet, key = blind_sheet(systems, parsed, seed=seed, rubrics=rubrics)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_key(key, key_file)
+    write_sheet(sheet, path)
+    return sheet, key_file
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedAnswers:
+    """People's labels of the answers of one system.
+
+    Attributes:
+        system: The system, as the key names it.
+        evaluation: The run with its answers.
+        measures: Measures by which people scored.
+        labels: Row id -> measure -> person -> label.
+        chosen: True if the caller named the run.
+    """
+
+    system: str
+    evaluation: Evaluation
+    measures: tuple[str, ...]
+    labels: Mapping[str, Mapping[str, Mapping[str, float]]]
+    chosen: bool
+
+
+def read_sheets(text: str, root: Path, runs: Sequence[str] = ()) -> ReviewedAnswers:
+    """Read filled-in sheets.
+
+    Args:
+        text: A sheet, several with commas (one per person), or a folder of them; the key
+            ``SHEET.key.json`` is beside them.
+        root: Folder of the project with the reviewed run.
+        runs: Runs whose scores are compared with people's: if the sheets hold answers of several
+            systems, they say which of them. By default the reviewed run.
+
+    Raises:
+        TestsetError: A sheet or the key is missing, no run has the reviewed answers, a person
+            labelled an answer twice, or labels are about other answers.
+    """
+    sheets = _sheets_in(text)
+    key = read_key(_key_beside(sheets))
+    system, evaluation, chosen = _find_reviewed_system(key, root, runs, text)
+    rows = [result.row for result in evaluation.results if result.row is not None]
+    marks = [mark for path in sheets for mark in read_labels(path, key, path.stem)]
+    check_labelled(marks, system, rows)
+    return ReviewedAnswers(system, evaluation, key.measures, _labels_by_row(marks, system), chosen)
+
+
+def _sheets_in(text: str) -> list[Path]:
+    """The sheets of a folder, or those named."""
+    source = Path(text)
+    sheets = [Path(name.strip()) for name in ([text] if source.exists() else text.split(","))]
+    if source.is_dir():
+        sheets = sorted(path for path in source.iterdir() if path.suffix in (*_TABLES, ".jsonl"))
+    missing = [str(path) for path in sheets if not path.is_file()]
+    if missing or not sheets:
+        raise TestsetError(
+            "no such file" if missing else "the folder holds no sheet",
+            where=missing[0] if missing else text,
+            hint="check the path",
+        )
+    return sheets
+
+
+def _key_beside(sheets: Sequence[Path]) -> Path:
+    """The key that is named as a sheet, else the only key in their folders."""
+    for path in sheets:
+        if (key := path.with_suffix(".key.json")).is_file():
+            return key
+    keys = sorted({key for path in sheets for key in path.parent.glob("*.key.json")})
+    if len(keys) == 1:
+        return keys[0]
+    found = f"there are several: {list_names([key.name for key in keys], 5)}; " if keys else ""
+    raise TestsetError(
+        "the key of the sheet is missing: it maps answers to systems",
+        where=str(sheets[0]),
+        hint=f"{found}put SHEET.key.json, which `review` wrote, beside the sheet",
+    )
+
+
+def _find_reviewed_system(
+    key: ReviewKey, root: Path, runs: Iterable[str], text: str
+) -> tuple[str, Evaluation, bool]:
+    """The reviewed system, the run with its answers, and True if a given run has them.
+
+    A run has the answers if it was reviewed, or if it judged the reviewed ones again.
+    """
+    systems = list(dict.fromkeys(system for system, _ in key.answers.values()))
+    for run in runs:
+        (evaluation,) = open_results(root, (run,))
+        testset = str(evaluation.manifest.get("testset", "")).removeprefix("run ")
+        for name in (evaluation.name, testset, run):
+            if name in systems:
+                return name, evaluation, True
+    if len(systems) > 1:
+        raise TestsetError(
+            f"the sheet has answers of {' and '.join(systems)}",
+            where=text,
+            hint="name the run whose scores are compared with people's: --verdicts RUN",
+        )
+    (evaluation,) = open_results(root, systems)
+    return systems[0], evaluation, False
+
+
+def _labels_by_row(marks: Iterable[Label], system: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Row id -> measure -> person -> label of one system's answers."""
+    labels: dict[str, dict[str, dict[str, float]]] = {}
+    for mark in marks:
+        if mark.system != system:
+            continue
+        by_rater = labels.setdefault(mark.row_id, {}).setdefault(mark.measure, {})
+        if mark.rater in by_rater:
+            raise TestsetError(
+                f"row {mark.row_id!r} has two labels of {mark.rater!r} for {mark.measure}",
+                hint="give each sheet once, and each person a name in the column `rater`",
+            )
+        by_rater[mark.rater] = mark.value
+    return labels

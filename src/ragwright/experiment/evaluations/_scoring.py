@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...core import Row, Score, StoppedError, SystemCallError, count_noun, value_hash
+from ...drafting import OutputSample, SampledOutputs, project_outputs, sample_outputs
 from ...flow import (
     AskSystem,
     Flow,
@@ -35,7 +36,12 @@ from ...models import (
     model_handlers,
     open_system,
 )
-from ...project import Project, refuse_forget
+from ...project import (
+    Project,
+    configuration_from,
+    keep_configuration,
+    refuse_forget,
+)
 from ...testsets import (
     Testset,
     declares_splits,
@@ -441,3 +447,47 @@ def _systems_of(project: Project) -> Systems:
 def system_handler(project: Project) -> SystemHandler:
     """What carries out ``AskSystem`` requests for a project."""
     return SystemHandler(_systems_of(project))
+
+
+@refuse_forget("outputs eval")
+def evaluate_outputs(
+    project: Project,
+    measures: str | Sequence[Measure],
+    sampling: OutputSample | None = None,
+    options: EvaluationOptions | None = None,
+    *,
+    on_forecast: OnForecast | None = None,
+    each: OnResult | None = None,
+) -> tuple[Evaluation, RunSummary, SampledOutputs]:
+    """Score a sample of stored texts as a new run; nothing is generated.
+
+    The manifest of the run contains the sampling. If all rows were made under one configuration,
+    the run belongs to that one, and can be promoted.
+
+    Raises:
+        StoreError: No stored text matches the query.
+        MeasureError: A measure is unknown, or needs a model that is not set.
+    """
+    options = options or EvaluationOptions(seed=project.session.seed)
+    sampled = sample_outputs(
+        project_outputs(project), sampling or OutputSample(seed=project.session.seed)
+    )
+    plan = plan_scoring(project, sampled.testset, measures)
+    manifest = {**plan.job.manifest, **sampled.manifest}
+    job = replace(plan.job, manifest=manifest, scope=sampled.sampling.query.scope or "")
+    evaluation, summary = run_scoring(project, replace(plan, job=job), options, on_forecast, each)
+    if len(sampled.configurations) == 1:
+        [name] = sampled.configurations
+        configuration = configuration_from(project_outputs(project).settings(name))
+        if configuration is not None:
+            keep_configuration(project.runs, summary.run, configuration)
+    return evaluation, summary, sampled
+
+
+def forecast_outputs(
+    project: Project, measures: str | Sequence[Measure], sampling: OutputSample
+) -> Forecast:
+    """Forecast the calls and cost of :func:`evaluate_outputs`, without calling any model."""
+    return forecast_stored(
+        project, sample_outputs(project_outputs(project), sampling).testset, measures
+    )

@@ -1,22 +1,14 @@
 """Studies: sweeps and ablations, and their trials."""
 
 from ._forecasting import SweepForecast, forecast_sweep
-from ._study import (
-    FACTS,
-    Axis,
-    Study,
-    StudyOptions,
-    SweptRange,
-    load_study,
-    rebuild_study,
-    study_of,
-)
+from ._study import Axis, Study, StudyOptions, load_study, rebuild_study, study_of
 from ._sweeping import (
     SweepOptions,
     SweepResult,
     incumbent_hash,
     load_trials,
     run_sweep,
+    run_trials,
     set_swept_values,
     study_rows,
     trial_how,
@@ -42,7 +34,6 @@ from ._trials import (
 )
 
 __all__ = [
-    "FACTS",
     "Axis",
     "Objective",
     "Sampler",
@@ -51,7 +42,6 @@ __all__ = [
     "SweepForecast",
     "SweepOptions",
     "SweepResult",
-    "SweptRange",
     "Trial",
     "TrialResult",
     "forecast_sweep",
@@ -67,6 +57,7 @@ __all__ = [
     "read_study",
     "rebuild_study",
     "run_sweep",
+    "run_trials",
     "scale_of",
     "selection_of",
     "set_swept_values",

@@ -35,6 +35,7 @@ from ...project import (
 from ...testsets import Testset, project_testset
 from ..evaluations import (
     EvaluationOptions,
+    RowResult,
     clusters_of_rows,
     grounds,
     load_evaluation,
@@ -514,6 +515,32 @@ def incumbent_hash(
     """Hash all that determines the rows of the current settings: settings, files, snapshot."""
     plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
     return value_hash(plan.job.manifest)
+
+
+def run_trials(
+    project: Project,
+    study: Study,
+    trials: Sequence[Trial],
+    testset: Testset,
+    measures: Sequence[Measure],
+) -> list[Sequence[RowResult]]:
+    """Run a study's trials on other rows; return their results in the order of the trials.
+
+    Raises:
+        StoppedError: The budget or the user stopped it; finished rows are kept.
+    """
+    results: list[Sequence[RowResult]] = []
+    for trial in trials:
+        variant = variant_of(project, study, trial)
+        build_like(variant, project)
+        plan = trial_plan(trial, variant, testset, measures, trial_how(study))
+        summary = run_job(variant.runner, project.runs, plan.job)
+        configuration = configuration_of(variant.folder, variant.settings)
+        keep_configuration(project.runs, summary.run, configuration)
+        if summary.reason is not None:
+            raise summary.reason
+        results.append(load_evaluation(project.runs, summary.run).results)
+    return results
 
 
 def set_swept_values(project: Project, run: str) -> Project:
