@@ -199,18 +199,16 @@ def _labels(folder: Path, words: tuple[str, str], runs: tuple[str, str]) -> tupl
 
 
 def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:
-    tables = []
-    if runs:
-        rows = [["run", "name", "started", "testset", "measures", "state"]]
-        rows += [
-            [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
+    lists: dict[tuple[str, ...], list[tuple[str, ...]]] = {
+        ("run", "name", "started", "testset", "measures", "state"): [
+            (run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state)
             for run in runs
-        ]
-        tables.append(table(rows, whole=(0,)))
-    if baselines:
-        rows = [["baseline", "name", "started", "pairs"]]
-        rows += [[run.id, run.name, run.started, run.testset] for run in baselines]
-        tables.append(table(rows, whole=(0,)))
+        ],
+        ("baseline", "name", "started", "pairs"): [
+            (run.id, run.name, run.started, run.testset) for run in baselines
+        ],
+    }
+    tables = [table([head, *rows], whole=(0,)) for head, rows in lists.items() if rows]
     return "\n\n".join(tables) or "no runs yet: run `ragwright eval` or `ragwright score`"
 
 

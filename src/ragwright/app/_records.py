@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -250,22 +251,16 @@ def batch_text(batch: DraftBatch) -> str:
     """A batch as text: texts by model with their marks, hits, cost."""
     blocks = []
     for model in batch.models:
-        lines = [f"[{model}]"]
-        for number, text in enumerate(batch.texts, 1):
-            if text.model != model:
-                continue
-            marks = f"   <- {'; '.join(text.marks)}" if text.marks else ""
-            lines.append(f"{number}. ({text.characters} characters){marks}")
-            lines.append(textwrap.indent(text.text, "   "))
-        if len(lines) == 1:
-            lines.append("no texts")
-        blocks.append("\n".join(lines))
-    blocks += [
-        _examples_text(batch.hits),
-        *(f"note: {note}" for note in batch.notes),
-        _ending(batch),
-    ]
-    return "\n\n".join(blocks)
+        texts = [
+            f"{number}. ({text.characters} characters)"
+            f"{'   <- ' if text.marks else ''}{'; '.join(text.marks)}\n"
+            f"{textwrap.indent(text.text, '   ')}"
+            for number, text in enumerate(batch.texts, 1)
+            if text.model == model
+        ]
+        blocks.append("\n".join([f"[{model}]", *(texts or ["no texts"])]))
+    notes = (f"note: {note}" for note in batch.notes)
+    return "\n\n".join([*blocks, _examples_text(batch.hits), *notes, _ending(batch)])
 
 
 def prompts_text(batch: DraftBatch) -> str:
@@ -284,17 +279,16 @@ def prompts_text(batch: DraftBatch) -> str:
 
 def _examples_text(hits: Sequence[Hit]) -> str:
     """Number of records by the filters they meet."""
-    rungs: dict[str, int] = {}
-    for hit in hits:
-        if hit.rung is not None:
-            met = ", ".join(map(str, hit.rung.met)) or "no filter"
-            rung = f"{hit.rung.weight:g}: {met}"
-            rungs[rung] = rungs.get(rung, 0) + 1
+    rungs = Counter(
+        f"{hit.rung.weight:g}: {', '.join(map(str, hit.rung.met)) or 'no filter'}"
+        for hit in hits
+        if hit.rung is not None
+    )
     lines = [
         f"examples from {count_noun(len(hits), 'record')}, by the total weight of the filters "
-        "they meet:"
+        "they meet:",
+        *(f"  {count:3d} x {rung}" for rung, count in rungs.items()),
     ]
-    lines += [f"  {count:3d} x {rung}" for rung, count in rungs.items()]
     short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
     return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)
 

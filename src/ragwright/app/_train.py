@@ -301,22 +301,22 @@ def _text(promoted: PromotionResult, columns: int) -> str:
 
 
 def _show_history(console: Console, changes: Sequence[Change]) -> None:
-    rows = [["at", "by", "action", "number", "run", "baseline", "gate", "reason"]]
-    rows += [_line(change) for change in changes]
+    head = ("at", "by", "action", "number", "run", "baseline", "gate", "reason")
+    rows = [
+        (
+            *(change.at, change.by, change.action, str(change.number), change.run),
+            *(change.baseline, str(change.gate.get("outcome", "")), change.reason),
+        )
+        for change in changes
+    ]
     console.show(
         lambda: {"changes": [asdict(change) for change in changes]},
         lambda: (
-            table(rows, right=(3,))
+            table([head, *rows], right=(3,))
             if changes
             else "no configuration has been served yet: run `ragwright promote RUN`"
         ),
     )
-
-
-def _line(change: Change) -> list[str]:
-    gate = str(change.gate.get("outcome", ""))
-    facts = [change.at, change.by, change.action, str(change.number), change.run]
-    return [*facts, change.baseline, gate, change.reason]
 
 
 def _show_served(console: Console, served: Served) -> None:

@@ -115,19 +115,17 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
 def _other_judges(result: SweepResult) -> list[str]:
     """The order according to the other judges."""
     first = [trial.values for trial in result.board if trial.values]
+    keys = {axis.key for axis in result.study.judging}
     lines = []
     for judge, board in result.by_judge.items():
         best = next((trial for trial in board if trial.values), None)
-        if best is None:
-            lines.append(f"by {judge}: no trial has results")
-            continue
-        keys = [axis.key for axis in result.study.judging]
-        plain = {key: value for key, value in best.values.items() if key not in keys}
-        place = next(
-            (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
-        )
-        rank = "not in the table above" if place is None else f"number {place} above"
-        lines.append(f"by {judge}: {best.id} is best ({rank}); judges are not comparable")
+        text = "no trial has results"
+        if best is not None:
+            plain = {key: value for key, value in best.values.items() if key not in keys}
+            places = [at for at, v in enumerate(first, 1) if plain.items() <= v.items()]
+            rank = f"number {places[0]} above" if places else "not in the table above"
+            text = f"{best.id} is best ({rank}); judges are not comparable"
+        lines.append(f"by {judge}: {text}")
     return lines
 
 

@@ -161,10 +161,7 @@ def _finding_view(finding: Finding) -> dict[str, object]:
 def _compare_texts(first: str, second: str) -> tuple[_Pieces, _Pieces]:
     """Two texts in pieces; those that only one of them has are marked."""
     words: list[list[str]] = [_WORD.findall(text) for text in (first, second)]
-    matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)
-    left: list[tuple[str, bool]] = []
-    right: list[tuple[str, bool]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        left.append(("".join(words[0][a:b]), tag != "equal"))
-        right.append(("".join(words[1][c:d]), tag != "equal"))
+    codes = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes()
+    left = [("".join(words[0][a:b]), tag != "equal") for tag, a, b, _, _ in codes]
+    right = [("".join(words[1][c:d]), tag != "equal") for tag, _, _, c, d in codes]
     return left, right
