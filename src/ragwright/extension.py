@@ -23,7 +23,7 @@ EXTENSION = Extension(
         "cache": "ragwright.app._keep:cache_group",
         "compare": "ragwright.app._compare:compare_command",
         "confirm": "ragwright.app._tuning:confirm_command",
-        "demo": "ragwright.app._demo:demo_command",
+        "demo": "ragwright.app._serve:demo_command",
         "diagnose": "ragwright.app._tuning:diagnose_command",
         "doctor": "ragwright.app._build:doctor_command",
         "draft": "ragwright.app._records:draft_command",

@@ -15,7 +15,7 @@ import pytest
 from command_line import ragwright
 from packaging.requirements import Requirement
 
-from ragwright.app import _demo
+from ragwright.app import _serve
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
 def test_the_full_demo_ends_in_a_verdict_and_a_report(
     shown: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_demo, "QUESTION_COUNT", 16)
+    monkeypatch.setattr(_serve, "QUESTION_COUNT", 16)
     folder = tmp_path / "demo"
     shutil.copytree(shown[0] / "ragwright-demo", folder)
     printed = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout

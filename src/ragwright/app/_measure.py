@@ -364,16 +364,13 @@ def _needs(entry: Definition) -> str:
 
 
 def _details(entry: Definition) -> str:
-    lines = [
-        f"{entry.form}   ({_range(entry)}, {_direction(entry)} is better)",
-        textwrap.fill(entry.summary, 96),
-        f"needs: {_needs(entry)}" + ("" if entry.model == "none" else f"; model: {entry.model}"),
-        f"source: {entry.source}",
-    ]
-    if entry.default:
-        lines.append(f"without a parameter: {entry.default}")
-    if entry.extra:
-        lines.append(f"install: pip install 'ragwright[{entry.extra}]'")
-    if entry.validated:
-        lines.append(f"validated against: {entry.validated}")
-    return "\n".join(lines)
+    facts = {
+        "needs": f"{_needs(entry)}{'' if entry.model == 'none' else f'; model: {entry.model}'}",
+        "source": entry.source,
+        "without a parameter": entry.default,
+        "install": f"pip install 'ragwright[{entry.extra}]'" if entry.extra else "",
+        "validated against": entry.validated,
+    }
+    head = f"{entry.form}   ({_range(entry)}, {_direction(entry)} is better)"
+    lines = [f"{name}: {text}" for name, text in facts.items() if text or name == "needs"]
+    return "\n".join([head, textwrap.fill(entry.summary, 96), *lines])

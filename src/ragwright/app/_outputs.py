@@ -393,20 +393,17 @@ def measure_command(
 
 
 def _done_lines(done: MeasureReport, budget: float | None) -> list[str]:
-    if done.busy:
-        return ["another process measures served answers at the moment"]
     limit = "" if budget is None else f" of {budget:g}"
+    reason = f"last error: {done.reason}" if done.reason else ""
     lines = [
         f"{count_noun(done.drawn, 'answer')} drawn; {count_noun(done.scored, 'score')}, "
         f"{done.unscored} without a value, "
         f"{done.failed} failed; {count_noun(done.waiting, 'answer waits', 'answers wait')}",
         f"cost {done.cost:.6f}; today {done.spent_today:.6f}{limit}",
+        f"stopped: {done.stopped}" if done.stopped else reason,
     ]
-    if done.stopped:
-        lines.append(f"stopped: {done.stopped}")
-    elif done.reason:
-        lines.append(f"last error: {done.reason}")
-    return lines
+    busy = ["another process measures served answers at the moment"]
+    return busy if done.busy else [line for line in lines if line]
 
 
 @outputs_group.command("drift")

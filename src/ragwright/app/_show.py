@@ -58,56 +58,52 @@ def hits_text(retrieved: Retrieved, why: Explanation | None = None) -> str:
             f"{name} #{c.rank} {c.score:.3f}" for name, c in sorted(hit.channels.items())
         )
         head = f"{hit.rank}. {hit.title or hit.document_id}   [{channels or f'{hit.score:.4f}'}]"
-        lines = [head, f"   {place(hit)}"]
-        if why is not None:
-            lines += [f"   {line}" for line in _hit_lines(hit, why)]
+        lines = [place(hit), *([] if why is None else _hit_lines(hit, why))]
         body = excerpt(hit.text, retrieved.query)
-        lines.append(textwrap.fill(body, width(), initial_indent="   ", subsequent_indent="   "))
-        blocks.append("\n".join(lines))
-    if not retrieved.hits:
-        blocks.append("no hits")
-    blocks += [f"note: {note}" for note in retrieved.notes]
-    return "\n\n".join(blocks)
+        lines.append(textwrap.fill(body, width() - 3))
+        blocks.append("\n".join([head, textwrap.indent("\n".join(lines), "   ")]))
+    blocks += [] if retrieved.hits else ["no hits"]
+    return "\n\n".join([*blocks, *(f"note: {note}" for note in retrieved.notes)])
 
 
 def _search_text(retrieved: Retrieved, why: Explanation) -> str:
     """The terms of the search, and the weight of each channel."""
-    lines = [f"query: {retrieved.query}"]
-    if why.terms:
-        rows = [["token", "chunks", "idf"]]
-        rows += [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
-        lines.append(table(rows, right=(1, 2)))
-    if why.pieces:
-        lines.append(f"the embedding model sees: {' | '.join(why.pieces)}")
-    if why.reason:
-        lines.append(f"weights: {why.reason}")
-    elif why.weights:
-        lines.append("weights: " + ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items()))
-    for met, weight, count in why.ladder:
-        lines.append(
-            f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): "
-            f"{count_noun(count, 'chunk')}"
-        )
-    return "\n".join(lines)
+    rows = [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
+    weights = why.reason or ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items())
+    lines = [
+        f"query: {retrieved.query}",
+        table([["token", "chunks", "idf"], *rows], right=(1, 2)) if rows else "",
+        f"the embedding model sees: {' | '.join(why.pieces)}" if why.pieces else "",
+        f"weights: {weights}" if weights else "",
+    ]
+    lines += [
+        f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): "
+        f"{count_noun(count, 'chunk')}"
+        for met, weight, count in why.ladder
+    ]
+    return "\n".join(filter(None, lines))
 
 
 def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     """The matches of one hit, its tokens, and its relaxation level."""
-    lines = [
-        f"score {hit.score:.6f}; matched: {', '.join(why.matched.get(hit.chunk_id, ())) or '-'}"
-    ]
-    if head := why.heads.get(hit.chunk_id):
-        lines.append(f"searched under: {textwrap.shorten(' / '.join(head.splitlines()), 160)}")
-    if hit.chunk_id in why.seen:
-        lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
-    for score, sentence in why.nearest.get(hit.chunk_id, ()):
-        short = textwrap.shorten(sentence, 120, placeholder=" …")
-        lines.append(f"near the query: {score:.3f} {short}")
+    matched = ", ".join(why.matched.get(hit.chunk_id, ())) or "-"
+    head = textwrap.shorten(" / ".join((why.heads.get(hit.chunk_id) or "").splitlines()), 160)
+    seen, rung = why.seen.get(hit.chunk_id), ""
     if hit.rung is not None:
-        met = ", ".join(map(str, hit.rung.met)) or "none"
-        missed = ", ".join(map(str, hit.rung.missed)) or "none"
-        lines.append(f"relaxation level {hit.rung.weight:g}: meets {met}; misses {missed}")
-    return lines
+        met, missed = (", ".join(map(str, each)) for each in (hit.rung.met, hit.rung.missed))
+        rung = f"level {hit.rung.weight:g}: meets {met or 'none'}; misses {missed or 'none'}"
+    near = [
+        f"near the query: {score:.3f} {textwrap.shorten(sentence, 120, placeholder=' …')}"
+        for score, sentence in why.nearest.get(hit.chunk_id, ())
+    ]
+    lines = [
+        f"score {hit.score:.6f}; matched: {matched}",
+        f"searched under: {head}" if head else "",
+        "" if seen is None else f"the model sees: {' | '.join(seen[:24])} …",
+        *near,
+        f"relaxation {rung}" if rung else "",
+    ]
+    return [line for line in lines if line]
 
 
 _LINE_MARKS = re.compile(r"\A\s*#\s+|^\s{0,3}(?:#{2,6}\s+|(?:```|~~~).*$)", re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -122,10 +123,8 @@ def synth_command(flags: Flags, own: SynthFlags) -> int:
             console.remark(f"{count} rows with a gold answer, as chat")
         else:
             write_rows(synthesis.rows, output)
-    splits = dict.fromkeys(("tune", "confirm"), 0)
-    for row in synthesis.rows:
-        name = str(row.metadata.get("split", ""))
-        splits[name] = splits.get(name, 0) + 1
+    counted = Counter(str(row.metadata.get("split", "")) for row in synthesis.rows)
+    splits = {"tune": 0, "confirm": 0, **counted}
     console.show(
         lambda: _document(synthesis, output, splits, run), lambda: _text(synthesis, output, splits)
     )
@@ -332,29 +331,23 @@ def _is_refused(review: TestsetReview, row: Row, key: str) -> bool:
 
 
 def _shown(review: TestsetReview, row: Row) -> str:
-    total = len(review.rows)
-    number = total - len(review.open) + 1
-    facts = [
-        str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
+    total, data = len(review.rows), row.metadata
+    facts = [str(data[name]) for name in ("kind", "level", "split") if data.get(name)]
+    facts += [f"leak {data['leak']}"] if "leak" in data else []
+    persona, status = f" for {row.persona_name}" if row.persona_name else "", review_status(row)
+    lines = [
+        f"\n{total - len(review.open) + 1}/{total}  {row.id}  {', '.join(facts)}",
+        *(f"before, {turn.role}: {turn.content}" for turn in row.history),
+        f"question: {row.user_input}",
+        f"answer{persona}: {row.reference}" if row.reference else "",
+        *([f"served answer: {row.response}", feedback_note(row)] if is_feedback(row) else []),
     ]
-    if "leak" in row.metadata:
-        facts.append(f"leak {row.metadata['leak']}")
-    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}"]
-    lines += [f"before, {turn.role}: {turn.content}" for turn in row.history]
-    lines.append(f"question: {row.user_input}")
-    if row.reference:
-        persona = f" for {row.persona_name}" if row.persona_name else ""
-        lines.append(f"answer{persona}: {row.reference}")
-    if is_feedback(row):
-        lines += [f"served answer: {row.response}", feedback_note(row)]
     lines += [
         f"evidence: {span.document_id} {span.start}-{span.end}\n  "
         + "\n  ".join(span.text.splitlines())
         for span in row.reference_spans
     ]
-    if status := review_status(row):
-        lines.append(f"so far: {status}")
-    return "\n".join(lines)
+    return "\n".join(filter(None, [*lines, f"so far: {status}" if status else ""]))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -17,8 +17,7 @@ from ._findings import (
     run_diagnosis_table,
     write_lost_rows,
 )
-from ._pack import STATES, PackedRows, pack_rows, unpack_block
-from ._page import formatting, stylesheet
+from ._page import STATES, PackedRows, formatting, pack_rows, stylesheet, unpack_block
 from ._passport_page import passport_html, passport_table, passport_verdict
 from ._report import BoardView, Report, leaderboard_table, trial_json
 from ._reporting import ReportOptions, report_subject

@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from typing import Any
 
-from ..core import count_noun
+from ..core import Row, Score, count_noun
+from ..experiment import RowResult
 from ._charts import DARK, LIGHT, theme_data
 from ._headline import Headline, values_of
-from ._pack import STATES, PackedRows
 from ._results import counts_block, measures_block, verdict_block
-from ._subject import FACT_NAMES, Board, Subject
+from ._subject import FACT_NAMES, Board, ScoredRun, Subject
 from ._text import Block, interval, name_with_scale, number, settings_text, value_text
 
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
@@ -304,3 +306,211 @@ def _hash_source(script: str) -> str:
     """The only script that the policy allows: exactly this text."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
+"""States in the order of their letters in a block: ``abcdef``."""
+
+_GROUP = 400_000
+"""Approximate characters of the texts of a group of rows, which one click opens."""
+
+_RANKED = 20
+"""Most documents shown of a ranking without passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """All rows of a report.
+
+    Attributes:
+        blocks: Gzipped JSON in base64, by number.
+        index: Positions of everything, as JSON-able values.
+        left_out: Entry id -> number of its rows with scores only.
+    """
+
+    blocks: tuple[str, ...]
+    index: Mapping[str, Any]
+    left_out: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """Characters of all blocks."""
+        return sum(map(len, self.blocks))
+
+
+def pack_rows(entries: Sequence[ScoredRun], measures: Sequence[str], room: int) -> PackedRows:
+    """Pack the rows of entries.
+
+    Args:
+        entries: The most important first: their complete rows are included first.
+        measures: Measures in order.
+        room: Most characters of all blocks.
+    """
+    packer = _Packer(measures, room)
+    packed = [packer.add(entry, len(entries) - at - 1) for at, entry in enumerate(entries)]
+    index = {
+        "measures": list(measures),
+        "rows": packer.keep(_pack_block(packer.questions)),
+        "entries": packed,
+    }
+    return PackedRows(tuple(packer.blocks), index, packer.left_out)
+
+
+def unpack_block(block: str) -> Any:
+    """Return the JSON value of a block."""
+    return json.loads(gzip.decompress(base64.b64decode(block)))
+
+
+@dataclass(slots=True)
+class _Packer:
+    """State of packing."""
+
+    measures: Sequence[str]
+    room: int
+    blocks: list[str] = field(default_factory=list)
+    score_size: int = 0
+    places: dict[tuple[str, ...], int] = field(default_factory=dict)
+    questions: list[list[str]] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    full: bool = True
+
+    def add(self, entry: ScoredRun, after: int) -> dict[str, Any]:
+        """Add the rows of an entry, and return where they are; ``after`` entries follow."""
+        places: list[int] = []
+        scores: list[Sequence[Score]] = []
+        groups: list[list[RowResult]] = [[]]
+        size = 0
+        for result in entry.read(self.full):
+            places.append(self.place(result))
+            scores.append(result.scores)
+            groups[-1].append(result)
+            size += _count_characters(result)
+            if size > _GROUP:
+                groups.append([])
+                size = 0
+        block = _pack_block({"r": places, "m": self._list_columns(scores)})
+        self.score_size = max(self.score_size, len(block))
+        packed: dict[str, Any] = {"id": entry.id, "scores": self.keep(block), "rows": []}
+        first = 0
+        for group in groups:
+            if not self.full:
+                break
+            details = _pack_block([self._list_details(result) for result in group])
+            needed = len(details) + after * self.score_size + len(_pack_block(self.questions))
+            self.full = sum(map(len, self.blocks)) + needed <= self.room
+            if self.full and group:
+                packed["rows"].append([first, len(group), self.keep(details)])
+                first += len(group)
+        if first < len(scores):
+            self.left_out[entry.id] = len(scores) - first
+        return packed
+
+    def place(self, result: RowResult) -> int:
+        """Position of the question in the table of questions; equal ones share an entry.
+
+        A failed row has only its id: its question comes from entries where it did not fail.
+        """
+        row, name = result.row, result.row_id
+        first = self.places.get((name,))
+        if first is not None and (row is None or not self.questions[first][1]):
+            if row is not None:
+                self.questions[first] = _describe_question(name, row)
+            return first
+        key = (name, "" if row is None else row.user_input, "" if row is None else row.persona_name)
+        if key not in self.places:
+            self.places[key] = len(self.questions)
+            known = [name, "", "", ""] if row is None else _describe_question(name, row)
+            self.questions.append(known)
+        return (
+            self.places.setdefault((name,), self.places[key]) if first is None else self.places[key]
+        )
+
+    def keep(self, block: str) -> int:
+        """Add a block, and return its number."""
+        self.blocks.append(block)
+        return len(self.blocks) - 1
+
+    def _list_columns(self, scores: Sequence[Sequence[Score]]) -> list[list[Any]]:
+        """Per measure its values, and one letter per row: its state."""
+        columns = []
+        rows = [{score.measure: score for score in row} for row in scores]
+        for measure in self.measures:
+            column = [row.get(measure, Score(measure, "skipped")) for row in rows]
+            values = [None if score.value is None else _round(score.value) for score in column]
+            states = (chr(ord("a") + STATES.index(score.state)) for score in column)
+            columns.append([values, "".join(states)])
+        return columns
+
+    def _list_details(self, result: RowResult) -> list[Any]:
+        """``[answer, about, hits, prompt, usage, reasons]`` of a row."""
+        row, answer = result.row, result.made
+        at = {measure: str(number) for number, measure in enumerate(self.measures)}
+        reasons = {
+            at.get(score.measure, "-1"): [score.reason, score.detail, dict(score.parts)]
+            for score in result.scores
+            if score.reason or score.detail or score.parts
+        }
+        if row is None:
+            return [None, {}, [[name] for name in result.ranking[:_RANKED]], [], None, reasons]
+        about = {
+            name: value
+            for name, value in row.metadata.items()
+            if value is not None and name not in {"retrieved", "hits"}
+        }
+        prompt = [] if answer is None else [list(message) for message in answer.prompt]
+        usage = answer and {
+            "calls": answer.usage.calls,
+            "prompt tokens": answer.usage.prompt_tokens,
+            "completion tokens": answer.usage.completion_tokens,
+            "cost": answer.usage.cost,
+            "seconds": round(answer.usage.seconds, 3),
+            "context tokens": answer.context_tokens,
+            "notes": list(answer.notes),
+        }
+        return [row.response, about, _list_hits(row, result), prompt, usage, reasons]
+
+
+def _list_hits(row: Row, result: RowResult) -> list[list[Any]]:
+    """``[document, text, start, end, source, page, score]`` of each passage.
+
+    What is not known is left out at the end.
+    """
+    if not row.retrieved_contexts:
+        return [[name] for name in result.ranking[:_RANKED]]
+    # Only newer runs store the place and score of a passage.
+    places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
+    lists = (row.retrieved_contexts, row.retrieved_spans, row.retrieved_context_ids, places)
+    return [
+        [
+            *(span.document_id if span else name or "", text),
+            *((span.start, span.end) if span else (None, None)),
+            *(place or ()),
+        ]
+        for text, span, name, place in zip_longest(*lists)
+        if text is not None
+    ]
+
+
+def _describe_question(name: str, row: Row) -> list[str]:
+    """``[id, question, persona, gold]``."""
+    quoted = " … ".join(span.text for span in row.reference_spans if span.text)
+    gold = row.reference or quoted or ", ".join(sorted(row.reference_ids))
+    return [name, row.user_input, row.persona_name, gold]
+
+
+def _count_characters(result: RowResult) -> int:
+    """Approximate characters of a row."""
+    row = result.row
+    texts = () if row is None else (row.response or "", *row.retrieved_contexts)
+    return 200 + sum(len(score.detail) for score in result.scores) + sum(map(len, texts))
+
+
+def _round(value: float) -> float | int:
+    rounded = round(value, 6)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _pack_block(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    data = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
+    return base64.b64encode(data).decode("ascii")

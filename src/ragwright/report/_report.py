@@ -15,8 +15,7 @@ from ..experiment import TrialResult
 from ..measure import Summary
 from ._charts import LIGHT, apply_theme
 from ._headline import Headline, headline_of
-from ._pack import PackedRows, pack_rows
-from ._page import report_page
+from ._page import PackedRows, pack_rows, report_page
 from ._results import (
     WeakSpots,
     verdict_json,
