@@ -185,6 +185,8 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             f"write {'<=' if upward else '>='}",
         )
     to_baseline = _BASELINE.fullmatch(match["bound"].strip())
+    low, high = measure.definition.low, measure.definition.high
+    ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
     if to_baseline is not None:
         margin = float(to_baseline["margin"] or 0)
         if margin and (to_baseline["sign"] == "-") != upward:
@@ -193,7 +195,11 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
                 hint=f"write {measure}{match['sign']}baseline{'-' if upward else '+'}{margin:g}; "
                 "use `compare` to test whether it is better",
             )
-        _within_scale(measure, margin, text.strip())
+        if high is not None and margin >= high - low:
+            raise MeasureError(
+                f"every run meets {text.strip()!r}",
+                hint=f"{ends}: no loss is beyond {high - low:g}",
+            )
         return GateRule(measure, upward, margin=margin)
     try:
         bound = float(match["bound"])
@@ -202,7 +208,14 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             f"{match['bound']!r} in {text.strip()!r} is neither a number nor a baseline",
             hint="write Measure>=number or Measure>=baseline-margin",
         ) from error
-    _refuse_off_scale(measure, upward, bound, text.strip())
+    if math.isinf(bound):
+        raise MeasureError(f"the bound of {text.strip()!r} is not a number", hint=ends)
+    # The usual reason for a bound that every run or no run meets is a forgotten scale.
+    if measure.known_scale is not None or math.isnan(bound):
+        if not low <= bound <= (bound if high is None else high):
+            raise MeasureError(f"the bound of {text.strip()!r} is outside the scale", hint=ends)
+        if bound == (low if upward else high):
+            raise MeasureError(f"every run meets {text.strip()!r}", hint=ends)
     return GateRule(measure, upward, bound)
 
 
@@ -241,31 +254,35 @@ def gate(
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
-        judge_facts: JudgeCheck | None = None
+        known: JudgeCheck | None = None
         if rule.measure.definition.kind == "judged":
-            judge_facts = (checked or {}).get(str(rule.measure), _UNCHECKED)
-        judge = judge_facts if chosen.needs_people else None
+            known = (checked or {}).get(str(rule.measure), _UNCHECKED)
+        judge = known if chosen.needs_people else None
         doubt = "" if judge is None else _judge_doubt(judge, chosen)
+        check = GateCheck(str(rule), str(rule.measure), "untrusted", doubt)
         if rule.flaky:
-            checks.append(_flaky_check(rule, by_name.get(str(rule.measure), Summary())))
+            check = _flaky_check(check, rule, by_name.get(str(rule.measure), Summary()))
         elif doubt:
-            hint = "" if judge is None else judge.hint
-            checks.append(replace(_check_of(rule, "untrusted", doubt), hint=hint))
+            check = replace(check, hint="" if judge is None else judge.hint)
         elif rule.margin is None:
-            checks.append(_threshold_check(rule, by_name, chosen, judge))
+            check = _threshold_check(check, rule, by_name, chosen, judge)
         else:
-            checks.append(_baseline_check(rule, against, chosen))
-        if judge_facts is not None and not doubt:
-            checks[-1] = replace(checks[-1], warning=_judge_warning(rule, judge_facts))
+            check = _baseline_check(check, rule, against, chosen)
+        if known is not None and not doubt and not known.trusted:
+            problem = f"{rule.measure}: {known.why_not or known.doubt}"
+            check = replace(
+                check, warning=f"{problem} (with --calibrated the rule would not count)"
+            )
+        checks.append(check)
     notes = (
         f"which values of {rule.measure} are better is not known here: the rule was applied as "
         f"written, so that {'higher' if rule.upward else 'lower'} values pass"
         for rule in parsed
         if _has_open_direction(rule.measure)
     )
-    return GateOutcome(
-        _worst_state([check.state for check in checks]), tuple(checks), tuple(dict.fromkeys(notes))
-    )
+    order: tuple[GateState, ...] = ("failed", "untrusted", "passed")
+    state = min((check.state for check in checks), key=order.index)
+    return GateOutcome(state, tuple(checks), tuple(dict.fromkeys(notes)))
 
 
 _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
@@ -290,81 +307,57 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
     )
 
 
-def _flaky_check(rule: GateRule, summary: Summary) -> GateCheck:
+def _flaky_check(check: GateCheck, rule: GateRule, summary: Summary) -> GateCheck:
     """The share of repeated rows whose judgments differ in being right."""
-    rows = sum(summary.stability.values())
+    flaky, rows = summary.stability.get("flaky", 0), sum(summary.stability.values())
     if not rows:
-        return _check_of(rule, "untrusted", "no row was judged several times: see --repeat")
-    share = summary.stability.get("flaky", 0) / rows
-    reason = f"{summary.stability.get('flaky', 0)} of {rows} repeated rows are flaky"
-    return _check_of(rule, "passed" if share <= rule.bound else "failed", reason, share)
-
-
-def _judge_warning(rule: GateRule, judge: JudgeCheck) -> str:
-    """A warning on a judge that is not trusted, whose measure counts anyway; else empty."""
-    if judge.trusted:
-        return ""
-    problem = judge.why_not or judge.doubt
-    return f"{rule.measure}: {problem} (with --calibrated the rule would not count)"
+        return replace(check, reason="no row was judged several times: see --repeat")
+    state: GateState = "passed" if flaky / rows <= rule.bound else "failed"
+    reason = f"{flaky} of {rows} repeated rows are flaky"
+    return replace(check, state=state, reason=reason, value=flaky / rows)
 
 
 def _threshold_check(
+    check: GateCheck,
     rule: GateRule,
     summaries: Mapping[str, Summary],
     options: GateOptions,
-    judge: JudgeCheck | None = None,
+    judge: JudgeCheck | None,
 ) -> GateCheck:
     summary = summaries.get(str(rule.measure))
     if summary is None:
         measured = ", ".join(summaries) or "none"
-        return _check_of(
-            rule, "untrusted", f"the run did not measure {rule.measure}; it has {measured}"
-        )
+        reason = f"the run did not measure {rule.measure}; it has {measured}"
+        return replace(check, reason=reason)
     if summary.mean is None:
-        return _check_of(rule, "untrusted", "no row has a score")
+        return replace(check, reason="no row has a score")
+    check = replace(check, value=summary.mean)
     estimate, label = Estimate(*summary.deciding), "mean"
-    if options.corrected and judge is not None:
+    corrected = options.corrected and judge is not None
+    if corrected and judge is not None:
         estimate = subtract_bias(estimate, judge.bias, summary.scale)
         label = (
             f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
             f"{count_noun(judge.n, 'row')})"
         )
-    if estimate.value is None:
-        return _check_of(rule, "untrusted", "the judge's bias is unknown", summary.mean)
-    thin = _check_too_few(rule, summary, options, certain=label == "mean")
-    if thin is not None:
-        return thin
-    check = _mean_check(rule, summary, options, estimate, label)
-    return _reversible_check(check, rule, summary, options, estimate) or check
-
-
-def _check_too_few(
-    rule: GateRule, summary: Summary, options: GateOptions, *, certain: bool
-) -> GateCheck | None:
-    """The outcome for a mean of too few rows, None if there are enough.
-
-    ``certain``: a bound that is missed even at best is certainly missed.
-    """
-    mean = summary.mean
+        if estimate.value is None:
+            return replace(check, reason="the judge's bias is unknown")
     if summary.coverage < options.floor:
         # The bound is missed even with every missing row at its best, so it certainly fails.
         best = _best_mean(summary)
-        if certain and best is not None and not _meets_bound(best, rule):
-            all_known = summary.accounted >= 1
-            reason = (
-                f"mean {best:.4f}" if all_known else f"at best {best:.4f} with all missing rows"
-            )
-            reason += ("" if all_known else " at their best") + _abstention_reason(summary)
-            return _check_of(rule, "failed", reason, mean)
+        if not corrected and best is not None and not _meets_bound(best, rule):
+            reason = f"at best {best:.4f} with all missing rows at their best"
+            reason = f"mean {best:.4f}" if summary.accounted >= 1 else reason
+            return replace(check, state="failed", reason=reason + _abstention_reason(summary))
         lost = ", ".join(f"{state} {count}" for state, count in summary.lost.items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
-        return _check_of(rule, "untrusted", reason, mean)
+        return replace(check, reason=reason)
     if summary.n < options.least:
         reason = f"too few rows have a score: {summary.n}; at least {options.least} are required"
-        if summary.no_gold:
-            reason += f" ({summary.no_gold} have no gold for it)"
-        return _check_of(rule, "untrusted", reason, mean)
-    return None
+        none = f" ({summary.no_gold} have no gold for it)" if summary.no_gold else ""
+        return replace(check, reason=reason + none)
+    check = _mean_check(check, rule, summary, options, estimate, label)
+    return _reversible_check(check, rule, summary, options, estimate)
 
 
 def _best_mean(summary: Summary) -> float | None:
@@ -386,11 +379,15 @@ def _abstention_reason(summary: Summary) -> str:
 
 
 def _mean_check(
-    rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, label: str
+    check: GateCheck,
+    rule: GateRule,
+    summary: Summary,
+    options: GateOptions,
+    estimate: Estimate,
+    label: str,
 ) -> GateCheck:
     """Checks a mean, or with ``sure`` its interval, against a threshold."""
     mean = estimate.value or 0.0
-    reached = _meets_bound(mean, rule)
     end = estimate.low if rule.upward else estimate.high
     rows = summary.n + (summary.missed if summary.mean_with_abstained is not None else 0)
     reason = f"{label} {mean:.4f} on {count_noun(rows, 'row')}"
@@ -399,32 +396,32 @@ def _mean_check(
     reason += _abstention_reason(summary)
     if summary.no_gold:
         reason += f", {summary.no_gold} without gold left out"
-    if options.sure and reached:
+    state: GateState = "passed" if _meets_bound(mean, rule) else "failed"
+    if options.sure and state == "passed":
         if end is None:
-            return _check_of(rule, "untrusted", f"{reason}, without an interval", mean)
-        if not _meets_bound(end, rule):
+            state, reason = "untrusted", f"{reason}, without an interval"
+        elif not _meets_bound(end, rule):
             side = "below" if rule.upward else "above"
-            return _check_of(rule, "failed", f"{reason} reaches {side} {rule.bound:g}", mean)
-    return _check_of(rule, "passed" if reached else "failed", reason, mean)
+            state, reason = "failed", f"{reason} reaches {side} {rule.bound:g}"
+    return replace(check, state=state, reason=reason, value=mean)
 
 
 def _reversible_check(
     check: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
-) -> GateCheck | None:
-    """The outcome of a pass that rows without a score could reverse; None if they could not."""
+) -> GateCheck:
+    """The check; untrusted if rows without a score could reverse a pass."""
     lost = sum(summary.lost.values())
     mean, share = summary.deciding[0], summary.accounted
     if summary.mean_with_abstained is not None:
         lost -= summary.missed
     if check.state != "passed" or not lost:
-        return None
-    if summary.worst is None or mean is None:
-        consequence = "on an unbounded scale they could reverse it"
-    else:
+        return check
+    consequence = "on an unbounded scale they could reverse it"
+    if summary.worst is not None and mean is not None:
         end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
         least = share * (end or 0.0) + summary.worst - share * mean
         if _meets_bound(least, rule):
-            return None
+            return check
         consequence = f"at worst it would be {least:.4f}"
     return replace(
         check, state="untrusted", reason=f"{check.reason}; {_lost_rows_text(lost)}: {consequence}"
@@ -435,55 +432,46 @@ def _lost_rows_text(rows: int) -> str:
     return f"{count_noun(rows, 'row lacks', 'rows lack')} a score"
 
 
-def _baseline_check(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
+def _baseline_check(
+    check: GateCheck, rule: GateRule, against: Comparisons | None, options: GateOptions
+) -> GateCheck:
     """Non-inferiority: the whole 95 % interval of the difference must be within the margin."""
-    assert rule.margin is not None  # the caller has checked
     if against is None:
-        return _check_of(rule, "untrusted", "no baseline was given to compare with")
+        return replace(check, reason="no baseline was given to compare with")
     comparison = next((c for c in against.measures if c.measure == str(rule.measure)), None)
     if comparison is None or comparison.deciding.difference is None:
-        return _check_of(rule, "untrusted", "no row has a score in both runs")
-    if comparison.coverage < options.floor:
-        reason = f"only {comparison.coverage:.1%} of the rows are scored in both runs"
-        return _check_of(
-            rule,
-            "untrusted",
-            f"{reason}; at least {options.floor:.1%} are required",
-            comparison.difference,
-        )
-    comparison = comparison.deciding
-    if comparison.incomparable:
-        return _check_of(rule, "untrusted", comparison.incomparable, comparison.difference)
+        return replace(check, reason="no row has a score in both runs")
+    coverage, plain, comparison = comparison.coverage, comparison.difference, comparison.deciding
     due = max(_FEWEST, options.least)
+    check = replace(check, value=comparison.difference)
+    if coverage < options.floor:
+        reason = (
+            f"only {coverage:.1%} of the rows are scored in both runs; at least "
+            f"{options.floor:.1%} are required"
+        )
+        return replace(check, reason=reason, value=plain)
+    if comparison.incomparable:
+        return replace(check, reason=comparison.incomparable)
     if comparison.units < due:
         units = count_noun(comparison.units, "row")
         reason = f"{units} or clusters prove nothing; at least {due} are required"
-        return _check_of(rule, "untrusted", reason, comparison.difference)
-    ends = comparison.furthest
-    if ends is None:
+        return replace(check, reason=reason)
+    if comparison.furthest is None:
         reason = "all differences are equal, which bounds no loss on an unbounded scale"
-        return _check_of(rule, "untrusted", reason, comparison.difference)
-    return _within_margin(rule, rule.margin, comparison, ends)
-
-
-def _within_margin(
-    rule: GateRule, margin: float, comparison: Comparison, ends: tuple[float, float]
-) -> GateCheck:
-    """Checks a difference against a margin by its interval."""
-    low, high = ends
+        return replace(check, reason=reason)
+    low, high = comparison.furthest
+    margin = rule.margin or 0.0
     loss, certain = (-low, -high) if rule.upward else (high, low)
     reason = f"difference {comparison.difference:+.4f} ({low:+.4f} to {high:+.4f})"
     if round(loss, _OVER) > margin:
         position = "is beyond" if certain > margin else "may be beyond"
+        hint = _rows_hint(margin, comparison) if certain <= margin else ""
         reason += f": the loss {position} {margin:g}"
-        return replace(
-            _check_of(rule, "failed", reason, comparison.difference),
-            hint=_rows_hint(margin, comparison) if certain <= margin else "",
-        )
+        return replace(check, state="failed", reason=reason, hint=hint)
     consequence = _explain_reversed_loss(rule, margin, comparison, loss)
     if consequence:
         reason += f"; {_lost_rows_text(comparison.lost)} in one of the two: {consequence}"
-    return _check_of(rule, "untrusted" if consequence else "passed", reason, comparison.difference)
+    return replace(check, state="untrusted" if consequence else "passed", reason=reason)
 
 
 def _explain_reversed_loss(
@@ -492,17 +480,14 @@ def _explain_reversed_loss(
     """The way in which rows without a score could bring a loss beyond its margin; empty if they
     cannot.
     """
-    if not comparison.lost:
-        return ""
     worst = comparison.lowest if rule.upward else comparison.highest
     if worst is None:
-        return "on an unbounded scale they could reverse it"
-    observed, worst = (
-        (-1 if rule.upward else 1) * (v or 0.0) for v in (comparison.difference, worst)
-    )
+        return "on an unbounded scale they could reverse it" if comparison.lost else ""
+    sign = -1 if rule.upward else 1
     share = comparison.n / (comparison.n + comparison.lost)
-    most = share * loss + worst - share * observed
-    return f"at worst it loses {most:.4f}" if round(most, _OVER) > margin else ""
+    most = share * loss + sign * (worst - share * (comparison.difference or 0.0))
+    beyond = comparison.lost and round(most, _OVER) > margin
+    return f"at worst it loses {most:.4f}" if beyond else ""
 
 
 def _rows_hint(margin: float, comparison: Comparison) -> str:
@@ -523,38 +508,3 @@ def _rows_hint(margin: float, comparison: Comparison) -> str:
 def _meets_bound(value: float, rule: GateRule) -> bool:
     value = round(value, _OVER)
     return value >= rule.bound if rule.upward else value <= rule.bound
-
-
-def _refuse_off_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
-    """Refuse a bound that every run or no run meets: the usual reason is a forgotten scale."""
-    if measure.known_scale is None and math.isfinite(bound):
-        return
-    low, high = measure.definition.low, measure.definition.high
-    ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
-    if math.isinf(bound):
-        raise MeasureError(f"the bound of {text!r} is not a number", hint=ends)
-    if not low <= bound <= (bound if high is None else high):
-        raise MeasureError(f"the bound of {text!r} is outside the scale", hint=ends)
-    if bound == (low if upward else high):
-        raise MeasureError(f"every run meets {text!r}", hint=ends)
-
-
-def _within_scale(measure: Measure, margin: float, text: str) -> None:
-    """Refuse a margin that no loss exceeds."""
-    low, high = measure.definition.low, measure.definition.high
-    if high is not None and margin >= high - low:
-        raise MeasureError(
-            f"every run meets {text!r}",
-            hint=f"{measure} goes from {low:g} to {high:g}: no loss is beyond {high - low:g}",
-        )
-
-
-def _check_of(
-    rule: GateRule, state: GateState, reason: str, value: float | None = None
-) -> GateCheck:
-    return GateCheck(str(rule), str(rule.measure), state, reason, value)
-
-
-def _worst_state(states: Sequence[GateState]) -> GateState:
-    order: tuple[GateState, ...] = ("failed", "untrusted")
-    return next((state for state in order if state in states), "passed")

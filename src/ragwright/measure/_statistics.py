@@ -131,14 +131,11 @@ class Tally:
     def __init__(self, measure: str | Measure = "") -> None:
         self.measure = str(measure)
         self._known = measure if isinstance(measure, Measure) else None
-        self._no_gold = 0
-        self._unanswerable = 0
         self._values = array("d")
         self._clusters: list[Hashable] = []
-        self._missed = 0
         self._missed_clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
-        self._counted: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._repeated: list[Score] = []
 
     def add(self, score: Score, cluster: Hashable = None) -> None:
@@ -161,60 +158,57 @@ class Tally:
                     f"{self.measure} has a value that is not a number",
                     hint="use a state other than scored if a measure is undefined for a row",
                 )
-            if cluster is not None:
-                self._clusters.append(cluster)
-            self._values.append(score.value)
-            if score.counted:
-                self._counted[score.counted] += 1
-            if self._clusters and len(self._clusters) < len(self._values):
+            if self._clusters and (cluster is None) != (self._clusters[0] is None):
                 raise MeasureError(
                     "only some of the rows have a cluster", hint="give every row one, or none"
                 )
+            self._values.append(score.value)
+            self._clusters.append(cluster)
+            self._counts[score.counted] += 1
         if samples_of(score):
             self._repeated.append(Score(score.measure, score.state, score.value, parts=score.parts))
         if score.missed:
-            self._missed += 1
-            if cluster is not None:
-                self._missed_clusters.append(cluster)
+            self._missed_clusters.append(cluster)
         self._states[score.state] += 1
-        self._no_gold += score.no_gold
-        self._unanswerable += score.unanswerable
+        self._counts["no gold"] += score.no_gold
+        self._counts["unanswerable"] += score.unanswerable
 
     def summary(self, seed: int = 0) -> Summary:
         """The summary of the scores so far."""
-        states: dict[ScoreState, int] = {
-            state: self._states[state]
-            for state in get_args(ScoreState)
-            if self._states[state] or state == "scored"
-        }
-        total = sum(states.values()) - self._no_gold - self._unanswerable
+        measure = self._known or find_measure(self.measure)
+        scale = None if measure is None else measure.known_scale
+        no_gold, unanswerable = self._counts["no gold"], self._counts["unanswerable"]
         values: Values = np.array(self._values, dtype=np.float64)
-        n = len(values)
-        measure_known = self._known or find_measure(self.measure)
-        scale = None if measure_known is None else measure_known.known_scale
+        n, total = len(values), self._states.total() - no_gold - unanswerable
+        stabilities = (row_stability(score, scale) for score in self._repeated)
         bare = Summary(
             self.measure,
-            states=states,
+            states={
+                state: self._states[state]
+                for state in get_args(ScoreState)
+                if self._states[state] or state == "scored"
+            },
             seed=seed,
-            no_gold=self._no_gold,
+            no_gold=no_gold,
             scale=scale,
-            unanswerable=self._unanswerable,
-            missed=self._missed,
-            stability=dict(
-                Counter(name for one in self._repeated if (name := row_stability(one, scale)))
-            ),
+            unanswerable=unanswerable,
+            missed=len(self._missed_clusters),
+            stability=dict(Counter(filter(None, stabilities))),
         )
         if not n:
             return bare  # no mean of nothing: abstentions alone are no measurement
-        clusters = number_clusters(self._clusters) if self._clusters else None
-        ends, method = mean_interval(
-            values, seed, scale=None if scale is None else scale.ends, clusters=clusters
-        )
-        low, high = ends or (None, None)
+        mean, low, high, method = _mean_of(values, self._clusters, scale, seed)
         worst, best = _extreme_means(values, total, scale)
-        summary_found = replace(
+        with_abstained: tuple[float | None, float | None, float | None] = mean, low, high
+        if bare.missed:
+            with_abstained = None, None, None
+            if scale is not None and scale.worst is not None:
+                every = np.append(values, np.full(bare.missed, scale.worst))
+                clusters = [*self._clusters, *self._missed_clusters]
+                with_abstained = _mean_of(every, clusters, scale, seed)[:3]
+        return replace(
             bare,
-            mean=math.fsum(values) / n,
+            mean=mean,
             median=float(np.median(values)),
             sd=float(np.std(values, ddof=1)) if n > 1 else None,
             n=n,
@@ -224,31 +218,28 @@ class Tally:
             interval=method,
             worst=worst,
             best=best,
-            histogram=_score_histogram(values, measure_known),
-            clusters=None if clusters is None else int(clusters.max()) + 1,
-            counted={gold: self._counted[gold] for gold in sorted(self._counted, reverse=True)},
+            histogram=_score_histogram(values, measure),
+            clusters=None if self._clusters[0] is None else len(set(self._clusters)),
+            counted={
+                gold: self._counts[gold] for gold in ("spans", "documents") if self._counts[gold]
+            },
+            mean_with_abstained=with_abstained[0],
+            low_with_abstained=with_abstained[1],
+            high_with_abstained=with_abstained[2],
         )
-        return self._with_missed(summary_found, values)
 
-    def _with_missed(self, summary: Summary, values: Values) -> Summary:
-        """The summary with the mean in which missed rows have the worst value."""
-        mean, low, high = summary.mean, summary.low, summary.high
-        if self._missed:
-            scale = summary.scale
-            if scale is None or scale.worst is None:
-                return summary
-            values = np.append(values, np.full(self._missed, scale.worst))
-            keys = [*self._clusters, *self._missed_clusters]
-            ends, _ = mean_interval(
-                values,
-                summary.seed,
-                scale=scale.ends,
-                clusters=number_clusters(keys) if keys else None,
-            )
-            mean, (low, high) = math.fsum(values) / len(values), ends or (None, None)
-        return replace(
-            summary, mean_with_abstained=mean, low_with_abstained=low, high_with_abstained=high
-        )
+
+def _mean_of(
+    values: Values, clusters: Sequence[Hashable], scale: MeasureScale | None, seed: int
+) -> tuple[float, float | None, float | None, Method]:
+    """A mean with its interval and the method of that."""
+    ends, method = mean_interval(
+        values,
+        seed,
+        scale=None if scale is None else scale.ends,
+        clusters=None if clusters[0] is None else number_clusters(clusters),
+    )
+    return math.fsum(values) / len(values), *(ends or (None, None)), method
 
 
 def aggregate(
@@ -266,18 +257,13 @@ def aggregate(
         MeasureError: The scores are of several measures, a value is not finite, or the number of
             clusters differs from that of scores.
     """
-    tally = Tally()
-    if clusters is None:
-        for score in scores:
-            tally.add(score)
-        return tally.summary(seed)
-    scores = list(scores)
-    if len(scores) != len(clusters):
+    tally, scores = Tally(), list(scores)
+    if clusters is not None and len(scores) != len(clusters):
         raise MeasureError(
             f"{len(clusters)} clusters for {count_noun(len(scores), 'score')}",
             hint="give one cluster per score",
         )
-    for score, cluster in zip(scores, clusters, strict=True):
+    for score, cluster in zip(scores, clusters or [None] * len(scores), strict=True):
         tally.add(score, cluster)
     return tally.summary(seed)
 
@@ -390,13 +376,9 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
     rows = [values for values in rows if len(values) > 1]
     if not rows:
         return JudgeSpread(0, 0)
-    within = fmean(variance(values) for values in rows)
-    between = None
-    if len(rows) > 1:
-        means = [fmean(values) for values in rows]
-        between = max(
-            0.0, variance(means) - fmean(variance(values) / len(values) for values in rows)
-        )
+    means = [fmean(values) for values in rows]
+    within = fmean(map(variance, rows))
+    noise = fmean(variance(values) / len(values) for values in rows)
     return JudgeSpread(
         rows=len(rows),
         samples=sum(map(len, rows)),
@@ -407,7 +389,7 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
             for values in rows
         ),
         agree=fmean(float(len(set(values)) == 1) for values in rows),
-        between=between,
+        between=max(0.0, variance(means) - noise) if len(rows) > 1 else None,
     )
 
 
@@ -471,9 +453,8 @@ def combine_repeats(samples: Sequence[Score]) -> Score:
         first = next(score for score in samples if score.value is None)
         valid_note = f"{len(valid)} of {len(samples)} repeats are valid. " if valid else ""
         return replace(first, reason=valid_note + first.reason)
-    lines = []
-    if len(valid) < len(samples):
-        lines.append(f"{len(valid)} of {len(samples)} repeats are valid")
+    note = [f"{len(valid)} of {len(samples)} repeats are valid"]
+    lines = note if len(valid) < len(samples) else []
     lines += [f"{SAMPLE}{at} ({score.value:g}): {score.detail}" for at, score in valid]
     # Means of the parts that every judgment has.
     common = {
