@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..core import MeasureError, PromptTooLongError, Row, Score
+from ..core import MeasureError, PromptTooLongError, Row, Score, ScoreState
 from ..flow import Flow, embed, gather, unpack_settled
 from ._judge_call import (
     JudgeCall,
-    JudgeVerdict,
     ReplyForm,
     ask_judge,
     explain_over_window,
@@ -31,7 +31,56 @@ from ._rubric import MeasureSetup
 from ._text import language_of, token_f1
 from ._words import answer_words
 
+T = TypeVar("T")
+Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
+"""One independent judgment of a row, by the number of the sample."""
+
 _CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}})
+
+
+class _UnscoredError(MeasureError):
+    """A row has no score: a prompt does not fit, a reply cannot be used, nothing to judge."""
+
+    def __init__(self, state: ScoreState, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+def _score_or_state(flow: Sampling) -> Sampling:
+    """A measure whose unscored rows end with their state and the reason."""
+
+    @wraps(flow)
+    def sampling(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+        try:
+            return (yield from flow(row, measure, setup, sample))
+        except _UnscoredError as error:
+            return Score(str(measure), error.state, reason=error.what)
+
+    return sampling
+
+
+def _ask(call: JudgeCall[T], setup: MeasureSetup, task: str = "") -> Flow[T]:
+    """The value of one call; ``task`` is named where no reply can be used.
+
+    Raises:
+        _UnscoredError: The prompt does not fit the judge's window, or no reply can be used.
+    """
+    too_long = explain_over_window(call, setup)
+    if too_long:
+        raise _UnscoredError("not_applicable", too_long)
+    try:
+        verdict = yield from ask_judge(call, setup)
+    except PromptTooLongError as error:
+        raise _UnscoredError("not_applicable", error.what) from error
+    if verdict.value is None:
+        raise _UnscoredError("judge_invalid", task + verdict.why)
+    return verdict.value
+
+
+def ask_all(flows: Sequence[Flow[T]]) -> Flow[list[T]]:
+    """The values of flows side by side; the first error is raised when all have ended."""
+    outcomes = yield from gather(flows, settle=True)
+    return [unpack_settled(outcome) for outcome in outcomes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +91,29 @@ class ClaimCheck:
     reasoning: str
     held: bool
 
+    @property
+    def line(self) -> str:
+        """The claim with its reasoning, ``+`` before supported ones."""
+        return f"{'+' if self.held else '-'} {self.text} ({self.reasoning})"
 
+
+@_score_or_state
 def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """Supported claims over all claims of the response; two calls.
 
     Claims and verdicts are in ``detail``, one per line, with ``+`` before supported ones. If the
     passages are judged one by one, a claim supported by one of them is supported.
     """
-    verdicts = yield from check_claims(row, setup, sample)
-    if isinstance(verdicts, Score):
-        return replace(verdicts, measure=str(measure))
+    verdicts = yield from _check_claims(row, setup, sample)
     if not verdicts:
         of_reference = measure.name == "Completeness" or measure.parameter == "reference"
         source = "reference" if of_reference else "response"
-        return Score(str(measure), "not_applicable", reason=f"the {source} makes no claims")
-    return share_score(str(measure), verdicts)
+        raise _UnscoredError("not_applicable", f"the {source} makes no claims")
+    return _share_score(str(measure), verdicts)
 
 
-def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[ClaimCheck] | Score]:
-    """Every claim of the response and whether the passages support it, or why that is not known.
+def _check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[ClaimCheck]]:
+    """Every claim of the response and whether the passages support it.
 
     Without claims nothing is checked.
     """
@@ -74,17 +127,37 @@ def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Cl
         sample=sample,
         sources=sources_of(row),
     )
-    listings = yield from fitting([listing], setup)
-    if isinstance(listings, str):
-        return Score("", "not_applicable", reason=listings)
-    claims_listed = listings[0].value
-    if claims_listed is None:
-        return Score("", "judge_invalid", reason=f"listing the claims: {listings[0].why}")
-    if not claims_listed:
+    listed = yield from _ask(listing, setup, "listing the claims: ")
+    if not listed:
         return ()
-    return (yield from _judge_claims(claims_listed, row, setup, sample))
+
+    def read(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, ...]:
+        wanted = f"a list of {len(listed)} entries, one for each claim"
+        entries = _read_list(text, finish, "verdicts", wanted, len(listed))
+        for number, entry in enumerate(entries, 1):
+            require_keys(entry, ("claim", "reasoning", "supported"))
+            if type(entry["claim"]) is not int or entry["claim"] != number:
+                raise ValueError(f"entry {number} must be about claim {number}")
+        checked = zip(listed, entries, strict=True)
+        return tuple(_check_entry(claim, entry, "supported") for claim, entry in checked)
+
+    call = JudgeCall(
+        prompt="verdicts",
+        texts=(
+            *texts_of(row, ("user_input", "retrieved_contexts")),
+            *((f"claim {number}", claim) for number, claim in enumerate(listed, 1)),
+        ),
+        read=read,
+        schema=_VERDICTS,
+        stand_in=tuple(ClaimCheck(claim, "forecast", False) for claim in listed),
+        values={"count": len(listed)},
+        sample=sample,
+        sources=sources_of(row),
+    )
+    return (yield from _ask(call, setup, "checking the claims: "))
 
 
+@_score_or_state
 def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
@@ -107,12 +180,7 @@ def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
         sample=sample,
         sources=sources_of(row),
     )
-    judged = yield from fitting([call], setup)
-    if isinstance(judged, str):
-        return Score(str(measure), "not_applicable", reason=judged)
-    if judged[0].value is None:
-        return Score(str(measure), "judge_invalid", reason=judged[0].why)
-    return share_score(str(measure), judged[0].value)
+    return _share_score(str(measure), (yield from _ask(call, setup)))
 
 
 def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -121,85 +189,37 @@ def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
     return (yield from claims(swapped, measure, setup, sample))
 
 
-def fitting(
-    calls: Sequence[JudgeCall[Any]], setup: MeasureSetup
-) -> Flow[list[JudgeVerdict[Any]] | str]:
-    """Return the replies to parallel calls, or why one of them does not fit the judge's window."""
-    for call in calls:
-        too_long = explain_over_window(call, setup)
-        if too_long:
-            return too_long
-    try:
-        outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
-        return [unpack_settled(outcome) for outcome in outcomes]
-    except PromptTooLongError as error:
-        return error.what
-
-
-def share_score(name: str, pieces: Sequence[ClaimCheck]) -> Score:
+def _share_score(name: str, pieces: Sequence[ClaimCheck]) -> Score:
     """The supported share, with every piece and its reasoning as detail."""
-    detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in pieces)
+    detail = "\n".join(piece.line for piece in pieces)
     return Score(name, "scored", sum(c.held for c in pieces) / len(pieces), detail=detail)
 
 
-def _judge_claims(
-    claims_listed: Sequence[str], row: Row, setup: MeasureSetup, sample: int
-) -> Flow[Sequence[ClaimCheck] | Score]:
-    call: JudgeCall[tuple[ClaimCheck, ...]] = JudgeCall(
-        prompt="verdicts",
-        texts=(
-            *texts_of(row, ("user_input", "retrieved_contexts")),
-            *((f"claim {number}", claim) for number, claim in enumerate(claims_listed, 1)),
-        ),
-        read=lambda text, form, finish: _read_verdicts(text, finish, claims_listed),
-        schema=_VERDICTS,
-        stand_in=tuple(ClaimCheck(claim, "forecast", False) for claim in claims_listed),
-        values={"count": len(claims_listed)},
-        sample=sample,
-        sources=sources_of(row),
-    )
-    judged: list[JudgeVerdict[tuple[ClaimCheck, ...]]] | str = yield from fitting([call], setup)
-    if isinstance(judged, str):
-        return Score("", "not_applicable", reason=judged)
-    if judged[0].value is None:
-        return Score("", "judge_invalid", reason=f"checking the claims: {judged[0].why}")
-    return judged[0].value
+def _read_list(
+    text: str, finish: str, name: str, wanted: str, count: int | None = None
+) -> list[Any]:
+    """The list of a reply, of ``count`` entries; raises ValueError that says what is wanted."""
+    entries = require_answer(read_object(text, (name,), finish)[name])
+    if not isinstance(entries, list) or count not in (None, len(entries)):
+        raise ValueError(f'"{name}" must be {wanted}')
+    return entries
 
 
 def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-    entries = require_answer(read_object(text, ("claims",), finish)["claims"])
-    if not isinstance(entries, list):
-        raise ValueError('"claims" must be a list of texts')
+    entries = _read_list(text, finish, "claims", "a list of texts")
     texts = tuple(" ".join(text_of(claim, "a claim").split()) for claim in entries)
     if len(set(texts)) < len(texts):
         raise ValueError("a claim occurs twice")
     return texts
 
 
-def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tuple[ClaimCheck, ...]:
-    entries = require_answer(read_object(text, ("verdicts",), finish)["verdicts"])
-    if not isinstance(entries, list) or len(entries) != len(claims_listed):
-        raise ValueError(
-            f'"verdicts" must be a list of {len(claims_listed)} entries, one for each claim'
-        )
-    verdicts = []
-    for number, (claim, entry) in enumerate(zip(claims_listed, entries, strict=True), 1):
-        entry = require_keys(entry, ("claim", "reasoning", "supported"))
-        if type(entry["claim"]) is not int or entry["claim"] != number:
-            raise ValueError(f"entry {number} must be about claim {number}")
-        verdicts.append(_check_entry(claim, entry, "supported"))
-    return tuple(verdicts)
-
-
 def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, ...]:
-    entries = require_answer(read_object(text, ("needed",), finish)["needed"])
-    if not isinstance(entries, list) or not entries:
+    entries = _read_list(text, finish, "needed", "a list of at least one entry")
+    if not entries:
         raise ValueError('"needed" must be a list of at least one entry')
-    verdicts = []
     for entry in entries:
-        entry = require_keys(entry, ("piece", "reasoning", "held"))
-        verdicts.append(_check_entry(text_of(entry["piece"], "a piece"), entry, "held"))
-    return tuple(verdicts)
+        require_keys(entry, ("piece", "reasoning", "held"))
+    return tuple(_check_entry(text_of(e["piece"], "a piece"), e, "held") for e in entries)
 
 
 def _check_entry(text: str, entry: dict[str, Any], key: str) -> ClaimCheck:
@@ -225,6 +245,7 @@ CLAIMS, LIKENESS = 0.75, 0.25
 """Weights of the two parts, those of ragas."""
 
 
+@_score_or_state
 def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """0.75 x F1 of the claims + 0.25 x cosine similarity of response and reference.
 
@@ -235,59 +256,46 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     Raises:
         MeasureError: The embedder gives a vector of length 0.
     """
-    name, response, gold = str(measure), row.response or "", row.reference or ""
-    outcomes: list[Any] = yield from gather(
+    response, gold = row.response or "", row.reference or ""
+    swapped = replace(row, response=gold, retrieved_contexts=(response,))
+    own, of_gold = yield from ask_all(
         [
-            check_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
-            check_claims(
-                replace(row, response=gold, retrieved_contexts=(response,)), setup, sample
-            ),
-        ],
-        settle=True,
+            _check_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
+            _check_claims(swapped, setup, sample),
+        ]
     )
-    lists: list[Sequence[ClaimCheck]] = []
-    for outcome in outcomes:
-        claims_checked: Sequence[ClaimCheck] | Score = unpack_settled(outcome)
-        if isinstance(claims_checked, Score):
-            return replace(claims_checked, measure=name)
-        lists.append(claims_checked)
-    response_claims, reference_claims = lists
-    if not response_claims and not reference_claims:
-        return Score(
-            name, "not_applicable", reason="neither the response nor the reference claims anything"
+    if not own and not of_gold:
+        raise _UnscoredError(
+            "not_applicable", "neither the response nor the reference claims anything"
         )
-    right, wrong, lacking = (
-        _count_held(response_claims),
-        len(response_claims) - _count_held(response_claims),
-        len(reference_claims) - _count_held(reference_claims),
-    )
-    shared = right / (right + (wrong + lacking) / 2) if right else 0.0
-    alike = yield from _text_cosine(setup.embedder, response, gold)
-    lines = [f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in response_claims]
-    lines += [f"missing: {c.text} ({c.reasoning})" for c in reference_claims if not c.held]
-    value = CLAIMS * shared + LIKENESS * alike
+    right = sum(claim.held for claim in own)
+    apart = sum(not claim.held for claim in (*own, *of_gold))
+    shared = right / (right + apart / 2) if right else 0.0
+    [alike] = yield from _cosines(setup.embedder, (response, gold))
+    lines = [claim.line for claim in own]
+    lines += [f"missing: {c.text} ({c.reasoning})" for c in of_gold if not c.held]
     return Score(
-        name,
+        str(measure),
         "scored",
-        value,
+        CLAIMS * shared + LIKENESS * alike,
         detail="\n".join(lines),
         parts={"F1 of claims": shared, "similarity": alike},
     )
 
 
-def _count_held(claims: Sequence[ClaimCheck]) -> int:
-    return sum(claim.held for claim in claims)
-
-
-def _text_cosine(model: str, first: str, second: str) -> Flow[float]:
-    vectors = np.asarray((yield from embed(model, (first, second), "query")), np.float64)
+def _cosines(model: str, texts: Sequence[str]) -> Flow[list[float]]:
+    """Cosine of the first text to each of the others."""
+    vectors = np.asarray((yield from embed(model, texts, "query")), np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
     if not (lengths > 0).all():
         raise MeasureError(
             "a text has a vector of length 0: its direction is undefined",
             hint="check the embedding model with `ragwright doctor`",
         )
-    return float((vectors[0] @ vectors[1] / (lengths[0] * lengths[1])).clip(-1, 1))
+    cosines: list[float] = (
+        ((vectors[1:] @ vectors[0]) / (lengths[1:] * lengths[0])).clip(-1, 1).tolist()
+    )
+    return cosines
 
 
 _RELATIONS = ("entailed", "contradicted", "neither")
@@ -308,6 +316,7 @@ _ENTAILMENT = schema_text(
 )
 
 
+@_score_or_state
 def question_similarity(
     row: Row, measure: Measure, setup: MeasureSetup, sample: int
 ) -> Flow[Score]:
@@ -318,62 +327,31 @@ def question_similarity(
     Raises:
         MeasureError: The embedder gives a vector of length 0.
     """
-    name, count = str(measure), _ASKED
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-        entries = require_answer(read_object(text, ("questions",), finish)["questions"])
-        if not isinstance(entries, list) or len(entries) != count:
-            raise ValueError(f'"questions" must be a list of {count} texts')
+        entries = _read_list(text, finish, "questions", f"a list of {_ASKED} texts", _ASKED)
         questions_read = tuple(text_of(question, "a question") for question in entries)
-        if len(set(questions_read)) < count:
+        if len(set(questions_read)) < _ASKED:
             raise ValueError("a question occurs twice")
         return questions_read
 
-    judged = yield from fitting(
-        [
-            JudgeCall(
-                prompt="questions",
-                texts=texts_of(row, ("retrieved_contexts", "response")),
-                read=read,
-                schema=_QUESTIONS,
-                stand_in=tuple(f"forecast {n}" for n in range(count)),
-                values={"count": count},
-                sample=sample,
-                sources=sources_of(row),
-            )
-        ],
-        setup,
+    call = JudgeCall(
+        prompt="questions",
+        texts=texts_of(row, ("retrieved_contexts", "response")),
+        read=read,
+        schema=_QUESTIONS,
+        stand_in=tuple(f"forecast {n}" for n in range(_ASKED)),
+        values={"count": _ASKED},
+        sample=sample,
+        sources=sources_of(row),
     )
-    if isinstance(judged, str):
-        return Score(name, "not_applicable", reason=judged)
-    questions = judged[0].value
-    if questions is None:
-        return Score(name, "judge_invalid", reason=judged[0].why)
-    vectors = np.asarray(
-        (yield from embed(setup.embedder, (row.user_input, *questions), "query")), np.float64
-    )
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not (lengths > 0).all():
-        raise MeasureError(
-            "a question has a vector of length 0: its direction is undefined",
-            hint="check the embedding model with `ragwright doctor`",
-        )
-    cosines = ((vectors[1:] @ vectors[0]) / (lengths[1:] * lengths[0])).clip(-1, 1).tolist()
+    questions = yield from _ask(call, setup)
+    cosines = yield from _cosines(setup.embedder, (row.user_input, *questions))
     detail = "\n".join(f"{c:.3f} {q}" for c, q in zip(cosines, questions, strict=True))
-    return Score(name, "scored", fmean(cosines), detail=detail)
+    return Score(str(measure), "scored", fmean(cosines), detail=detail)
 
 
-@dataclass(frozen=True, slots=True)
-class _SpanCheck:
-    """A span of the response, its question, and the passages' answer."""
-
-    span: str
-    question: str
-    answer: str
-    value: float
-    comparison: str
-
-
+@_score_or_state
 def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """Mean agreement of the passages with the informative spans of the response.
 
@@ -382,73 +360,48 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
     call each): 1 if the words are equal or the span is entailed, 0 if it is contradicted, token F1
     of both otherwise or if the passages give no answer.
     """
-    name = str(measure)
-    listings = yield from fitting([_spans_call(row, setup, sample)], setup)
-    if isinstance(listings, str):
-        return Score(name, "not_applicable", reason=listings)
-    spans = listings[0].value
-    if spans is None:
-        return Score(name, "judge_invalid", reason=f"choosing spans: {listings[0].why}")
+    spans = yield from _ask(_spans_call(row, sample), setup, "choosing spans: ")
     if not spans:
-        return Score(name, "not_applicable", reason="the response has no informative span")
-    outcomes = yield from gather(
-        [_check_span(row, span, question, setup, sample) for span, question in spans], settle=True
+        raise _UnscoredError("not_applicable", "the response has no informative span")
+    checks = yield from ask_all(
+        [_check_span(row, span, question, setup, sample) for span, question in spans]
     )
-    results = [unpack_settled(outcome) for outcome in outcomes]
-    for result in results:
-        if isinstance(result, Score):
-            return Score(name, result.state, reason=result.reason)
-    checks = [result for result in results if isinstance(result, _SpanCheck)]
-    detail = "\n".join(
-        f"{c.value:g} {c.question} response: {c.span}; passages: {c.answer or _NO_ANSWER} "
-        f"({c.comparison})"
-        for c in checks
-    )
-    return Score(name, "scored", fmean(c.value for c in checks), detail=detail)
+    detail = "\n".join(line for _, line in checks)
+    return Score(str(measure), "scored", fmean(value for value, _ in checks), detail=detail)
 
 
 def _check_span(
     row: Row, span: str, question: str, setup: MeasureSetup, sample: int
-) -> Flow[_SpanCheck | Score]:
-    """One span: the agreement of the passages, or why it is unknown."""
-    judged = yield from fitting([_lookup_call(row, question, sample)], setup)
-    if isinstance(judged, str):
-        return Score("", "not_applicable", reason=judged)
-    answer = judged[0].value
-    if answer is None:
-        return Score("", "judge_invalid", reason=f"answering {question!r}: {judged[0].why}")
+) -> Flow[tuple[float, str]]:
+    """One span: the agreement of the passages, and the line that explains it."""
+    call = _lookup_call(row, question, sample)
+    answer = yield from _ask(call, setup, f"answering {question!r}: ")
     language = language_of(row, setup)
-    if not answer:
-        return _SpanCheck(span, question, "", 0.0, _NO_ANSWER)
-    span_words = answer_words(span, language)
-    if span_words and answer_words(answer, language) == span_words:
-        return _SpanCheck(span, question, answer, 1.0, "same words")
-    comparisons = yield from fitting([_entailment_call(row, question, answer, span, sample)], setup)
-    if isinstance(comparisons, str):
-        return Score("", "not_applicable", reason=comparisons)
-    relation = comparisons[0].value
-    if relation is None:
-        return Score("", "judge_invalid", reason=f"comparing on {question!r}: {comparisons[0].why}")
-    if relation != "neither":
-        return _SpanCheck(span, question, answer, float(relation == "entailed"), relation)
-    common = token_f1(answer, span, "", language)
-    return _SpanCheck(
-        span, question, answer, 0.0 if isinstance(common, str) else common, "neither: token F1"
-    )
+    value, comparison = 0.0, _NO_ANSWER
+    if answer:
+        value, comparison = 1.0, "same words"
+        span_words = answer_words(span, language)
+        if not span_words or answer_words(answer, language) != span_words:
+            entailment = _entailment_call(row, question, answer, span, sample)
+            relation = yield from _ask(entailment, setup, f"comparing on {question!r}: ")
+            value, comparison = float(relation == "entailed"), relation
+            if relation == "neither":
+                common = token_f1(answer, span, "", language)
+                value = 0.0 if isinstance(common, str) else common
+                comparison = "neither: token F1"
+    shown = f"response: {span}; passages: {answer or _NO_ANSWER} ({comparison})"
+    return value, f"{value:g} {question} {shown}"
 
 
-def _spans_call(
-    row: Row, setup: MeasureSetup, sample: int
-) -> JudgeCall[tuple[tuple[str, str], ...]]:
-    count = _MOST_SPANS
-
+def _spans_call(row: Row, sample: int) -> JudgeCall[tuple[tuple[str, str], ...]]:
     def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
-        entries = require_answer(read_object(text, ("spans",), finish)["spans"])
-        if not isinstance(entries, list) or len(entries) > count:
-            raise ValueError(f'"spans" must be a list of at most {count} entries')
+        wanted = f"a list of at most {_MOST_SPANS} entries"
+        entries = _read_list(text, finish, "spans", wanted)
+        if len(entries) > _MOST_SPANS:
+            raise ValueError(f'"spans" must be {wanted}')
         pairs = []
         for entry in entries:
-            entry = require_keys(entry, ("span", "question"))
+            require_keys(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
             if span not in row.response_text:
                 raise ValueError(f"the span {span[:60]!r} is not in the answer")
@@ -462,8 +415,8 @@ def _spans_call(
         texts=texts_of(row, ("response",)),
         read=read,
         schema=_SPANS,
-        stand_in=tuple((f"forecast {n}", f"forecast {n}?") for n in range(count)),
-        values={"count": count},
+        stand_in=tuple((f"forecast {n}", f"forecast {n}?") for n in range(_MOST_SPANS)),
+        values={"count": _MOST_SPANS},
         sample=sample,
         sources=sources_of(row),
     )

@@ -167,20 +167,21 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         MeasureError: Not of that form; the bound or margin is always or never met on the measure's
             scale; the sign is against the measure's direction.
     """
-    flaky = _FLAKY.fullmatch(text.strip())
+    text = text.strip()
+    flaky = _FLAKY.fullmatch(text)
     if flaky is not None:
         return GateRule(parse_measure(flaky["measure"]), False, float(flaky["bound"]), flaky=True)
-    match = _RULE.fullmatch(text.strip())
+    match = _RULE.fullmatch(text)
     if match is None:
         raise MeasureError(
-            f"cannot read {text.strip()!r} as a rule",
+            f"cannot read {text!r} as a rule",
             hint="write Measure>=number or Measure>=baseline-margin, for example nDCG@10>=0.7",
         )
     measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
     measure = set_scale(measure, (scales or {}).get(str(measure)))
     if upward != measure.definition.higher_is_better and not _has_open_direction(measure):
         raise MeasureError(
-            f"{text.strip()!r} would pass when {measure} gets worse",
+            f"{text!r} would pass when {measure} gets worse",
             hint=f"for {measure} {'higher' if not upward else 'lower'} is better: "
             f"write {'<=' if upward else '>='}",
         )
@@ -191,13 +192,13 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         margin = float(to_baseline["margin"] or 0)
         if margin and (to_baseline["sign"] == "-") != upward:
             raise MeasureError(
-                f"{text.strip()!r} requires more than the baseline",
+                f"{text!r} requires more than the baseline",
                 hint=f"write {measure}{match['sign']}baseline{'-' if upward else '+'}{margin:g}; "
                 "use `compare` to test whether it is better",
             )
         if high is not None and margin >= high - low:
             raise MeasureError(
-                f"every run meets {text.strip()!r}",
+                f"every run meets {text!r}",
                 hint=f"{ends}: no loss is beyond {high - low:g}",
             )
         return GateRule(measure, upward, margin=margin)
@@ -205,17 +206,17 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         bound = float(match["bound"])
     except ValueError as error:
         raise MeasureError(
-            f"{match['bound']!r} in {text.strip()!r} is neither a number nor a baseline",
+            f"{match['bound']!r} in {text!r} is neither a number nor a baseline",
             hint="write Measure>=number or Measure>=baseline-margin",
         ) from error
     if math.isinf(bound):
-        raise MeasureError(f"the bound of {text.strip()!r} is not a number", hint=ends)
+        raise MeasureError(f"the bound of {text!r} is not a number", hint=ends)
     # The usual reason for a bound that every run or no run meets is a forgotten scale.
     if measure.known_scale is not None or math.isnan(bound):
         if not low <= bound <= (bound if high is None else high):
-            raise MeasureError(f"the bound of {text.strip()!r} is outside the scale", hint=ends)
+            raise MeasureError(f"the bound of {text!r} is outside the scale", hint=ends)
         if bound == (low if upward else high):
-            raise MeasureError(f"every run meets {text.strip()!r}", hint=ends)
+            raise MeasureError(f"every run meets {text!r}", hint=ends)
     return GateRule(measure, upward, bound)
 
 

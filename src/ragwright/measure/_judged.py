@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean
-from typing import TypeAlias
 
 from ..core import PromptTooLongError, Row, Score
-from ..flow import Flow, gather, unpack_settled
+from ..flow import Flow
 from ._catalogue import custom_scale
-from ._claims import answer_correctness, claims, completeness, judge_recall, q2, question_similarity
+from ._claims import (
+    Sampling,
+    answer_correctness,
+    ask_all,
+    claims,
+    completeness,
+    judge_recall,
+    q2,
+    question_similarity,
+)
 from ._definition import MeasureScale
 from ._judge_call import (
     CUE,
@@ -42,9 +50,6 @@ from ._rubric import (
 )
 from ._statistics import FIRST_ORDER, SECOND_ORDER, combine_repeats
 
-Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
-"""One independent judgment of a row, by the number of the sample."""
-
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 _NO_RUBRIC = frozenset(
     {
@@ -64,9 +69,8 @@ def judge_measure(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score
     """
     sampling = _FLOWS.get(measure.name, _rubric_flow)
     flows = [sampling(row, measure, setup, sample) for sample in range(setup.repeat)]
-    outcomes = yield from gather(flows, settle=True)
-    scores = [replace(unpack_settled(outcome), measure=str(measure)) for outcome in outcomes]
-    return combine_repeats(scores)
+    scores = yield from ask_all(flows)
+    return combine_repeats([replace(score, measure=str(measure)) for score in scores])
 
 
 def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
@@ -142,16 +146,13 @@ def _comprehensive_flow(
     Together with these measures themselves it costs nothing: equal requests are one call.
     """
     names = rubric_names(measure)
-    outcomes = yield from gather(
-        [judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names],
-        settle=True,
+    scores = yield from ask_all(
+        [judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names]
     )
-    scores = [unpack_settled(outcome) for outcome in outcomes]
-    parts = {}
     for name, score in zip(names, scores, strict=True):
         if score.value is None:
             return replace(score, measure=str(measure), reason=f"{name}: {score.reason}")
-        parts[name] = score.value
+    parts = {name: score.value or 0.0 for name, score in zip(names, scores, strict=True)}
     detail = "\n".join(f"{s.measure} ({s.value:g}): {s.detail}" for s in scores)
     return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)
 
@@ -161,24 +162,21 @@ def _precision_flow(row: Row, measure: Measure, setup: MeasureSetup, sample: int
     contexts = row.retrieved_contexts[: measure.cutoff]
     # Each passage is a separate row: equal ones are one call, at any cutoff and rank.
     single_rows = [replace(row, retrieved_contexts=(text,)) for text in contexts]
-    outcomes = yield from gather(
-        [_judge_passage(part, rubric, setup, sample) for part in single_rows], settle=True
+    scores = yield from ask_all(
+        [_judge_passage(part, rubric, setup, sample) for part in single_rows]
     )
-    scores = [unpack_settled(outcome) for outcome in outcomes]
     for number, score in enumerate(scores, 1):
         if score.value is None:
             return Score(str(measure), score.state, reason=f"passage {number}: {score.reason}")
     values = [float(score.value or 0) for score in scores]
     parts = {f"passage {n}": value for n, value in enumerate(values, 1)}
     detail = "\n".join(f"passage {n} ({s.value:g}): {s.detail}" for n, s in enumerate(scores, 1))
-    value = fmean(values) if measure.name == "JudgedPrecision" else _average_precision(values)
+    value = fmean(values)
+    if measure.name == "JudgedAveragePrecision":
+        useful = [rank for rank, verdict in enumerate(values, 1) if verdict]
+        precisions = [at / rank for at, rank in enumerate(useful, 1)]
+        value = fmean(precisions) if precisions else 0.0
     return Score(str(measure), "scored", value, detail=detail, parts=parts)
-
-
-def _average_precision(verdicts: Sequence[float]) -> float:
-    """Mean of the precision at the rank of every useful passage; 0 without one."""
-    useful = [rank for rank, verdict in enumerate(verdicts, 1) if verdict]
-    return fmean(at / rank for at, rank in enumerate(useful, 1)) if useful else 0.0
 
 
 def _judge_passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -217,8 +215,8 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
     if not setup.model and not setup.by:
         return Score(name, "not_applicable", reason="no model is set for it (`model`)")
     flows = [judge_by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
-    outcomes = yield from gather(flows, settle=True)
-    return combine_repeats([replace(unpack_settled(outcome), measure=name) for outcome in outcomes])
+    scores = yield from ask_all(flows)
+    return combine_repeats([replace(score, measure=name) for score in scores])
 
 
 def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
@@ -233,30 +231,24 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
         if score := withheld(row, rubric.name):
             return score
         if not row.response_text:
-            return _score_nothing(rubric)
+            value = rubric.empty_response
+            if value is None:
+                reason = f"{NOTHING}: there is nothing to judge"
+                return Score(rubric.name, "not_applicable", reason=reason)
+            detail = f"{NOTHING}; the judge was not called"
+            return Score(rubric.name, "scored", float(value), detail=detail)
     if setup.by:
         return (yield from ask_own_judge(row, rubric, setup.by, sample))
     calls = _rubric_calls(row, rubric, sample)
     too_long = explain_over_window(calls[0], setup)
     if not too_long:
         try:
-            outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
-            return _judgment_score(rubric, [unpack_settled(outcome) for outcome in outcomes])
+            return _judgment_score(
+                rubric, (yield from ask_all([ask_judge(call, setup) for call in calls]))
+            )
         except PromptTooLongError as error:  # the window is not set, or smaller than assumed
             too_long = error.what
     return Score(rubric.name, "not_applicable", reason=too_long)
-
-
-def _score_nothing(rubric: Rubric) -> Score:
-    """The score of an empty answer, for which no judge is called."""
-    if rubric.empty_response is None:
-        return Score(rubric.name, "not_applicable", reason=f"{NOTHING}: there is nothing to judge")
-    return Score(
-        rubric.name,
-        "scored",
-        float(rubric.empty_response),
-        detail=f"{NOTHING}; the judge was not called",
-    )
 
 
 def _judgment_score(rubric: Rubric, orders: Sequence[JudgeVerdict[JudgeReply]]) -> Score:
