@@ -202,11 +202,17 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
                 hint=f"{ends}: no loss is beyond {high - low:g}",
             )
         return GateRule(measure, upward, margin=margin)
+    return GateRule(measure, upward, _read_bound(measure, upward, text, match["bound"], ends))
+
+
+def _read_bound(measure: Measure, upward: bool, text: str, written: str, ends: str) -> float:
+    """The bound of a rule; refuses one that every run or no run meets."""
+    low, high = measure.definition.low, measure.definition.high
     try:
-        bound = float(match["bound"])
+        bound = float(written)
     except ValueError as error:
         raise MeasureError(
-            f"{match['bound']!r} in {text!r} is neither a number nor a baseline",
+            f"{written!r} in {text!r} is neither a number nor a baseline",
             hint="write Measure>=number or Measure>=baseline-margin",
         ) from error
     if math.isinf(bound):
@@ -217,7 +223,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             raise MeasureError(f"the bound of {text!r} is outside the scale", hint=ends)
         if bound == (low if upward else high):
             raise MeasureError(f"every run meets {text!r}", hint=ends)
-    return GateRule(measure, upward, bound)
+    return bound
 
 
 def _has_open_direction(measure: Measure) -> bool:
