@@ -1,6 +1,7 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
 from ._check import CheckOptions, check_records, open_source
+from ._checking import CheckReport, PatternFacts
 from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
@@ -25,7 +26,6 @@ from ._spec import (
     unread_files,
 )
 from ._tables import Changes, RecordTables, export_chats, export_table
-from .checking import CheckReport, PatternFacts
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, RagwrightError, count_noun, hide_secret, holds_secret
-from . import checking, declared, sources, stages
+from . import _checking, declared, sources, stages
 from ._seams import (
     DUPLICATE,
     HASH,
@@ -102,7 +102,7 @@ def check_records(
     base: Path,
     options: CheckOptions | None = None,
     source: RowSource | None = None,
-) -> checking.CheckReport:
+) -> _checking.CheckReport:
     """Faults of the declarations in a folder, and their effects on rows of the source.
 
     Nothing is written. Faults do not raise: faulty parts are left out and the rest is tested.
@@ -115,7 +115,7 @@ def check_records(
     """
     options = options or CheckOptions()
     spec, errors = read_spec(folder, options.format)
-    faults = [checking.Fault.of(error) for error in errors]
+    faults = [_checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
     # the reason why the source cannot be read may be reported already
     file = spec.source.where
@@ -126,12 +126,12 @@ def check_records(
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
-        source_fault = checking.Fault.of(error)
+        source_fault = _checking.Fault.of(error)
         known = source_fault in faults or unreadable
-        return checking.CheckReport(
+        return _checking.CheckReport(
             faults=(*faults, *([] if known else [source_fault])), notes=notes
         )
-    sample = checking.sample_rows(
+    sample = _checking.sample_rows(
         spec.source, rows, _used_columns(spec, folder), options.rows, options.seed
     )
     trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
@@ -147,8 +147,8 @@ class _Trial:
         self,
         spec: RecordsSpec,
         folder: Path,
-        faults: list[checking.Fault],
-        notes: Sequence[checking.Fault],
+        faults: list[_checking.Fault],
+        notes: Sequence[_checking.Fault],
     ) -> None:
         self._spec = spec
         self._folder = folder
@@ -165,11 +165,11 @@ class _Trial:
         try:
             self._silver(batch, examples)
         except RagwrightError as error:
-            self._faults.append(checking.Fault.of(error))
+            self._faults.append(_checking.Fault.of(error))
 
-    def report(self, sample: checking.Sample, source: str) -> checking.CheckReport:
+    def report(self, sample: _checking.Sample, source: str) -> _checking.CheckReport:
         """The report."""
-        return checking.CheckReport(
+        return _checking.CheckReport(
             source=source,
             scanned=sample.scanned,
             usable=sample.usable,
@@ -189,11 +189,11 @@ class _Trial:
     def _silver(self, batch: ArrowTable, examples: int) -> None:
         spec = self._spec
         step = stages.SilverStep(spec.cleaning, declared.Tags(), spec.source.text)
-        steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
+        steps = _checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
         self._notes += steps.notes
         cleaned = replace(step, cleaning=steps.working)(batch)
         passed = self._passed(cleaned)
-        tags = checking.try_tags(spec.tags, passed, self._faults)
+        tags = _checking.try_tags(spec.tags, passed, self._faults)
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
         self._facts["patterns"] = (*steps.facts, *tags.facts)
@@ -218,7 +218,7 @@ class _Trial:
 
     def _gold(self, silver: ArrowTable, tags: declared.Tags, carried: Mask) -> None:
         spec = self._spec
-        rules = checking.usable_rules(spec.rules, tags, self._columns)
+        rules = _checking.usable_rules(spec.rules, tags, self._columns)
         rollups = spec.rollups
         if rollups.column not in self._columns:
             rollups = replace(rollups, column="")
@@ -234,7 +234,7 @@ class _Trial:
         step = stages.GoldStep(
             tags,
             rollups,
-            checking.mark_rules(rules),
+            _checking.mark_rules(rules),
             spec.format,
             _there(spec.source.keep, silver),
         )
@@ -247,8 +247,8 @@ class _Trial:
             for rule in rules.contradictions
         ]
         self._facts["rules"] = (
-            *checking.contradiction_facts(rules, against),
-            *checking.refinement_facts(step.rules, records),
+            *_checking.contradiction_facts(rules, against),
+            *_checking.refinement_facts(step.rules, records),
         )
         gold = self._passed(records)
         self._records(gold)
@@ -263,9 +263,9 @@ class _Trial:
             try:
                 return step(silver), step
             except RagwrightError as error:
-                self._faults.append(checking.Fault.of(error))
+                self._faults.append(_checking.Fault.of(error))
                 left = tuple(
-                    r for r in step.rules.refinements if not checking.is_about_rule(r, error.where)
+                    r for r in step.rules.refinements if not _checking.is_about_rule(r, error.where)
                 )
                 if len(left) == len(step.rules.refinements):
                     return None, step
@@ -277,7 +277,7 @@ class _Trial:
         spec = self._spec
         lengths = Counter(gold.column("length").to_pylist())
         named = [group.name for group in spec.rules.length_groups]
-        names = [n for n in gold.column_names if n not in _NO_FIELDS and not checking.is_mark(n)]
+        names = [n for n in gold.column_names if n not in _NO_FIELDS and not _checking.is_mark(n)]
         filled = {name: int((~_blank(gold.column(name))).sum()) for name in names}
         used = spec.format.variables
         self._facts |= {
@@ -309,7 +309,7 @@ class _Trial:
             first = self._spec.format.variables[0]
             hint = f"put a variable first that every record has, instead of {first!r}"
             where = f"{self._folder.name}/text_formats/{name}.yaml"
-            self._notes.append(checking.Fault(sentence, where, hint))
+            self._notes.append(_checking.Fault(sentence, where, hint))
 
     def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
         if not self._spec.rollups.names:
@@ -334,10 +334,10 @@ def _used_columns(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
     return list(dict.fromkeys(uses))
 
 
-def _unread(folder: Path) -> tuple[checking.Fault, ...]:
+def _unread(folder: Path) -> tuple[_checking.Fault, ...]:
     """Unknown files; those with a name similar to a missing one are faults."""
     return tuple(
-        checking.Fault(
+        _checking.Fault(
             "unknown file",
             f"{folder.name}/{name}",
             f"{meant} is read" if meant else f"known: {', '.join(list_declared_files())}",
@@ -347,9 +347,9 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
     )
 
 
-def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
+def _unused(folder: Path, spec: RecordsSpec) -> tuple[_checking.Fault, ...]:
     """Faults of text formats that are not used, which stop no refresh."""
-    faults = (checking.Fault.of(error) for error in find_unused_format_faults(folder, spec))
+    faults = (_checking.Fault.of(error) for error in find_unused_format_faults(folder, spec))
     return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in faults)
 
 
@@ -382,19 +382,23 @@ def _there(names: tuple[str, ...], rows: ArrowTable) -> tuple[str, ...]:
 def _blank(column: ArrowTable) -> Mask:
     if str(column.type).startswith("list"):
         return np.array([not value for value in column.to_pylist()], np.bool_)
-    return checking.find_empty(column)
+    return _checking.find_empty(column)
 
 
 def _examples(
-    batch: ArrowTable, passed: ArrowTable, steps: checking.TriedPatterns[Any], text: str, count: int
-) -> tuple[checking.ExampleRow, ...]:
+    batch: ArrowTable,
+    passed: ArrowTable,
+    steps: _checking.TriedPatterns[Any],
+    text: str,
+    count: int,
+) -> tuple[_checking.ExampleRow, ...]:
     """Rows changed by many steps, each with steps that earlier rows do not show."""
     columns = (passed.column(name).to_pylist() for name in (KEY, TEXT, TAGS))
     after = {key: (clean, tags) for key, clean, tags in zip(*columns, strict=True)}
     keys, before = batch.column(KEY).to_pylist(), batch.column(text).to_pylist()
     left = np.array([key in after for key in keys], np.bool_) & steps.acted.any(axis=1)
     shown: Mask = np.zeros(steps.acted.shape[1], np.bool_)
-    example_rows: list[checking.ExampleRow] = []
+    example_rows: list[_checking.ExampleRow] = []
     while left.any() and len(example_rows) < count:
         gain = (steps.acted & ~shown).sum(axis=1) * steps.acted.shape[1] + steps.acted.sum(axis=1)
         at = int(np.argmax(np.where(left, gain, -1)))
@@ -402,7 +406,7 @@ def _examples(
         shown |= steps.acted[at]
         names = [f.name for f, acted in zip(steps.facts, steps.acted[at], strict=True) if acted]
         clean, tags = after[keys[at]]
-        row = checking.ExampleRow(
+        row = _checking.ExampleRow(
             keys[at], str(before[at])[:_SHOWN], clean, tuple(dict.fromkeys(names)), tuple(tags)
         )
         example_rows.append(row)
