@@ -14,7 +14,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -319,49 +318,3 @@ def started_server(project: Path) -> tuple[subprocess.Popen[str], str]:
         if found := re.search(r"http://127\.0\.0\.1:\d+", line):
             return process, found[0]
     raise AssertionError("it ended")
-
-
-@pytest.mark.slow
-def test_events_are_sent_as_log_records(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-
-    records: list[Any] = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            if self.path == "/v1/logs":
-                sent = ExportLogsServiceRequest.FromString(body)
-                for resource in sent.resource_logs:
-                    records.extend(r for scope in resource.scope_logs for r in scope.log_records)
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    collector = HTTPServer(("127.0.0.1", 0), Collector)
-    thread = threading.Thread(target=collector.serve_forever, daemon=True)
-    thread.start()
-    secret = key(project, "ann")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
-    try:
-        with served(project, "serve.audit.questions=true") as running:
-            ask(running, secret)
-    finally:
-        collector.shutdown()
-        collector.server_close()
-        thread.join()
-    [record] = records
-    sent = {one.key: one.value for one in record.attributes}
-    assert record.event_name == "ragwright.audit.asked"
-    assert sent["enduser.id"].string_value == "ann"
-    assert sent["ragwright.request_id"].string_value == "r-2"
-    assert SOURCE in str(sent["ragwright.documents"])
-    assert QUESTION not in str(record)
-
-
-def ask(running: Running, secret: str) -> None:
-    headers = {"x-request-id": "r-2"}
-    reply = running.client(secret).post("/v1/chat/completions", json=ASKED, headers=headers)
-    assert reply.status_code == 200

@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from ragwright.app import line_problem
 from ragwright.core import ConfigError, JobError
-from ragwright.jobs import JobCall, JobRunner, Jobs
+from ragwright.jobs import JobRunner, Jobs
 from ragwright.project import ProjectFolder
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="unknown job 'bb'"):
         jobs.run("bb")
     with pytest.raises(ConfigError, match="has no flag 'x'"):
-        jobs.run("b", JobCall(("x",)))
+        jobs.run("b", ("x",))
     assert ragwright(folder, "job", "history").stdout.startswith("no runs yet")
     said = ragwright(folder, "doctor", code=1).stdout
     assert "ragwright.yaml:6" in said
@@ -182,7 +182,7 @@ def test_the_scheduler_catches_up_and_ends_after_the_running_job(tmp_path: Path)
     assert lines[2] == "ending after a; again to end at once"
     assert "a: failed: step 1 (ingest) ended with exit code 1" in lines[3]
     (run,) = Jobs(folder).history()
-    assert (run.start.trigger, run.state) == ("catch-up", "failed")
+    assert (run.trigger, run.state) == ("catch-up", "failed")
 
 
 def test_a_second_signal_ends_the_running_job_at_once(tmp_path: Path) -> None:

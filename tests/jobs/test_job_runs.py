@@ -16,7 +16,7 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 from waiting import wait_until
 
-from ragwright.jobs import Clock, JobRun, RunListener, RunRequest, RunStart
+from ragwright.jobs import Clock, JobRun, RunListener, RunRequest
 from ragwright.project import ProjectFolder
 
 HERE = Path(__file__).parent.parent
@@ -72,7 +72,7 @@ def test_a_flag_leaves_a_step_out(tmp_path: Path) -> None:
     assert steps_ran(tmp_path) == ["say two"]
     run = ran(tmp_path, jobs, "fresh")
     assert [step.state for step in run.steps] == ["succeeded", "succeeded"]
-    assert run.start.flags == {"fresh": True}
+    assert run.flags == {"fresh": True}
 
 
 def test_a_failed_step_ends_the_job(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
     assert history.since("a", "y", 300.0) == 300.0
     assert history.since("a", "x", 400.0) == 400.0
     assert history.answered("a") is None
-    history.not_run(RunStart("a", "schedule", 500.0, 480.0), "missed", "too late")
-    history.begin(RunStart("a", "by hand", 600.0))
+    history.not_run(JobRun("a", "schedule", 500.0, 480.0), "missed", "too late")
+    history.begin(JobRun("a", "by hand", 600.0))
     assert history.answered("a") == 480.0
 
 

@@ -12,7 +12,7 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.core import ConfigError
-from ragwright.jobs import JobRun, Jobs, JobServer, ProjectJob, RunListener, RunRequest, RunStart
+from ragwright.jobs import JobRun, Jobs, JobServer, ProjectJob, RunListener, RunRequest
 from ragwright.ledger import FileLock
 from ragwright.project import ProjectFolder
 
@@ -58,7 +58,7 @@ class Served:
     ) -> JobRun:
         with lock:
             now = self.clock.now()
-            start = RunStart(job.name, order.trigger, now, order.due, timezone="Europe/Paris")
+            start = JobRun(job.name, order.trigger, now, order.due, timezone="Europe/Paris")
             number = self.runner.history.begin(start)
             local = datetime.fromtimestamp(now, PARIS).isoformat(timespec="minutes")
             self.started.append((job.name, order.trigger, local))
@@ -85,7 +85,7 @@ class Served:
 
     def states(self) -> list[tuple[str, str]]:
         """Trigger and state of every run in the history, oldest first."""
-        return [(run.start.trigger, run.state) for run in reversed(self.runner.history.runs())]
+        return [(run.trigger, run.state) for run in reversed(self.runner.history.runs())]
 
 
 def test_half_past_seven_on_weekdays_across_both_changes_of_the_clock(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_missed_run_is_caught_up_once_after_downtime(tmp_path: Path) -> None:
     # another start knows from the history that it was caught up
     assert Served(project, clock).until("2026-11-20T14:00").started == []
     run = served.runner.history.runs("a", 1)[0]
-    assert run.start.due == at("2026-11-20T07:30")
+    assert run.due == at("2026-11-20T07:30")
 
 
 def test_a_missed_run_is_never_too_late_unless_somebody_says_so(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_catch_up_that_was_cut_off_is_not_done_again(tmp_path: Path) -> None:
     project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
     served = Served(project, clock).until("2026-11-19T13:00")
     served.runner.history.begin(
-        RunStart("a", "catch-up", at("2026-11-20T09:00"), at("2026-11-20T07:30"))
+        JobRun("a", "catch-up", at("2026-11-20T09:00"), at("2026-11-20T07:30"))
     )
     clock.at = at("2026-11-20T10:00")
     served = Served(project, clock).until("2026-11-20T12:00")
@@ -311,7 +311,7 @@ def test_what_runs_often_runs_at_every_moment_and_no_other(tmp_path: Path, minut
     minute = int(at("2026-10-25T01:58")) // 60
     moments = [60 * (minute + n) for n in range(1, 183)]
     expected = [m for m in moments if datetime.fromtimestamp(m, PARIS).minute % minutes == 0]
-    due = [run.start.due for run in reversed(served.runner.history.runs())]
+    due = [run.due for run in reversed(served.runner.history.runs())]
     assert due == expected
     assert {run[1] for run in served.started} == {"schedule"}
 

@@ -32,7 +32,6 @@ from ragwright.jobs import (
     NoticeText,
     RunListener,
     RunRequest,
-    RunStart,
     hide_secrets,
     job_faults,
     job_findings,
@@ -262,7 +261,7 @@ def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) 
     jobs, clock = jobs_of(project), FakeClock(1_800_000_000.0 + 1800)  # half past eight
     runner = runner_in(project, clock, Notices())
     runner.history.since("a", "@hourly UTC", clock.at - 7200)
-    runner.history.begin(RunStart("a", "schedule", clock.at - 5400, clock.at - 5400))
+    runner.history.begin(JobRun("a", "schedule", clock.at - 5400, clock.at - 5400))
     given: list[Any] = [jobs]
     server = JobServer(runner, lambda: given.pop() if given else None, lambda _: None)
     server.tick()
@@ -288,7 +287,7 @@ SENDING = """
 import sys, threading
 from pathlib import Path
 from job_project import jobs_of, runner_in
-from ragwright.jobs._notices import Notices
+from ragwright.jobs._history import Notices
 from ragwright.jobs._runs import Clock, RunListener, RunRequest
 from ragwright.project import ProjectFolder
 project = ProjectFolder(Path.cwd())

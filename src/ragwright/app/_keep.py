@@ -23,11 +23,11 @@ from ..jobs import (
     AuditLog,
     Event,
     EventQuery,
-    JobCall,
     JobRun,
     Jobs,
     ListedJob,
     NoticeSent,
+    RunListener,
     audit_log,
     back_up_project,
     check_backup,
@@ -329,8 +329,8 @@ def job_run(
     Exit code: 0, the 100 or 101 of its last step, or 1.
     """
     console = flags.console
-    call = JobCall(tuple(switches or ()), wait, console.remark, console.remark)
-    run = Jobs(flags.project, line_problem).run(name, call)
+    listener = RunListener(console.remark, console.remark)
+    run = Jobs(flags.project, line_problem).run(name, switches or (), listener, wait=wait)
     console.show(lambda: _document(run), lambda: "\n".join([f"job      {name}", *run_lines(run)]))
     return run.code
 
@@ -406,13 +406,13 @@ def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
         return "no such run" if in_full else "no runs yet: ragwright job run NAME"
     if in_full:
         notices = [f"  {_notice(notice)}" for notice in runs[0].notices]
-        lines = [f"job      {runs[0].start.job}", *run_lines(runs[0])]
+        lines = [f"job      {runs[0].job}", *run_lines(runs[0])]
         return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
     rows = (
         [
-            *(str(run.id), run.start.job, _started(run)),
-            "" if run.ended is None else f"{run.ended - run.start.started:.1f}",
-            run.start.trigger,
+            *(str(run.id), run.job, _started(run)),
+            "" if run.ended is None else f"{run.ended - run.started:.1f}",
+            run.trigger,
             f"{run.state}: {run.reason}" if run.reason else run.state,
             f"{sum(notice.sent for notice in run.notices)} of {len(run.notices)}"
             if run.notices
@@ -440,7 +440,7 @@ def job_test_notice(flags: Flags, name: str = _NAME) -> int:
 
 
 def _started(run: JobRun) -> str:
-    return write_time(run.start.started, run.start.timezone)
+    return write_time(run.started, run.timezone)
 
 
 def _notice(notice: NoticeSent) -> str:
@@ -462,13 +462,12 @@ def _listed(job: ListedJob) -> dict[str, Any]:
 
 def _document(run: JobRun) -> dict[str, Any]:
     """A run as JSON; times are ISO 8601 in the job's time zone."""
-    start = run.start
     steps = [
         {
             "step": step.step,
             "attempt": step.attempt,
             "run": step.line,
-            "started": _iso(step.started, start.timezone),
+            "started": _iso(step.started, run.timezone),
             "seconds": step.seconds,
             "exit_code": step.code,
             "outcome": step.state,
@@ -478,14 +477,14 @@ def _document(run: JobRun) -> dict[str, Any]:
     ]
     return {
         "run": run.id,
-        "job": start.job,
-        "trigger": start.trigger,
-        "due": _iso(start.due, start.timezone),
-        "started": _iso(start.started, start.timezone),
-        "ended": _iso(run.ended, start.timezone),
+        "job": run.job,
+        "trigger": run.trigger,
+        "due": _iso(run.due, run.timezone),
+        "started": _iso(run.started, run.timezone),
+        "ended": _iso(run.ended, run.timezone),
         "outcome": run.state,
         "reason": run.reason,
-        "flags": dict(start.flags),
+        "flags": dict(run.flags),
         "attempts": run.attempts,
         "steps": steps,
         "notices": [asdict(notice) for notice in run.notices],

@@ -18,7 +18,6 @@ from ._audit_log import (
     record_event,
     utc_now,
 )
-from ._backup import back_up_project, check_backup
 from ._drift import (
     DayShift,
     DriftReport,
@@ -28,20 +27,40 @@ from ._drift import (
     compare_served,
     format_day,
 )
-from ._history import JOB_TABLES, JobRun, NoticeSent, RunStart, StepRun
-from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
-from ._notices import Notices, NoticeText, hide_secrets, mask_address
-from ._options import JOBS, JobStep, ProjectJob, project_jobs
+from ._history import (
+    JOB_TABLES,
+    JobRun,
+    Notices,
+    NoticeSent,
+    NoticeText,
+    StepRun,
+    hide_secrets,
+    mask_address,
+)
+from ._jobs import CheckLine, Jobs, JobServer, ListedJob, job_faults, job_findings
+from ._options import JOBS, JobStep, ProjectJob, Schedule, project_jobs
 from ._promotion import (
     PromotionGate,
     PromotionOptions,
     PromotionResult,
+    back_up_project,
+    check_backup,
     gate_evaluation,
     promote,
     promote_back,
 )
-from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, write_time
-from ._schedule import Schedule
+from ._runs import (
+    PROGRAM,
+    Clock,
+    JobRunner,
+    RunListener,
+    RunRequest,
+    StepPlan,
+    run_added_step,
+    run_lines,
+    run_step,
+    write_time,
+)
 from ._served import (
     MeasureReport,
     MeasureServedOptions,
@@ -49,8 +68,6 @@ from ._served import (
     measure_options,
     measure_served,
 )
-from ._server import JobServer
-from ._steps import PROGRAM, StepEnd, StepPlan, run_added_step, run_step
 
 __all__ = [
     "EVENT_KINDS",
@@ -68,7 +85,6 @@ __all__ = [
     "Event",
     "EventKind",
     "EventQuery",
-    "JobCall",
     "JobRun",
     "JobRunner",
     "JobServer",
@@ -87,10 +103,8 @@ __all__ = [
     "PromotionResult",
     "RunListener",
     "RunRequest",
-    "RunStart",
     "Schedule",
     "ServedMeasureOptions",
-    "StepEnd",
     "StepPlan",
     "StepRun",
     "audit_log",

@@ -3,89 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..core import RagwrightError, current_user, hash_erased_name, option, require
+from ..core import RagwrightError, current_user, hash_erased_name, option
 from ..ledger import Appended, Connection, Forgets, Ledger, Place, Tables
 from ..project import Project, ProjectFolder, Settings
-
-_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
-_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_PURPOSE = "sending the audit log"
-
-
-class EventExport:
-    """Sends events in the background, where that is on; else it does nothing and costs nothing."""
-
-    def __init__(self) -> None:
-        self._provider: Any = None
-        self._content = os.environ.get(_CONTENT, "").lower() == "true"
-        if any(os.environ.get(name) for name in _ADDRESSES):
-            self._provider = _exporting_provider()
-            self._logger = self._provider.get_logger("ragwright.audit")
-
-    def send(self, events: Sequence[Event]) -> None:
-        """Queue events; an address that does not answer delays nobody."""
-        if self._provider is None:
-            return
-        logs = require("opentelemetry._logs", "otel", _PURPOSE)
-        for event in events:
-            at = int(datetime.fromisoformat(event.at).timestamp() * 1e9)
-            failed = event.outcome in ("refused", "failed") or event.kind == "sign-in failed"
-            severity = logs.SeverityNumber.WARN if failed else logs.SeverityNumber.INFO
-            self._logger.emit(
-                logs.LogRecord(
-                    timestamp=at,
-                    observed_timestamp=at,
-                    severity_number=severity,
-                    severity_text=severity.name,
-                    event_name=f"ragwright.audit.{event.kind.replace(' ', '_').replace('-', '_')}",
-                    body=event.kind,
-                    attributes=self._attributes(event),
-                )
-            )
-
-    def _attributes(self, event: Event) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "enduser.id": event.who,
-            "enduser.role": event.role,
-            "client.address": event.origin,
-            "ragwright.request_id": event.request,
-            "ragwright.configuration": event.configuration,
-            "ragwright.action": event.action,
-            "ragwright.outcome": event.outcome,
-            "ragwright.subject": event.subject,
-            "ragwright.documents": list(event.documents),
-            "ragwright.question": event.question if self._content else "",
-        }
-        return {name: value for name, value in values.items() if value}
-
-    def close(self) -> None:
-        """Send what waits to be sent; safe to call twice."""
-        if self._provider is not None:
-            provider, self._provider = self._provider, None
-            provider.shutdown()
-
-
-def _exporting_provider() -> Any:
-    sdk = require("opentelemetry.sdk._logs", "otel", _PURPOSE)
-    export = require("opentelemetry.sdk._logs.export", "otel", _PURPOSE)
-    http = require("opentelemetry.exporter.otlp.proto.http._log_exporter", "otel", _PURPOSE)
-    resources = require("opentelemetry.sdk.resources", "otel", _PURPOSE)
-    provider = sdk.LoggerProvider(resource=resources.Resource.create({"service.name": "ragwright"}))
-    provider.add_log_record_processor(export.BatchLogRecordProcessor(http.OTLPLogExporter()))
-    return provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +46,65 @@ _LOOK = 3_600.0
 ERASED = "(erased)"
 """Stands in an event for what `ragwright forget` removed."""
 
-EVENT_COLUMNS = (
-    *("at", "kind", "who", "role", "origin", "request", "configuration", "action", "outcome"),
-    *("subject", "documents", "question", "scope", "kept_until"),
-)
+EventKind: TypeAlias = Literal[
+    "asked",
+    "saw",
+    "changed",
+    "exported",
+    "promoted",
+    "erased",
+    "signed in",
+    "signed out",
+    "sign-in failed",
+    "refused",
+]
+
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
+"""What somebody can do, or failed to."""
+
+
+def utc_now() -> str:
+    """The time, ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that somebody did.
+
+    Attributes:
+        at: When, ISO 8601 in UTC.
+        kind: What it was.
+        who: Name of the key, the person, or the user of the machine; empty where nobody says.
+        role: The role of this identity.
+        origin: Address that the request came from; for a command the name of the machine.
+        request: Id of the request.
+        configuration: Configuration that answered.
+        action: Method and route, or the command.
+        outcome: ``done``, ``refused``, ``failed``, ``cut off``; ``begun`` where another event
+            says how it ended.
+        subject: What it was about besides documents: an output, a key, a testset.
+        documents: Ids of the documents whose text was shown or used.
+        question: Text of the question, where the settings keep it.
+        scope: The tenant.
+    """
+
+    at: str = field(default_factory=utc_now)
+    kind: EventKind
+    who: str = ""
+    role: str = ""
+    origin: str = ""
+    request: str = ""
+    configuration: str = ""
+    action: str = ""
+    outcome: str = "done"
+    subject: str = ""
+    documents: tuple[str, ...] = ()
+    question: str = ""
+    scope: str = ""
+
+
+_COLUMNS = (*Event.__dataclass_fields__, "kept_until")
 """Columns of an event, without its number."""
 
 _EVENTS = (
@@ -152,7 +137,7 @@ _WITHOUT_NAME = f"documents = replace(documents, {_NAME}, {_LINE_END} || '{ERASE
 
 _CHANGEABLE = ("who", "origin", "subject", "documents", "question", "scope")
 _FIXED = " AND ".join(
-    f"NEW.{name} = OLD.{name}" for name in ("number", *EVENT_COLUMNS) if name not in _CHANGEABLE
+    f"NEW.{name} = OLD.{name}" for name in ("number", *_COLUMNS) if name not in _CHANGEABLE
 )
 _ERASING = " AND ".join(
     f"(NEW.{name} = OLD.{name} OR NEW.{name} IN ('', '{ERASED}') "
@@ -192,8 +177,8 @@ OPERATION_TABLES = Tables(
 """The audit log; its version is the ledger's."""
 
 _INSERT = (
-    f"INSERT INTO audit_events ({', '.join(EVENT_COLUMNS)}) "  # noqa: S608
-    f"VALUES ({', '.join('?' * (len(EVENT_COLUMNS) - 1))}, clock_seconds() + ?)"
+    f"INSERT INTO audit_events ({', '.join(_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (len(_COLUMNS) - 1))}, clock_seconds() + ?)"
 )
 
 
@@ -234,14 +219,11 @@ class AuditLog:
     def __init__(self, place: Place, options: AuditLogOptions) -> None:
         self.options = options
         self._ledger = Ledger(place)
-        self._export = EventExport()
         self._begun = False
         self._looked = 0.0
-        self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Store and send what is queued; safe to call twice."""
-        self._export.close()
+        """Store what is queued; safe to call twice."""
         self._ledger.close()
 
     @property
@@ -258,9 +240,7 @@ class AuditLog:
         Raises:
             StoreError: They cannot be stored.
         """
-        rows = [self._row(event) for event in events]
-        self._ledger.write(lambda connection: self._insert_and_delete(connection, rows))
-        self._export.send(events)
+        self._ledger.write(self._prepare_insert(events))
 
     async def store(self, *events: Event) -> None:
         """Add events from an event loop; returns once they are stored.
@@ -268,18 +248,15 @@ class AuditLog:
         Raises:
             StoreError: They cannot be stored.
         """
-        await asyncio.shield(asyncio.wrap_future(self._submit(events)))
-        self._export.send(events)
-
-    def _submit(self, events: Sequence[Event]) -> Future[None]:
         self._ledger.database.require_writable()
-        return self._ledger.writer.submit(
-            partial(self._insert_and_delete, rows=[self._row(event) for event in events])
-        )
+        added = self._ledger.writer.submit(self._prepare_insert(events))
+        await asyncio.shield(asyncio.wrap_future(added))
+
+    def _prepare_insert(self, events: Sequence[Event]) -> Callable[[Connection], None]:
+        return partial(self._insert_and_delete, rows=[self._row(event) for event in events])
 
     def _insert_and_delete(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        for row in rows:
-            connection.execute(_INSERT, row)
+        connection.executemany(_INSERT, rows)
         now = time.monotonic()
         if not self._looked or now - self._looked > _LOOK:
             self._looked = now
@@ -287,11 +264,10 @@ class AuditLog:
 
     def _row(self, event: Event) -> tuple[Any, ...]:
         names = "".join(f"{_on_one_line(name)}\n" for name in event.documents)
-        shown = replace(event, question=event.question if self.options.questions else "")
-        values = [getattr(shown, name) for name in EVENT_COLUMNS if name not in _OWN_FORM]
-        place = EVENT_COLUMNS.index("documents")
-        values.insert(place, f"\n{names}" if names else "")
-        return (*values, self.options.days * _DAY)
+        values = asdict(event) | {"documents": f"\n{names}" if names else ""}
+        if not self.options.questions:
+            values["question"] = ""
+        return (*values.values(), self.options.days * _DAY)
 
     def select(self, query: EventQuery) -> Iterator[tuple[int, Event]]:
         """Number and event, the oldest first, one in memory at a time.
@@ -307,7 +283,7 @@ class AuditLog:
             first = rows[-1][0] if rows else 0
             condition += f"{' AND' if condition else ' WHERE'} number >= ?"
             values = [*values, first]
-        columns = ", ".join(EVENT_COLUMNS[:-1])
+        columns = ", ".join(_COLUMNS[:-1])
         sql = f"SELECT number, {columns} FROM audit_events{condition} ORDER BY number"  # noqa: S608
         with closing(database.connect()) as connection, database.explained():
             for number, *row in database.stream(connection, sql, values):
@@ -319,14 +295,10 @@ def _on_one_line(name: str) -> str:
     return name.replace("\n", " ")
 
 
-_OWN_FORM = ("documents", "kept_until")
-
-
 def _event(row: Sequence[Any]) -> Event:
-    values = dict(zip(EVENT_COLUMNS[:-1], row, strict=True))
-    names = str(values["documents"])
-    values["documents"] = tuple(names[1:-1].split("\n")) if names else ()
-    return Event(**values)
+    values = dict(zip(_COLUMNS[:-1], row, strict=True))
+    names = values["documents"][1:-1]
+    return Event(**values | {"documents": tuple(names.split("\n")) if names else ()})
 
 
 def _condition(query: EventQuery) -> tuple[str, list[Any]]:
@@ -409,64 +381,6 @@ def record_done(project: Project, kind: EventKind, action: str, subject: str = "
     record(project.folder, project.settings, owner_event(kind, action, subject))
 
 
-EventKind: TypeAlias = Literal[
-    "asked",
-    "saw",
-    "changed",
-    "exported",
-    "promoted",
-    "erased",
-    "signed in",
-    "signed out",
-    "sign-in failed",
-    "refused",
-]
-
-EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
-"""What somebody can do, or failed to."""
-
-
-def utc_now() -> str:
-    """The time, ISO 8601 in UTC with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that somebody did.
-
-    Attributes:
-        kind: What it was.
-        who: Name of the key, the person, or the user of the machine; empty where nobody says.
-        role: The role of this identity.
-        origin: Address that the request came from; for a command the name of the machine.
-        request: Id of the request.
-        configuration: Configuration that answered.
-        action: Method and route, or the command.
-        outcome: ``done``, ``refused``, ``failed``, ``cut off``; ``begun`` where another event
-            says how it ended.
-        subject: What it was about besides documents: an output, a key, a testset.
-        documents: Ids of the documents whose text was shown or used.
-        question: Text of the question, where the settings keep it.
-        scope: The tenant.
-        at: When, ISO 8601 in UTC.
-    """
-
-    kind: EventKind
-    who: str = ""
-    role: str = ""
-    origin: str = ""
-    request: str = ""
-    configuration: str = ""
-    action: str = ""
-    outcome: str = "done"
-    subject: str = ""
-    documents: tuple[str, ...] = ()
-    question: str = ""
-    scope: str = ""
-    at: str = field(default_factory=utc_now)
-
-
 def owner_event(kind: EventKind, action: str, subject: str = "", outcome: str = "done") -> Event:
     """An event of the user of this machine, who may do everything."""
     return Event(
@@ -482,7 +396,4 @@ def owner_event(kind: EventKind, action: str, subject: str = "", outcome: str = 
 
 def event_json(number: int, event: Event) -> Mapping[str, Any]:
     """An event as JSON; its keys are those of :class:`Event`, and ``number``."""
-    names = (name for name in Event.__dataclass_fields__ if name not in ("at", "kind"))
-    values = {name: getattr(event, name) for name in names}
-    values["documents"] = list(event.documents)
-    return {"number": number, "at": event.at, "kind": event.kind, **values}
+    return {"number": number, **asdict(event)}

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
-from ..core import ConfigError, JobError, MissingExtraError, count_noun, suggest_name
+from ..core import (
+    ConfigError,
+    JobError,
+    MissingExtraError,
+    RagwrightError,
+    StoreError,
+    count_noun,
+    suggest_name,
+)
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
-from ._history import JobRun, NoticeSent
-from ._notices import Notices, NoticeText, mask_address
-from ._options import ProjectJob, project_jobs
-from ._runs import Clock, JobRunner, RunListener, RunRequest, next_run, write_time
-from ._schedule import Schedule
-from ._server import JobServer
+from ._history import JobRun, JobState, Notices, NoticeSent, NoticeText, Trigger, mask_address
+from ._options import ProjectJob, Schedule, project_jobs
+from ._runs import (
+    Clock,
+    JobRunner,
+    RunListener,
+    RunRequest,
+    list_notice_addresses,
+    next_run,
+    write_time,
+)
 
 CheckLine: TypeAlias = Callable[[Sequence[str]], str]
 """Returns the fault of a ragwright command line without running it; empty if there is none."""
@@ -32,23 +49,6 @@ class ListedJob:
     job: ProjectJob
     next_run: float | None
     last: JobRun | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobCall:
-    """Settings for running a job by hand.
-
-    Attributes:
-        flags: NAME, NAME=true or NAME=false.
-        wait: Wait if the job is already running.
-        event: Gets a sentence per event.
-        line: Gets every line that a step prints.
-    """
-
-    flags: tuple[str, ...] = ()
-    wait: bool = False
-    event: Callable[[str], None] = lambda _: None
-    line: Callable[[str], None] | None = None
 
 
 class Jobs:
@@ -88,11 +88,7 @@ class Jobs:
         """
         self.require()
         if name not in self.planned:
-            raise JobError(
-                f"unknown job {name!r}",
-                where=str(self._project.file),
-                hint=suggest_name(name, self.planned),
-            )
+            raise self._unknown_error(name)
         job = self.planned[name]
         for error in job_faults(job, self._check_line, self._notices):
             raise error
@@ -111,25 +107,30 @@ class Jobs:
                 hint="write for example:  jobs: {nightly: {steps: [ingest], schedule: '@daily'}}",
             )
 
-    def run(self, name: str, call: JobCall | None = None) -> JobRun:
+    def run(
+        self,
+        name: str,
+        flags: Sequence[str] = (),
+        listener: RunListener | None = None,
+        *,
+        wait: bool = False,
+    ) -> JobRun:
         """Run a job by hand.
+
+        Args:
+            name: The job.
+            flags: NAME, NAME=true or NAME=false.
+            listener: Gets events, and the lines of the steps.
+            wait: Wait if the job is already running.
 
         Raises:
             JobError: The job does not exist, or it is running already (unless ``wait``).
             ConfigError: Its declaration is wrong, or a flag is unknown.
         """
-        call = call or JobCall()
-        job = self.job(name)
-        flags = job.flags(call.flags)
-        runner = self._runner()
-        listener = RunListener(call.event, call.line)
-        return runner.run(
-            job,
-            self._taken(runner, job, call.wait, listener),
-            RunRequest("by hand", None, flags),
-            listener,
-            threading.Event(),
-        )
+        job, runner, hears = self.job(name), self._runner(), listener or RunListener()
+        request = RunRequest("by hand", None, job.flags(flags))
+        lock = self._taken(runner, job, wait, hears)
+        return runner.run(job, lock, request, hears, threading.Event())
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
         """List runs, newest first; of every job by default.
@@ -139,14 +140,12 @@ class Jobs:
         """
         runs = self._runner().runs(name, limit)
         if name and not runs and name not in self.planned:
-            raise JobError(
-                f"unknown job {name!r}",
-                where=str(self._project.file),
-                hint=suggest_name(name, self.planned)
-                if self.planned
-                else "this project has no jobs",
-            )
+            raise self._unknown_error(name)
         return runs
+
+    def _unknown_error(self, name: str) -> JobError:
+        hint = suggest_name(name, self.planned) if self.planned else "this project has no jobs"
+        return JobError(f"unknown job {name!r}", where=str(self._project.file), hint=hint)
 
     def listed(self) -> list[ListedJob]:
         """List every job, with its next run and the result of its last one.
@@ -233,9 +232,9 @@ class Jobs:
     def _stamped(self) -> tuple[int, int, int] | None:
         try:
             stat = self._project.file.stat()
+            return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         except OSError:
             return (0, 0, 0)
-        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
     def _runner(self) -> JobRunner:
         return JobRunner(self._project, self._notices, self._clock)
@@ -270,7 +269,7 @@ def job_faults(
     options = job.options
     if options.schedule:
         try:
-            Schedule(options.schedule, options.timezone, job.where("schedule"))
+            job.timetable()
         except ConfigError as error:
             yield error
     if check_line is not None:
@@ -323,3 +322,218 @@ def _planned(job: ProjectJob, clock: Clock) -> str:
     if at is None:
         return f"{steps}, by hand only"
     return f"{steps}, next run {write_time(at, options.timezone)} while `job serve` is running"
+
+
+IN_TIME = 60.0
+"""Seconds within which a start is still on time."""
+
+_AHEAD = 3600.0
+"""A history that is further ahead than this was written with a wrong clock."""
+
+_LEAVE = 10.0
+"""Seconds to wait when ending at once; a notice that hangs is abandoned."""
+
+_LOOK = 0.5
+"""Seconds between checks of clock, signals and settings."""
+
+Load = Callable[[], Mapping[str, ProjectJob] | None]
+"""The jobs if the project file has changed since the last call, else None."""
+
+
+RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Event], JobRun]
+"""Runs a job whose lock is held: :meth:`JobRunner.run`."""
+
+
+@dataclass(slots=True)
+class _Timer:
+    """A job with a schedule, and the time up to which it is handled."""
+
+    job: ProjectJob
+    schedule: Schedule
+    answered: float
+    due: float
+
+
+class JobServer:
+    """Starts jobs by their schedules until it is stopped.
+
+    Args:
+        runner: Runs them.
+        load: Reads the jobs again if their file has changed.
+        say: Gets one line per event.
+        run: Runs a job; the runner if None.
+        look: Most seconds between two checks.
+    """
+
+    def __init__(
+        self,
+        runner: JobRunner,
+        load: Load,
+        say: Callable[[str], None],
+        *,
+        run: RunJob | None = None,
+        look: float = _LOOK,
+    ) -> None:
+        self._runner = runner
+        self._load = load
+        self._say = say
+        self._run: RunJob = run or runner.run
+        self._look = look
+        self._timers: dict[str, _Timer] = {}
+        self._running: list[tuple[str, threading.Thread]] = []
+        self._signals = 0
+        self._stop = threading.Event()
+        self._read: Mapping[str, ProjectJob] | None = None
+
+    def signal(self) -> None:
+        """Stop after the running jobs; called again, stop them too. Safe in a signal handler."""
+        self._signals += 1  # so it must not take a lock
+
+    def serve(self) -> None:
+        """Start what is due until :meth:`signal`, then wait for what runs."""
+        clock = self._runner.clock
+        while not self._signals:
+            clock.sleep(self.tick())
+        names = ", ".join(sorted(self._alive()))
+        self._print_line(f"ending{f' after {names}; again to end at once' if names else ''}")
+        while self._alive() and self._signals < 2:
+            clock.sleep(self._look)
+        if self._alive():
+            self._print_line("ending at once")
+            self._stop.set()
+            for _, thread in self._running:
+                thread.join(_LEAVE)
+
+    def tick(self) -> float:
+        """Start due jobs; returns seconds until the next check."""
+        try:
+            loaded = self._load()
+            self._read = self._read if loaded is None else loaded
+        except Exception as error:  # an invalid file does not stop the known jobs
+            fault = " - ".join(part.strip() for part in str(error).splitlines())
+            self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
+        self._arm()
+        now = self._runner.clock.now()
+        if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
+            self._log("the clock was ahead: schedules count from now on")
+            self._read = {name: timer.job for name, timer in self._timers.items()}
+            self._timers = {}
+            self._arm()
+        for timer in self._timers.values():
+            if timer.due <= now:
+                try:
+                    self._answer(timer, now)
+                except (RagwrightError, OSError) as error:  # the disk is full, the history locked
+                    reason = str(error).partition("\n")[0]
+                    self._event(timer.job, f"could not be started: {reason}")
+        left = min((timer.due - now for timer in self._timers.values()), default=self._look)
+        return max(0.0, min(left, self._look))
+
+    def _alive(self) -> set[str]:
+        self._running = [running for running in self._running if running[1].is_alive()]
+        return {name for name, _ in self._running}
+
+    def _arm(self) -> None:
+        """Set the timers of newly read jobs."""
+        if self._read is None:
+            return
+        try:
+            timers = {n: self._timer(j) for n, j in self._read.items() if j.options.schedule}
+        except StoreError as error:  # checked again next time
+            self._log(f"the history cannot be read: {error.what}")
+            return
+        self._read, self._timers = None, timers
+        for timer in timers.values():
+            self._settle(timer.job)
+            self._event(timer.job, f"next run {write_time(timer.due, timer.job.options.timezone)}")
+        if not timers:
+            self._log("no job has a schedule now")
+
+    def _timer(self, job: ProjectJob) -> _Timer:
+        options = job.options
+        schedule = job.timetable()
+        now = self._runner.clock.now()
+        history = self._runner.history
+        since = history.since(job.name, f"{options.schedule} {options.timezone}", now)
+        answered = max(since, history.answered(job.name) or since)
+        if answered > now + _AHEAD:
+            answered = now
+        old = self._timers.get(job.name)
+        if old is not None and since <= old.answered:  # started, but not stored yet
+            answered = max(answered, old.answered)
+        return _Timer(job, schedule, answered, schedule.next(answered))
+
+    def _settle(self, job: ProjectJob) -> None:
+        """Report interrupted runs, unless the job runs elsewhere."""
+        lock = self._runner.take(job, "schedule")
+        if lock is not None:
+            with lock:
+                left = self._runner.settle(job)
+            for run in left:
+                if run.state == "cut off":
+                    self._event(job, f"run {run.id} was cut off")
+                self._tell(job, run)
+
+    def _answer(self, timer: _Timer, now: float) -> None:
+        """Handle the last due time: a run, a late run, or a row with the reason."""
+        job = timer.job
+        due = timer.schedule.latest(timer.answered, now) or timer.due
+        timer.answered, timer.due = due, timer.schedule.next(due)
+        late, within = now - due, job.options.catch_up_within
+        trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
+        if trigger == "catch-up" and within is not None and late > within:
+            self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
+        elif (lock := self._runner.take(job, trigger)) is not None:
+            self._start(job, lock, RunRequest(trigger, due, job.flags()))
+        elif job.name in self._alive():
+            self._not_run(job, trigger, due, ("skipped", "the previous run has not ended"))
+        else:
+            self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
+
+    def _not_run(
+        self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[JobState, str]
+    ) -> None:
+        state, reason = why
+        zone = job.options.timezone
+        start = JobRun(job.name, trigger, self._runner.clock.now(), due, timezone=zone)
+        told = state == "missed" and job.options.catch_up_within != 0
+        addresses = list_notice_addresses(job, state) if told else ()
+        number = self._runner.history.not_run(start, state, reason, addresses)
+        self._event(job, f"{state} {write_time(due, zone)}: {reason}")
+        self._tell(job, self._runner.history.run(number))
+
+    def _tell(self, job: ProjectJob, run: JobRun) -> None:
+        """Send the notices due for a run, in the background."""
+        if run.notices:
+            name = f"notices of {job.name}, run {run.id}"
+            self._spawn(name, lambda: self._runner.tell(job, run, self._listener(job)))
+
+    def _start(self, job: ProjectJob, lock: FileLock, request: RunRequest) -> None:
+        def work() -> None:
+            with lock:
+                try:
+                    self._run(job, lock, request, self._listener(job), self._stop)
+                except Exception as error:  # an error in a thread must be reported
+                    reason = error.what if isinstance(error, RagwrightError) else repr(error)
+                    self._event(job, f"failed: {reason}")
+
+        self._spawn(job.name, work)
+
+    def _spawn(self, name: str, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work, name=f"job-{name}", daemon=True)
+        self._running.append((name, thread))
+        thread.start()
+
+    def _listener(self, job: ProjectJob) -> RunListener:
+        return RunListener(partial(self._event, job))
+
+    def _event(self, job: ProjectJob, text: str) -> None:
+        self._log(f"{job.name}: {text}", job.options.timezone)
+
+    def _log(self, text: str, timezone: str = "UTC") -> None:
+        now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(timezone))
+        self._print_line(f"{now.isoformat(timespec='seconds')} {text}")
+
+    def _print_line(self, line: str) -> None:
+        with suppress(Exception):  # a log that cannot be written must not end the scheduler
+            self._say(line)

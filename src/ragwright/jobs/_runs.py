@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from typing import IO
 from zoneinfo import ZoneInfo
 
-from ..core import JobError, StoreError
+from ..core import JobError, RagwrightError, StoreError, load_addition
 from ..ledger import Erasures, FileLock, WorkLock
-from ..project import ProjectFolder
+from ..project import Project, ProjectFolder
 from ._history import (
     CUT_OFF,
     FORGOTTEN,
@@ -22,14 +28,17 @@ from ._history import (
     JobHistory,
     JobRun,
     JobState,
-    RunStart,
+    Notices,
+    NoticeText,
     StepRun,
     Trigger,
+    mask_address,
+    printable,
 )
-from ._notices import Notices, NoticeText, mask_address
 from ._options import JobStep, ProjectJob
-from ._schedule import Schedule
-from ._steps import PROGRAM, StepEnd, StepPlan, run_step
+
+PROGRAM = (sys.executable, "-P", "-m", "ragwright")
+"""This program; -P: a file of the project must not shadow an installed module."""
 
 FINAL: Mapping[int, JobState] = {100: "gate failed", 101: "not trusted"}
 """Exit codes that are results: used as the job's own, and not retried."""
@@ -78,7 +87,7 @@ class RunListener:
     """
 
     event: Callable[[str], None] = lambda _: None
-    line: Callable[[str], None] | None = None
+    line: Callable[[str], None] = lambda _: None
 
     def say(self, text: str) -> None:
         """Pass a sentence on."""
@@ -87,9 +96,8 @@ class RunListener:
 
     def hear(self, line: str) -> None:
         """Pass a line of a step on."""
-        if self.line is not None:
-            with suppress(Exception):
-                self.line(line)
+        with suppress(Exception):
+            self.line(line)
 
 
 class JobRunner:
@@ -172,14 +180,13 @@ class JobRunner:
         Raises:
             StoreError: The history cannot be written; failure notices are sent.
         """
-        flags = dict(request.flags or job.options.flags)
-        start = RunStart(
+        start = JobRun(
             job.name,
             request.trigger,
             self.clock.now(),
             request.due,
             os.getpid(),
-            flags,
+            dict(request.flags or job.options.flags),
             job.options.timezone,
         )
         try:
@@ -189,14 +196,15 @@ class JobRunner:
             return self.history.run(number)
         except StoreError as error:
             why = f"the history of jobs cannot be used: {error.what}"
-            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), listener)
+            failed = replace(start, ended=self.clock.now(), state="failed", reason=why)
+            self.tell(job, failed, listener)
             raise
 
     def _run(
         self,
         job: ProjectJob,
         lock: FileLock,
-        start: RunStart,
+        start: JobRun,
         listener: RunListener,
         stop: threading.Event,
     ) -> int:
@@ -228,35 +236,35 @@ class JobRunner:
         job: ProjectJob,
         number: int,
         lock: FileLock,
-        start: RunStart,
+        start: JobRun,
         around: tuple[RunListener, threading.Event],
     ) -> tuple[JobState, str]:
         """Run all steps that flags allow; a retry starts from the failed step."""
         options = job.options
         listener, stop = around
-        deadline = None if options.timeout is None else time.monotonic() + options.timeout
+        deadline = time.monotonic() + (math.inf if options.timeout is None else options.timeout)
         at, attempt = 0, 1
         while at < len(options.steps):
             step = options.steps[at]
+            place = StepRun(at + 1, attempt, step.run, self.clock.now(), state="skipped")
             if not step.wanted(start.flags):
-                skipped = StepRun(at + 1, attempt, step.run, self.clock.now(), state="skipped")
-                self.history.step(number, skipped)
+                self.history.step(number, place)
                 at += 1
                 continue
-            if deadline is not None and time.monotonic() >= deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
-            begun = self.clock.now()
             erased = self._erasures.position
-            end = run_step(self._plan(job, step, lock, deadline, listener), stop)
+            end = run_step(self._plan(job, step, lock, left, listener), stop)
             with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
                 printed = end.output if self._erasures.position == erased else FORGOTTEN
-                outcome = (end.seconds, end.code, end.state, printed)
-                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *outcome))
+                ended = replace(place, seconds=end.seconds, code=end.code, state=end.state)
+                self.history.step(number, replace(ended, output=printed))
             if end.state == "succeeded":
                 at += 1
                 continue
             state, reason = _failure(at + 1, step, end)
-            left = math.inf if deadline is None else deadline - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0 and end.state == "timed out":
                 return state, f"the job took longer than {options.timeout:g} s, in step {at + 1}"
             # a retry cannot help after a stop, a result, or a wrong command line
@@ -276,16 +284,14 @@ class JobRunner:
         job: ProjectJob,
         step: JobStep,
         lock: FileLock,
-        deadline: float | None,
+        left: float,
         listener: RunListener,
     ) -> StepPlan:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        limits = [limit for limit in (left, step.timeout) if limit is not None]
         addresses = job.options.notify.addresses
         return StepPlan(
             (*self._program, *step.words),
             self._project.root,
-            min(limits, default=None),
+            left if step.timeout is None else min(left, step.timeout),
             lock.share(),
             listener.hear,
             lambda text: self.notices.clean(text, addresses),
@@ -326,11 +332,11 @@ class JobRunner:
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
             return run
-        held = self._lock(run.start.job).holder()
+        held = self._lock(run.job).holder()
         # a new holder has not written its run number yet
         if held is not None and held.number in (None, run.id):
             return run
-        return JobRun(run.id, run.start, None, "cut off", CUT_OFF, run.steps, run.notices)
+        return replace(run, state="cut off", reason=CUT_OFF)
 
     def _lock(self, job: str, what: str = "", wait: float = 0.0) -> FileLock:
         path = self._project.data / "jobs" / f"{job}.lock"
@@ -359,10 +365,7 @@ def write_time(at: float, timezone: str) -> str:
 
 def next_run(job: ProjectJob, now: float) -> float | None:
     """Return when a job is due next; None if it has no schedule."""
-    options = job.options
-    if not options.schedule:
-        return None
-    return Schedule(options.schedule, options.timezone, job.where("schedule")).next(now)
+    return job.timetable().next(now) if job.options.schedule else None
 
 
 def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float) -> NoticeText:
@@ -379,8 +382,8 @@ def run_lines(run: JobRun) -> list[str]:
     """Write a run as text: result, times, steps, last lines of a failed step."""
     lines = [
         f"result   {_ended(run)}",
-        f"trigger  {run.start.trigger}",
-        f"started  {write_time(run.start.started, run.start.timezone)}",
+        f"trigger  {run.trigger}",
+        f"started  {write_time(run.started, run.timezone)}",
         f"took     {_seconds(run)}",
     ]
     if run.attempts > 1:
@@ -395,7 +398,7 @@ def run_lines(run: JobRun) -> list[str]:
     return lines
 
 
-def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
+def _failure(number: int, step: JobStep, end: StepRun) -> tuple[JobState, str]:
     """Return the state of a run after a step that did not succeed, and why."""
     name = f"step {number} ({step.run})"
     if end.state == "stopped":
@@ -414,7 +417,7 @@ def _ended(run: JobRun) -> str:
 
 
 def _seconds(run: JobRun) -> str:
-    return "unknown" if run.ended is None else f"{run.ended - run.start.started:.1f} s"
+    return "unknown" if run.ended is None else f"{run.ended - run.started:.1f} s"
 
 
 def _step_text(step: StepRun) -> str:
@@ -422,3 +425,134 @@ def _step_text(step: StepRun) -> str:
         return "skipped by its flag"
     code = f", exit code {step.code}" if step.code else ""
     return f"{step.state}{code}, {step.seconds:.1f} s"
+
+
+_LINES, _WIDTH = 40, 500
+_GRACE = 5.0
+_LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A process to run.
+
+    Attributes:
+        words: The program, its command and the arguments.
+        folder: Working folder.
+        seconds: Time limit.
+        held: Open file of the lock that the process also holds; -1 for none.
+        line: Gets every line that the process prints.
+        clean: Takes secrets out of a line.
+    """
+
+    words: Sequence[str]
+    folder: Path
+    seconds: float = math.inf
+    held: int = -1
+    line: Callable[[str], None] | None = None
+    clean: Callable[[str], str] = str
+
+
+def run_step(plan: StepPlan, stop: threading.Event) -> StepRun:
+    """Run a step to its end, its time limit, or ``stop``; its child processes end with it.
+
+    The process leads its own group: Ctrl-C at the terminal reaches only this program, which then
+    decides.
+    """
+    started = time.monotonic()
+    process = subprocess.Popen(
+        list(plan.words),
+        cwd=plan.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=(plan.held,) if plan.held >= 0 else (),
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    output = process.stdout
+    assert output is not None
+    kept: deque[str] = deque(maxlen=_LINES)
+    reader = threading.Thread(target=_read, args=(output, plan, kept), daemon=True)
+    reader.start()
+    try:
+        state = _wait(process, started + plan.seconds, stop)
+    except BaseException:
+        _end(process, 1.0)
+        raise
+    if state is not None:
+        _end(process, 1.0 if state == "stopped" else _GRACE)
+    reader.join(1.0)  # processes left by a step may hold the pipe
+    if not reader.is_alive():
+        output.close()
+    seconds, code = round(time.monotonic() - started, 3), process.returncode
+    if state is not None:
+        code = None
+    ended: JobState = state or ("failed" if code else "succeeded")
+    line, printed = " ".join(plan.words), "\n".join(kept)
+    return StepRun(1, 1, line, time.time() - seconds, seconds, code, ended, printed)
+
+
+def _wait(process: subprocess.Popen[bytes], until: float, stop: threading.Event) -> JobState | None:
+    """Wait for the end; returns why the process must be killed, None if it ended by itself."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, min(_LOOK, until - time.monotonic())))
+            return None
+        if stop.is_set():
+            return "stopped"
+        if time.monotonic() >= until:
+            return "timed out"
+
+
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
+    """End a process and its group: first by a signal, then by force."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(output: IO[bytes], plan: StepPlan, kept: deque[str]) -> None:
+    with suppress(ValueError, OSError):  # closed under us
+        while line := output.readline(65536):
+            text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
+            text = plan.clean(printable(text))
+            kept.append(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
+            if plan.line is not None:
+                plan.line(text)
+
+
+def run_added_step(name: str, arguments: Sequence[str], folder: Path) -> int:
+    """Run a step on a project; its exit code.
+
+    A step is a function of the opened :class:`Project` and its arguments, a tuple of texts. It
+    returns an exit code, or None for success, and prints what the history of jobs should show.
+
+    Raises:
+        PluginError: The step does not exist, or cannot be imported.
+        JobError: It fails, or returns something that is not an exit code.
+    """
+    step = load_addition("steps", name, where=f"job step {name}")
+    with Project.open(folder) as project:
+        try:
+            code = step(project, tuple(arguments))
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise JobError(
+                f"the step {name!r} failed: {type(error).__name__}: {error}",
+                where=f"job step {name}",
+            ) from error
+    if code is None:
+        return 0
+    if not isinstance(code, int) or not 0 <= code <= 255:
+        raise JobError(
+            f"the step {name!r} returned {code!r:.80}, not an exit code",
+            where=f"job step {name}",
+            hint="return None, or a number from 0 to 255",
+        )
+    return code

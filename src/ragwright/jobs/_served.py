@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import takewhile, zip_longest
@@ -12,11 +13,12 @@ from ..core import (
     ConfigError,
     MeasureError,
     Score,
+    ScoreState,
     list_changed_options,
     option,
     value_hash,
 )
-from ..drafting import JudgedBy, Outputs, WaitingAnswer, output_row, project_outputs
+from ..drafting import JudgedBy, WaitingAnswer, output_row, project_outputs
 from ..experiment import check_models, choose_measures, judging
 from ..flow import Flow
 from ..ledger import FileLock
@@ -36,7 +38,7 @@ _AT_ONCE = 16
 """Number of answers whose scores are stored together."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MeasureReport:
     """The result of one pass.
 
@@ -87,16 +89,14 @@ def measure_served(project: Project, options: MeasureServedOptions | None = None
     lock = FileLock(project.folder.data / "serve" / "measuring.lock", "measuring")
     if not lock.acquire():
         return MeasureReport(busy=True)
-    try:
+    with lock:
         outputs = project_outputs(project)
         outputs.require_writable()
         if chosen.retry_errors:
             outputs.scores.retry_errors()
         names = [str(measure) for measure in measures]
         drawn = outputs.scores.draw(settings.share, names, settings.window)
-        return replace(_MeasuringPass(project, measures, setup).run(chosen.most), drawn=drawn)
-    finally:
-        lock.release()
+        return _MeasuringPass(project, measures, setup, MeasureReport(drawn)).run(chosen.most)
 
 
 def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup]:
@@ -121,14 +121,9 @@ def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], Measure
     check_setup(measures, setup)
     check_models(project.models, measures, setup)
     if settings.daily_budget is not None:
-        for name in sorted(
-            {name for measure in measures for name in _models_of_measure(measure, setup)}
-        ):
-            model_settings = project.models.settings_of(name)
-            if not project.models.free(name) and None in (
-                model_settings.price_in,
-                model_settings.price_out,
-            ):
+        for name in sorted({n for measure in measures for n in _models_of_measure(measure, setup)}):
+            price = project.models.settings_of(name)
+            if None in (price.price_in, price.price_out) and not project.models.free(name):
                 raise ConfigError(
                     f"serve.measure.daily_budget is set, and the model {name} has no price",
                     where=str(project.folder.file),
@@ -138,120 +133,102 @@ def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], Measure
 
 
 class _MeasuringPass:
-    """One pass over the waiting answers."""
+    """One pass over the waiting answers, counted in a report."""
 
-    def __init__(self, project: Project, measures: Sequence[Measure], setup: MeasureSetup) -> None:
+    def __init__(
+        self,
+        project: Project,
+        measures: Sequence[Measure],
+        setup: MeasureSetup,
+        report: MeasureReport,
+    ) -> None:
         self._project = project
         self._measures = {str(measure): measure for measure in measures}
         self._setup = setup
-        self._outputs: Outputs = project_outputs(project)
-        self._judge_by_measure = {
-            str(measure): _judge_of_measure(measure, setup) for measure in measures
-        }
-        self._progress = MeasureReport()
-        self._spent = project.budget.spent
+        self._judges = {str(measure): _judge_of_measure(measure, setup) for measure in measures}
+        self._outputs = project_outputs(project)
+        self._daily = measure_options(project.settings).daily_budget
+        self._report = report
 
     def run(self, most: int | None) -> MeasureReport:
         """Score until nothing waits, the budget of the day is spent, or every attempt fails."""
-        scores, remaining = self._outputs.scores, most
-        while remaining is None or remaining > 0:
-            if not self._set_budget():
-                break
-            waiting = scores.waiting(_AT_ONCE if remaining is None else min(_AT_ONCE, remaining))
+        report, scores = self._report, self._outputs.scores
+        left = sys.maxsize if most is None else most
+        while left > 0 and not report.stopped and self._may_spend():
+            waiting = scores.waiting(min(_AT_ONCE, left))
             if not waiting:
                 break
-            remaining = None if remaining is None else remaining - len(waiting)
+            left -= len(waiting)
             with self._project.work.working("measuring", brief=True):
                 self._score_answers(waiting)
-            if self._progress.stopped:
-                break
-        cost = self._progress.cost
-        today, still_waiting = scores.today(), scores.count_waiting()
-        return replace(self._progress, waiting=still_waiting, cost=cost, spent_today=today.cost)
+        report.spent_today, report.waiting = scores.today().cost, scores.count_waiting()
+        return report
 
-    def _set_budget(self) -> bool:
+    def _may_spend(self) -> bool:
         """Bound today's spending; False if nothing may be spent."""
-        budget = measure_options(self._project.settings).daily_budget
-        if budget is None:
+        if self._daily is None:
             return True
-        remaining = budget - self._outputs.scores.today().cost
+        budget, session = self._project.budget, self._project.session.max_cost
+        remaining = self._daily - self._outputs.scores.today().cost
         if remaining <= 0:
-            self._stop_for_budget(budget)
+            self._stop_for_budget(self._daily)
             return False
-        session = self._project.session.max_cost
-        most = self._project.budget.spent + remaining
-        self._project.budget.max_cost = most if session is None else min(most, session)
+        most = budget.spent + remaining
+        budget.max_cost = most if session is None else min(most, session)
         return True
 
     def _stop_for_budget(self, budget: float) -> None:
         self._outputs.scores.reached(budget)
-        self._progress = replace(
-            self._progress,
-            stopped=f"the daily budget of {budget:g} (serve.measure.daily_budget) is used up",
+        self._report.stopped = (
+            f"the daily budget of {budget:g} (serve.measure.daily_budget) is used up"
         )
 
     def _score_answers(self, waiting: Sequence[WaitingAnswer]) -> None:
         """Score some answers, each under its own scope, and store the results."""
+        project, report = self._project, self._report
         scores_by_output: dict[str, Sequence[Score]] = {}
         stop: Exception | None = None
+        spent = project.budget.spent
         for scope in dict.fromkeys(answer.scope for answer in waiting):
             of_scope = [answer for answer in waiting if answer.scope == scope]
-            flows = map(self._flow, takewhile(self._may_continue, of_scope))
+            # an erasure that waits goes first, and the rest follows in a later pass
+            flows = map(self._flow, takewhile(lambda _: not project.work.awaited, of_scope))
             # in the background one at a time, so that an erasure waits for one answer at most
-            limit = 1 if self._project.session.background else None
-            outcomes = self._project.runner.outcomes(flows, limit=limit, scope=scope)
+            limit = 1 if project.session.background else None
+            outcomes = project.runner.outcomes(flows, limit=limit, scope=scope)
             # after a stop, flows that have not begun have no outcome
             for answer, outcome in zip_longest(of_scope, outcomes):
                 if outcome is None or outcome.state == "skipped":
                     error = None if outcome is None else outcome.error
                     stop = stop or error or BudgetStopped("the work was stopped")
                 else:
-                    scores_by_output[answer.output] = _scores_of_answer(
-                        answer, outcome.value, outcome.error
-                    )
+                    scores = _scores_of_answer(answer, outcome.value, outcome.error)
+                    scores_by_output[answer.output] = scores
             if stop is not None:
                 break
-        self._store_scores(scores_by_output)
-        scores = [score for of_answer in scores_by_output.values() for score in of_answer]
-        budget = measure_options(self._project.settings).daily_budget
-        if isinstance(stop, BudgetStopped) and budget is not None:
-            self._stop_for_budget(budget)
+        cost = project.budget.spent - spent
+        self._outputs.scores.store(scores_by_output, self._judges, cost)
+        all_scores = [score for scores in scores_by_output.values() for score in scores]
+        failed = [score for score in all_scores if score.state == "errored"]
+        scored = sum(score.state == "scored" for score in all_scores)
+        report.scored += scored
+        report.failed += len(failed)
+        report.unscored += len(all_scores) - scored - len(failed)
+        report.cost += cost
+        report.reason = failed[-1].reason if failed else report.reason
+        if isinstance(stop, BudgetStopped) and self._daily is not None:
+            self._stop_for_budget(self._daily)
         elif stop is not None:
-            self._progress = replace(self._progress, stopped=str(stop))
-        elif scores and all(score.state == "errored" for score in scores):
-            self._progress = replace(
-                self._progress, stopped=f"every attempt failed: {scores[-1].reason}"
-            )
-
-    def _may_continue(self, _: WaitingAnswer) -> bool:
-        """False while an erasure waits: it goes first, and the rest follows in a later pass."""
-        return not self._project.work.awaited
+            report.stopped = str(stop)
+        elif failed and len(failed) == len(all_scores):
+            report.stopped = f"every attempt failed: {failed[-1].reason}"
 
     def _flow(self, answer: WaitingAnswer) -> Flow[tuple[Score, ...]]:
         row = output_row(self._outputs, self._outputs.get(answer.output))
         # a judge sees no feedback of people
         seen = {key: value for key, value in row.metadata.items() if "feedback" not in key}
-        row = replace(row, metadata=seen)
         measures = [self._measures[name] for name in answer.measures if name in self._measures]
-        return score_row(row, measures, self._setup)
-
-    def _store_scores(self, scores_by_output: Mapping[str, Sequence[Score]]) -> None:
-        spent = self._project.budget.spent
-        cost, self._spent = spent - self._spent, spent
-        self._outputs.scores.store(scores_by_output, self._judge_by_measure, cost)
-        states = [score.state for of_answer in scores_by_output.values() for score in of_answer]
-        failed = [
-            s for of_answer in scores_by_output.values() for s in of_answer if s.state == "errored"
-        ]
-        progress = self._progress
-        self._progress = replace(
-            progress,
-            scored=progress.scored + states.count("scored"),
-            unscored=progress.unscored + len(states) - states.count("scored") - len(failed),
-            failed=progress.failed + len(failed),
-            cost=progress.cost + cost,
-            reason=failed[-1].reason if failed else progress.reason,
-        )
+        return score_row(replace(row, metadata=seen), measures, self._setup)
 
 
 def _scores_of_answer(
@@ -259,16 +236,11 @@ def _scores_of_answer(
 ) -> Sequence[Score]:
     """Return one score for each measure that the answer waits for."""
     by_measure = {score.measure: score for score in scores or ()}
-    reason = f"{type(error).__name__}: {error}" if error else ""
-    return [
-        by_measure.get(name)
-        or (
-            Score(name, "errored", reason=reason)
-            if error
-            else Score(name, "skipped", reason="the measure is no longer configured")
-        )
-        for name in answer.measures
-    ]
+    state: ScoreState = "skipped"
+    reason = "the measure is no longer configured"
+    if error:
+        state, reason = "errored", f"{type(error).__name__}: {error}"
+    return [by_measure.get(name) or Score(name, state, reason=reason) for name in answer.measures]
 
 
 def _models_of_measure(measure: Measure, setup: MeasureSetup) -> list[str]:
