@@ -21,7 +21,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 from command_line import ragwright
-from served import Running, served
+from served import served
 from small_project import MakeProject
 
 from ragwright import Workbench
