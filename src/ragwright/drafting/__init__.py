@@ -48,7 +48,6 @@ from ._records import (
     OutputBatch,
     OutputKind,
     OutputQuery,
-    ScoreOrder,
     turns_of,
 )
 from ._scores import (
@@ -91,7 +90,6 @@ __all__ = [
     "RecordsReport",
     "RefreshOptions",
     "SampledOutputs",
-    "ScoreOrder",
     "ServedCounts",
     "ServedScore",
     "ServedScores",

@@ -92,43 +92,23 @@ def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.f
     This is the share of the n-grams of the shorter text that are in the other one, 0 to 1. Case,
     punctuation and spacing are ignored. If the shorter text has under 20 n-grams, it is 1 for
     equal texts, else 0.
-
-    An inverted index of n-grams counts the overlaps.
     """
-    numbers: dict[str, int] = {}
-    normalised_texts = [normalise_case(text) for text in texts]
-    grams_of_texts = [
-        np.array(
-            [numbers.setdefault(gram, len(numbers)) for gram in _grams_of_normalised(text)],
-            np.int64,
-        )
-        for text in normalised_texts
-    ]
-    sizes = np.array([len(grams) for grams in grams_of_texts], np.int64)
-    first_places = {text: place for place, text in reversed(list(enumerate(normalised_texts)))}
-    equals = np.array([first_places[text] for text in normalised_texts], np.int64)
-    all_grams = np.concatenate([*grams_of_texts, np.empty(0, np.int64)])
-    order = np.argsort(all_grams, kind="stable")
-    holders = np.repeat(np.arange(len(texts)), sizes)[order]
-    ends = np.cumsum(np.bincount(all_grams, minlength=len(numbers))).tolist()
+    normal = [normalise_case(text) for text in texts]
+    grams = [{text[at : at + SIZE] for at in range(len(text) - SIZE + 1)} for text in normal]
     for place in range(first, len(texts)):
-        lists = [
-            holders[ends[gram - 1] if gram else 0 : ends[gram]]
-            for gram in grams_of_texts[place].tolist()
+        least = [min(len(earlier), len(grams[place])) for earlier in grams[:place]]
+        shares = [
+            len(grams[place] & grams[at]) / size
+            if size >= _LEAST
+            else float(size > 0 and normal[at] == normal[place])
+            for at, size in enumerate(least)
         ]
-        common = np.bincount(np.concatenate([*lists, holders[:0]]), minlength=len(texts))[:place]
-        least = np.minimum(sizes[:place], sizes[place])
-        equal = (equals[:place] == equals[place]) & (least > 0)
-        yield np.where(least < _LEAST, equal, common / np.maximum(least, 1))
+        yield np.array(shares, np.float64)
 
 
 def normalise_case(text: str) -> str:
     """Return a text without case, punctuation and runs of blanks (NFKC)."""
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
-def _grams_of_normalised(text: str) -> frozenset[str]:
-    return frozenset(text[at : at + SIZE] for at in range(len(text) - SIZE + 1))
 
 
 NO_LIST = "not split: the reply shows no list"

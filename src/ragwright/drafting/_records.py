@@ -380,14 +380,6 @@ class OutputQuery:
         return {k: v for k, v in asdict(self).items() if v not in (None, "")}
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreOrder:
-    """Outputs by their scores of a measure, the worst first."""
-
-    measure: str
-    higher_is_better: bool = True
-
-
 def draft_outputs(batch: DraftBatch) -> NewBatch:
     """Return a batch of drafts in the form of the table: all prompts, and all texts."""
     prompts = [

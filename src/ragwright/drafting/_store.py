@@ -24,7 +24,6 @@ from ._records import (
     OutputBatch,
     OutputHit,
     OutputQuery,
-    ScoreOrder,
     draft_outputs,
     request_hash,
 )
@@ -239,7 +238,8 @@ class Outputs(OutputTable):
         limit: int | None = None,
         offset: int = 0,
         newest: bool = False,
-        order: ScoreOrder | None = None,
+        worst_by: str = "",
+        higher_is_better: bool = True,
     ) -> Iterator[Output]:
         """Yield the outputs of a query, oldest first, as they were when reading began.
 
@@ -248,20 +248,21 @@ class Outputs(OutputTable):
             limit: Most outputs; None for all.
             offset: Outputs to leave out before them.
             newest: The newest first.
-            order: The worst first by their scores of a measure; outputs without a score are last.
+            worst_by: Measure by whose scores the worst are first; outputs without a score are last.
+            higher_is_better: True if a low score of that measure is bad.
         """
         where, values = _where_clause(query or OutputQuery())
         text, by = f"SELECT {_COLUMNS} FROM outputs", "batch, kind, position"  # noqa: S608
-        if newest or order is not None:
+        if newest or worst_by:
             by = "batch DESC, kind DESC, position"
-        if order is not None:
+        if worst_by:
             text += (
                 " LEFT JOIN (SELECT id AS scored_id, value AS scored_value FROM scored"
                 " WHERE measure = ?) AS of_measure ON scored_id = id"
             )
-            direction = "ASC" if order.higher_is_better else "DESC"
+            direction = "ASC" if higher_is_better else "DESC"
             by = f"scored_value IS NULL, scored_value {direction}, {by}"
-            values = [order.measure, *values]
+            values = [worst_by, *values]
         text += f" WHERE {where} ORDER BY {by}"
         if limit is not None:
             text, values = f"{text} LIMIT ? OFFSET ?", [*values, limit, offset]

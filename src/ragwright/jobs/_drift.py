@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
+from itertools import groupby, pairwise, takewhile
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -252,15 +255,11 @@ class _Periods:
     ) -> tuple[DriftDay, ...]:
         """Return each day with its mean, and the interval of its period at its end."""
         drift_days: list[DriftDay] = []
-        periods: dict[int, list[tuple[int, float]]] = {}
-        for day, value in scored:
-            periods.setdefault((day - start) // self.window, []).append((day, value))
-        for number, of_period in sorted(periods.items()):
-            of_period.sort(key=lambda entry: entry[0])
-            values = [value for _, value in of_period]
+        ordered = sorted(scored, key=itemgetter(0))
+        for number, of_period in groupby(ordered, lambda entry: (entry[0] - start) // self.window):
+            days, values = zip(*of_period, strict=True)
             alpha = period_alpha(number, self.alpha)
             lows, highs = confidence_sequence(values, *scale, alpha, running=False)
-            days = [day for day, _ in of_period]
             for day in dict.fromkeys(days):
                 begin, end = bisect_left(days, day), bisect_left(days, day + 1)
                 mean = float(np.mean(values[begin:end]))
@@ -275,17 +274,11 @@ def _current_verdict(verdicts: Sequence[DriftVerdict]) -> tuple[DriftVerdict, in
     A new period begins without values. Until it ends or has its own verdict, the verdict of the
     period before it stays.
     """
-    if not verdicts:
+    ended = verdicts[:-1] if len(verdicts) > 1 and verdicts[-1] == "unproven" else verdicts
+    if not ended or ended[-1] == "unproven":
         return "unproven", 0
-    index = len(verdicts) - 1
-    if verdicts[index] == "unproven" and index:
-        index -= 1
-    if verdicts[index] == "unproven":
-        return "unproven", 0
-    verdict = verdicts[index]
-    while index and verdicts[index - 1] == verdict:
-        index -= 1
-    return verdict, index + 1
+    same = takewhile(lambda verdict: verdict == ended[-1], reversed(ended))
+    return ended[-1], len(ended) - sum(1 for _ in same) + 1
 
 
 def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
@@ -294,10 +287,7 @@ def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
     Best is the largest sum of squares between the two parts: the least-squares estimate of one
     change of a mean.
     """
-    days = np.array([day for day, _ in scored])
-    values = np.array([value for _, value in scored])
-    order = np.argsort(days, kind="stable")
-    days, values = days[order], values[order]
+    days, values = np.array(sorted(scored, key=itemgetter(0))).T
     cuts = np.flatnonzero(np.diff(days)) + 1
     if not len(cuts):
         return int(days[0])
@@ -348,13 +338,13 @@ def _moves_text(drifting: MeasureDrift) -> str:
     """Describe the changes at the time of a drift, as part of a sentence."""
     if not drifting.near:
         return "no other recorded part changed within 3 days of it"
-    by_day: dict[str, list[str]] = {}
+    by_day: dict[str, dict[str, None]] = {}
     for move in drifting.near:
-        by_day.setdefault(move.day, []).append(move.part)
+        by_day.setdefault(move.day, {})[move.part] = None
     parts = []
     for day, names in by_day.items():
-        parts_of_day = list(dict.fromkeys(names))
-        joined = " and ".join(filter(None, [", ".join(parts_of_day[:-1]), parts_of_day[-1]]))
+        *others, last = names
+        joined = f"{', '.join(others)} and {last}" if others else last
         when = "that day" if day == drifting.since else f"on {format_day(day)}"
         parts.append(f"the {joined} changed {when}")
     return ", ".join(parts)
@@ -401,80 +391,58 @@ def moves_of(
         scores: Scores of one measure, in the order of their answers.
         settings: The settings and files of a configuration, by its hash.
     """
-    parts_by_configuration: dict[str, Mapping[str, str]] = {}
-    days: dict[tuple[str, str, str], ServedScore] = {}
+    days: dict[tuple[str, str], dict[str, ServedScore]] = {}
     judged: dict[str, ServedScore] = {}
     for score in scores:
-        days[score.at[:10], score.name, score.persona] = score
+        days.setdefault((score.name, score.persona), {})[score.at[:10]] = score
         if score.state != "waiting":
             judged[score.at[:10]] = score
-    last: dict[tuple[str, str], ServedScore] = {}
-    moves: list[DayShift] = []
-    for (day, name, persona), score in sorted(days.items(), key=lambda item: item[0]):
-        before = last.get((name, persona))
-        last[name, persona] = score
-        if before is not None:
-            moves += _moves_between(before, score, day, parts_by_configuration, settings)
-    moves += _judge_moves(judged)
+    parts = cache(lambda name: _configuration_parts(settings(name)))
+    moves = [move for pair in _neighbours(judged) for move in _judge_moves(*pair)]
+    for of_persona in days.values():
+        moves += [m for pair in _neighbours(of_persona) for m in _answer_moves(*pair, parts)]
     order = sorted(moves, key=lambda move: (move.day, move.part, move.before, move.after))
     return tuple(dict.fromkeys(order))
 
 
-def _moves_between(
-    before: ServedScore,
-    after: ServedScore,
-    day: str,
-    parts_by_configuration: dict[str, Mapping[str, str]],
-    settings: Callable[[str], Mapping[str, Any]],
+def _neighbours(by_day: Mapping[str, ServedScore]) -> Iterable[tuple[ServedScore, ServedScore]]:
+    return pairwise(score for _, score in sorted(by_day.items(), key=itemgetter(0)))
+
+
+def _answer_moves(
+    before: ServedScore, after: ServedScore, parts: Callable[[str], Mapping[str, str]]
 ) -> Iterable[DayShift]:
+    day = after.at[:10]
     if before.snapshot != after.snapshot:
         yield DayShift(day, "corpus", _short_hash(before.snapshot), _short_hash(after.snapshot))
     if before.model != after.model:
         yield DayShift(day, "model", brief_model(before.model), brief_model(after.model))
-    if before.configuration == after.configuration:
-        return
-    for name in (before.configuration, after.configuration):
-        if name not in parts_by_configuration:
-            parts_by_configuration[name] = _configuration_parts(settings(name))
-    old, new = (
-        parts_by_configuration[before.configuration],
-        parts_by_configuration[after.configuration],
-    )
+    old, new = parts(before.configuration), parts(after.configuration)
     changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     prompts = [key for key in changed if key == "prompt" or key.startswith(_PROMPT_FILES)]
-    others = [key for key in changed if key not in prompts]
-    if prompts:
-        yield _move_of_parts(day, "prompt", prompts, old, new)
-    if others:
-        yield _move_of_parts(day, "configuration", others, old, new)
+    names: dict[MovedPart, list[str]] = {
+        "prompt": prompts,
+        "configuration": [key for key in changed if key not in prompts],
+    }
+    for part, keys in names.items():
+        if keys:
+            hashes = (
+                ", ".join(f"{key} {_short_hash(of.get(key, ''))}" for key in keys)
+                for of in (old, new)
+            )
+            yield DayShift(day, part, *hashes)
 
 
-def _move_of_parts(
-    day: str,
-    part: MovedPart,
-    names: Sequence[str],
-    old: Mapping[str, str],
-    new: Mapping[str, str],
-) -> DayShift:
-    """Return a change of several sections or files: their names and hashes."""
-
-    def hashes(parts: Mapping[str, str]) -> str:
-        return ", ".join(f"{name} {_short_hash(parts.get(name, ''))}" for name in names)
-
-    return DayShift(day, part, hashes(old), hashes(new))
-
-
-def _judge_moves(judged: Mapping[str, ServedScore]) -> Iterable[DayShift]:
-    before: ServedScore | None = None
-    for day in sorted(judged):
-        score = judged[day]
-        if before is not None:
-            if before.judge != score.judge:
-                yield DayShift(day, "judge", brief_model(before.judge), brief_model(score.judge))
-            elif before.prompts != score.prompts:
-                old, new = _short_hash(before.prompts), _short_hash(score.prompts)
-                yield DayShift(day, "judge", f"settings {old}", f"settings {new}")
-        before = score
+def _judge_moves(before: ServedScore, after: ServedScore) -> Iterable[DayShift]:
+    names = brief_model(before.judge), brief_model(after.judge)
+    if before.judge == after.judge:
+        if before.prompts == after.prompts:
+            return
+        names = (
+            f"settings {_short_hash(before.prompts)}",
+            f"settings {_short_hash(after.prompts)}",
+        )
+    yield DayShift(after.at[:10], "judge", *names)
 
 
 def _configuration_parts(body: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from ...core import Row, TestsetError, current_user, value_hash
-from ...drafting import OutputQuery, ScoreOrder, ServedScore
+from ...drafting import OutputQuery, ServedScore
 from ...experiment import KnownRun, run_means
 from ...jobs import measure_options
 from ...measure import parse_measures
@@ -372,12 +372,15 @@ async def outputs(
 def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
     """A page of the texts, and the ways to the pages beside it."""
     stored, query = bench.outputs, listing.query()
-    order = None
+    worst: dict[str, Any] = {}
     if listing.worst:
         measure = parse_measures(listing.worst)[0]
-        order = ScoreOrder(str(measure), measure.definition.higher_is_better)
+        worst |= {
+            "worst_by": str(measure),
+            "higher_is_better": measure.definition.higher_is_better,
+        }
     skipped = (listing.page - 1) * _LISTED
-    texts = list(stored.find(query, limit=_LISTED, offset=skipped, newest=True, order=order))
+    texts = list(stored.find(query, limit=_LISTED, offset=skipped, newest=True, **worst))
     scores: dict[str, list[ServedScore]] = {}
     for score in stored.scores.of(*(text.id for text in texts)) if texts else ():
         scores.setdefault(score.output, []).append(score)
