@@ -24,7 +24,7 @@ from ..core import (
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
 from ._history import JobRun, JobState, Notices, NoticeSent, NoticeText, Trigger, mask_address
-from ._options import ProjectJob, Schedule, project_jobs
+from ._options import ProjectJob, project_jobs
 from ._runs import (
     Clock,
     JobRunner,
@@ -344,16 +344,6 @@ RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Even
 """Runs a job whose lock is held: :meth:`JobRunner.run`."""
 
 
-@dataclass(slots=True)
-class _Timer:
-    """A job with a schedule, and the time up to which it is handled."""
-
-    job: ProjectJob
-    schedule: Schedule
-    answered: float
-    due: float
-
-
 class JobServer:
     """Starts jobs by their schedules until it is stopped.
 
@@ -379,7 +369,8 @@ class JobServer:
         self._say = say
         self._run: RunJob = run or runner.run
         self._look = look
-        self._timers: dict[str, _Timer] = {}
+        self._jobs: dict[str, ProjectJob] = {}
+        self._answered: dict[str, float] = {}  # name -> the time up to which it is handled
         self._running: list[tuple[str, threading.Thread]] = []
         self._signals = 0
         self._stop = threading.Event()
@@ -414,20 +405,22 @@ class JobServer:
             self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
         self._arm()
         now = self._runner.clock.now()
-        if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
+        if any(at > now + _AHEAD for at in self._answered.values()):
             self._log("the clock was ahead: schedules count from now on")
-            self._read = {name: timer.job for name, timer in self._timers.items()}
-            self._timers = {}
+            self._read, self._answered = self._jobs, {}
             self._arm()
-        for timer in self._timers.values():
-            if timer.due <= now:
+        for name, job in self._jobs.items():
+            if self._due(name) <= now:
                 try:
-                    self._answer(timer, now)
+                    self._answer(job, now)
                 except (RagwrightError, OSError) as error:  # the disk is full, the history locked
                     reason = str(error).partition("\n")[0]
-                    self._event(timer.job, f"could not be started: {reason}")
-        left = min((timer.due - now for timer in self._timers.values()), default=self._look)
+                    self._event(job, f"could not be started: {reason}")
+        left = min((self._due(name) - now for name in self._jobs), default=self._look)
         return max(0.0, min(left, self._look))
+
+    def _due(self, name: str) -> float:
+        return self._jobs[name].timetable().next(self._answered[name])
 
     def _alive(self) -> set[str]:
         self._running = [running for running in self._running if running[1].is_alive()]
@@ -437,31 +430,30 @@ class JobServer:
         """Set the timers of newly read jobs."""
         if self._read is None:
             return
+        jobs = {name: job for name, job in self._read.items() if job.options.schedule}
         try:
-            timers = {n: self._timer(j) for n, j in self._read.items() if j.options.schedule}
+            answered = {name: self._last_answered(job) for name, job in jobs.items()}
         except StoreError as error:  # checked again next time
             self._log(f"the history cannot be read: {error.what}")
             return
-        self._read, self._timers = None, timers
-        for timer in timers.values():
-            self._settle(timer.job)
-            self._event(timer.job, f"next run {write_time(timer.due, timer.job.options.timezone)}")
-        if not timers:
+        self._read, self._jobs, self._answered = None, jobs, answered
+        for name, job in jobs.items():
+            self._settle(job)
+            self._event(job, f"next run {write_time(self._due(name), job.options.timezone)}")
+        if not jobs:
             self._log("no job has a schedule now")
 
-    def _timer(self, job: ProjectJob) -> _Timer:
-        options = job.options
-        schedule = job.timetable()
-        now = self._runner.clock.now()
-        history = self._runner.history
+    def _last_answered(self, job: ProjectJob) -> float:
+        """Return the time up to which a job is handled, by the history and by this server."""
+        options, history, now = job.options, self._runner.history, self._runner.clock.now()
         since = history.since(job.name, f"{options.schedule} {options.timezone}", now)
         answered = max(since, history.answered(job.name) or since)
         if answered > now + _AHEAD:
             answered = now
-        old = self._timers.get(job.name)
-        if old is not None and since <= old.answered:  # started, but not stored yet
-            answered = max(answered, old.answered)
-        return _Timer(job, schedule, answered, schedule.next(answered))
+        old = self._answered.get(job.name)
+        if old is not None and since <= old:  # started, but not stored yet
+            answered = max(answered, old)
+        return answered
 
     def _settle(self, job: ProjectJob) -> None:
         """Report interrupted runs, unless the job runs elsewhere."""
@@ -474,11 +466,11 @@ class JobServer:
                     self._event(job, f"run {run.id} was cut off")
                 self._tell(job, run)
 
-    def _answer(self, timer: _Timer, now: float) -> None:
+    def _answer(self, job: ProjectJob, now: float) -> None:
         """Handle the last due time: a run, a late run, or a row with the reason."""
-        job = timer.job
-        due = timer.schedule.latest(timer.answered, now) or timer.due
-        timer.answered, timer.due = due, timer.schedule.next(due)
+        answered = self._answered[job.name]
+        due = job.timetable().latest(answered, now) or self._due(job.name)
+        self._answered[job.name] = due
         late, within = now - due, job.options.catch_up_within
         trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
         if trigger == "catch-up" and within is not None and late > within:
@@ -505,14 +497,16 @@ class JobServer:
     def _tell(self, job: ProjectJob, run: JobRun) -> None:
         """Send the notices due for a run, in the background."""
         if run.notices:
-            name = f"notices of {job.name}, run {run.id}"
-            self._spawn(name, lambda: self._runner.tell(job, run, self._listener(job)))
+            listener = RunListener(partial(self._event, job))
+            work = partial(self._runner.tell, job, run, listener)
+            self._spawn(f"notices of {job.name}, run {run.id}", work)
 
     def _start(self, job: ProjectJob, lock: FileLock, request: RunRequest) -> None:
         def work() -> None:
             with lock:
                 try:
-                    self._run(job, lock, request, self._listener(job), self._stop)
+                    listener = RunListener(partial(self._event, job))
+                    self._run(job, lock, request, listener, self._stop)
                 except Exception as error:  # an error in a thread must be reported
                     reason = error.what if isinstance(error, RagwrightError) else repr(error)
                     self._event(job, f"failed: {reason}")
@@ -523,9 +517,6 @@ class JobServer:
         thread = threading.Thread(target=work, name=f"job-{name}", daemon=True)
         self._running.append((name, thread))
         thread.start()
-
-    def _listener(self, job: ProjectJob) -> RunListener:
-        return RunListener(partial(self._event, job))
 
     def _event(self, job: ProjectJob, text: str) -> None:
         self._log(f"{job.name}: {text}", job.options.timezone)

@@ -313,10 +313,15 @@ class Schedule:
 
     def latest(self, after: float, until: float) -> float | None:
         """Return the last time after ``after`` and up to ``until``; None if there is none."""
-        latest, at = None, self.next(after)
-        while at <= until:
-            latest, at = at, self.next(at)
-        return latest
+        width = 3600.0
+        while True:  # with growing steps, to avoid walking through a year of minutes
+            start = max(after, until - width)
+            latest, at = None, self.next(start)
+            while at <= until:
+                latest, at = at, self.next(at)
+            if latest is not None or start == after:
+                return latest
+            width *= 4
 
     def local(self, at: float) -> datetime:
         """Convert a moment to the schedule's time zone."""
