@@ -50,8 +50,7 @@ from ..studies import (
     selection_of,
     set_swept_values,
     study_rows,
-    trial_how,
-    trial_plan,
+    trial_job,
     variant_of,
 )
 
@@ -247,8 +246,8 @@ class _Opening:
         for candidate in (swept.incumbent, *self._chosen):
             trial = Trial(candidate.number, candidate.values)
             variant = variant_of(project, swept.study, trial)
-            plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
-            forecast += variant.runner.forecast(make for _, make in plan.job.items)
+            job = trial_job(variant, swept.study, testset, swept.measures)
+            forecast += variant.runner.forecast(make for _, make in job.items)
         return forecast
 
     def _outlook(self) -> tuple[Sequence[Comparison], str]:

@@ -11,8 +11,7 @@ from ._sweeping import (
     run_trials,
     set_swept_values,
     study_rows,
-    trial_how,
-    trial_plan,
+    trial_job,
 )
 from ._trials import (
     Objective,
@@ -64,8 +63,7 @@ __all__ = [
     "study_of",
     "study_rows",
     "survivors",
-    "trial_how",
-    "trial_plan",
+    "trial_job",
     "trial_result",
     "variant_of",
 ]

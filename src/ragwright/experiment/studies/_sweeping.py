@@ -62,6 +62,7 @@ from ._trials import (
 )
 
 Take: TypeAlias = Callable[[TrialResult], None]
+PlannedTrial: TypeAlias = tuple[Trial, Job[RowResult]]
 
 
 _PACE = frozenset({"price_in", "price_out", "concurrency", "requests_per_minute", "timeout"})
@@ -229,34 +230,30 @@ def trial_how(study: Study, retry_errors: bool = False) -> EvaluationOptions:
     )
 
 
-def trial_plan(
-    trial: Trial,
+def trial_job(
     project: Project,
+    study: Study,
     testset: Testset,
     measures: Sequence[Measure],
-    plan: EvaluationOptions,
-) -> TrialPlan:
+    retry_errors: bool = False,
+) -> Job[RowResult]:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    planned = plan_evaluation(project, testset, measures, plan)
+    options = trial_how(study, retry_errors)
+    job = plan_evaluation(project, testset, measures, options).job
     changes = {
         name: {key: value for key, value in list_changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
     }
     models = {name: changed for name, changed in changes.items() if changed}
-    manifest = {
-        **planned.job.manifest,
-        "models": value_hash(models),
-        "version": version("ragwright"),
-    }
-    job = replace(
-        planned.job,
+    manifest = {**job.manifest, "models": value_hash(models), "version": version("ragwright")}
+    return replace(
+        job,
         kind=TRIAL,
         manifest=manifest,
-        resume=plan.resume,
-        retry_errors=plan.retry_errors,
+        resume=True,
+        retry_errors=retry_errors,
         reuse=project.session.reuse,
     )
-    return TrialPlan(trial, planned.rows, job)
 
 
 @dataclass(slots=True)
@@ -277,7 +274,7 @@ class _Sweep:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
         base = variant_of(project, self.study, Trial(0, {}))
-        planned = plan_evaluation(base, testset, options.measures, self._evaluating)
+        planned = plan_evaluation(base, testset, options.measures, trial_how(self.study))
         testset, self.measures = planned.rows, planned.measures
         self.objectives = objectives_of(options.objective, self.measures)
         self._open_run(testset, base)
@@ -437,51 +434,47 @@ class _Sweep:
     ) -> None:
         if self.stopped is not None or not family:
             return
+        retry = self.options.retry_errors
         prepared = [
-            trial_plan(trial, project, testset, self.measures, self._evaluating)
+            (trial, trial_job(project, self.study, testset, self.measures, retry))
             for trial, project in family
         ]
         if not self.study.points:  # the points of an ablation are all shown
             prepared = self._candidates(prepared, testset, take)
         variants = {trial.number: project for trial, project in family}
-        alike: dict[str, list[TrialPlan]] = {}
-        for plan in prepared:
-            alike.setdefault(value_hash(plan.job.manifest), []).append(plan)
+        alike: dict[str, list[PlannedTrial]] = {}
+        for trial, job in prepared:
+            alike.setdefault(value_hash(job.manifest), []).append((trial, job))
         for group in alike.values():
             if self.stopped is not None:
                 break
-            summary = run_job(family[0][1].runner, self.project.runs, group[0].job)
+            summary = run_job(family[0][1].runner, self.project.runs, group[0][1])
             if summary.skipped:
                 self.stopped = self.stopped or summary.reason
-            variant = variants[group[0].trial.number]
+            variant = variants[group[0][0].number]
             configuration = configuration_of(variant.folder, variant.settings)
             keep_configuration(self.project.runs, summary.run, configuration)
-            for plan in group:
-                take(self._trial_result(plan, summary))
+            for trial, _ in group:
+                take(self._trial_result(trial, summary))
 
     def _candidates(
-        self, plans: Sequence[TrialPlan], testset: Testset, take: Take
-    ) -> list[TrialPlan]:
-        """The plans less those of the current settings, which are no candidates."""
+        self, planned: Sequence[PlannedTrial], testset: Testset, take: Take
+    ) -> list[PlannedTrial]:
+        """The trials less those of the current settings, which are no candidates."""
         base = variant_of(self.project, self.study, Trial(0, {}))
         current = incumbent_hash(base, self.study, testset, self.measures)
         others = []
-        for plan in plans:
-            number, values = plan.trial.number, plan.trial.values
-            if not number or value_hash(plan.job.manifest) != current:
-                others.append(plan)
+        for trial, job in planned:
+            if not trial.number or value_hash(job.manifest) != current:
+                others.append((trial, job))
                 continue
             known = replace(self.results.get(0, TrialResult(0, {}, "same")), current={})
             reason = "as the current settings (T000)"
-            take(replace(known, number=number, values=values, state="same", reason=reason))
+            same = replace(known, number=trial.number, values=trial.values, state="same")
+            take(replace(same, reason=reason))
         return others
 
-    @property
-    def _evaluating(self) -> EvaluationOptions:
-        return trial_how(self.study, self.options.retry_errors)
-
-    def _trial_result(self, plan: TrialPlan, summary: RunSummary) -> TrialResult:
-        trial = plan.trial
+    def _trial_result(self, trial: Trial, summary: RunSummary) -> TrialResult:
         if summary.skipped:
             reason = "" if summary.reason is None else summary.reason.what
             return TrialResult(
@@ -513,8 +506,7 @@ def incumbent_hash(
     base: Project, study: Study, testset: Testset, measures: Sequence[Measure]
 ) -> str:
     """Hash all that determines the rows of the current settings: settings, files, snapshot."""
-    plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
-    return value_hash(plan.job.manifest)
+    return value_hash(trial_job(base, study, testset, measures).manifest)
 
 
 def run_trials(
@@ -533,8 +525,8 @@ def run_trials(
     for trial in trials:
         variant = variant_of(project, study, trial)
         build_like(variant, project)
-        plan = trial_plan(trial, variant, testset, measures, trial_how(study))
-        summary = run_job(variant.runner, project.runs, plan.job)
+        job = trial_job(variant, study, testset, measures)
+        summary = run_job(variant.runner, project.runs, job)
         configuration = configuration_of(variant.folder, variant.settings)
         keep_configuration(project.runs, summary.run, configuration)
         if summary.reason is not None:
