@@ -208,7 +208,7 @@ def ablate_command(
     found, run = result.ablation, result.run
     console.show(
         lambda: ablation_json(found, run=run, sweep=result.sweep.run),
-        lambda: ablation_table(found, run=run, width=console.columns()),
+        lambda: ablation_table(found, run=run, width=console.columns(140)),
     )
     if result.again:
         console.remark("already confirmed: shown again, the confirm split was not opened")

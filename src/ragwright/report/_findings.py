@@ -526,8 +526,11 @@ def _effect_cells(part: PartResult, effect: PartEffect) -> Cells:
     )
 
 
-def ablation_table(ablation: Ablation, *, run: str = "", width: int = WIDTH) -> str:
-    """Return the verdict, a table for every measure and design, and the confirm split."""
+def ablation_table(ablation: Ablation, *, run: str = "", width: int = 140) -> str:
+    """Return the verdict, a table for every measure and design, and the confirm split.
+
+    Lines are wide by default, since names of presets are long.
+    """
     never = [f"not in the prompt of any row: {', '.join(ablation.never)}"] if ablation.never else []
     sentences, blocks = (*ablation.verdict, *never), ablation_blocks(ablation)
     return print_result(sentences, blocks, run=run, notes=ablation.notes, width=width)
