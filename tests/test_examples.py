@@ -140,7 +140,7 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert "SCRIPTED: answers and vectors" in printed
     assert "cloze" not in printed
     rows = re.findall(
-        r"^S_(b|e): .*? +\d+ +(\d\.\d+) +\S.*? +\d\.\d{4} +(\d\.\d{4}) +(\d\.\d{4}) ",
+        r"^S_(b|e): .*? +\d+ +(\d\.\d+) +(?:-|\S+ to \S+) +\d\.\d{4} +(\d\.\d{4}) +(\d\.\d{4}) ",
         printed,
         re.MULTILINE,
     )
