@@ -38,9 +38,9 @@ from benchmarks.french import piaf
 from benchmarks.publish import Cell, Section, Table, publish
 from ragwright.core import Document, text_hash
 from ragwright.measure import Comparison
-from ragwright.project import Project, Session, ingest_sources
+from ragwright.project import Project, Session, ingest_sources, load_settings
+from ragwright.testsets import project_testset
 from ragwright.training import (
-    HoldOut,
     MiningOptions,
     ModelTuneOptions,
     TrainingOptions,
@@ -266,14 +266,16 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], TuneResul
     rows.append(row("held out", name, "model", result.comparison))
     rows += _further(result, case, name)
     if result.path is not None:
-        use = [f"embed.model={result.value}"]
         named = {"held out": testset} | ({case.label: str(root / "further.jsonl")} if also else {})
         for search in ("dense", "hybrid"):
             if search == case.search:
                 continue
             with Project.open(root, Session((f"retrieve.search={search}",))) as project:
+                overrides = (*project.session.overrides, f"embed.model={result.value}")
+                tuned = project.variant(load_settings(project.folder.file, overrides))
                 for questions, address in named.items():
-                    comparison, _ = compare_held_out(project, use, HoldOut(address, case.measure))
+                    held_out = project_testset(project.folder, address, "confirm", purpose="tune")
+                    comparison, _ = compare_held_out(project, tuned, held_out, tuning)
                     label = {"dense": "vectors"}.get(search, search)
                     rows.append(row(questions, label, "model", comparison))
     minutes = (time.process_time() - started) / 60

@@ -1,11 +1,9 @@
 """Training the embedding model and the reranker, and what they gain."""
 
-from ._course import ModelTuneOptions
-from ._questions import SOURCES, MiningOptions, Negatives, name_sources
+from ._questions import SOURCES, MiningOptions, ModelTuneOptions, Negatives, name_sources
 from ._reranker import tune_embedder, tune_reranker
 from ._trainer import TrainingOptions
 from ._tutorial import (
-    HoldOut,
     TrainingFigures,
     TunedTable,
     TuneResult,
@@ -18,7 +16,6 @@ from ._tutorial import (
 
 __all__ = [
     "SOURCES",
-    "HoldOut",
     "MiningOptions",
     "ModelTuneOptions",
     "Negatives",

@@ -10,7 +10,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -30,9 +30,9 @@ from ..testsets import project_testset
 from ._questions import (
     HeldBackQuestions,
     MiningOptions,
+    ModelTuneOptions,
     Pair,
     Questions,
-    QuestionSource,
     hold_back_unseen,
     make_other_questions,
     make_unseen,
@@ -42,13 +42,11 @@ from ._questions import (
 from ._trainer import (
     Lesson,
     Point,
-    Report,
-    TrainingOptions,
     TrainingResult,
     Workplace,
     train,
 )
-from ._tutorial import HoldOut, TrainingFigures, TunedTable, TuneResult, compare_held_out
+from ._tutorial import TrainingFigures, TunedTable, TuneResult, compare_held_out
 
 CURVE = "training.csv"
 
@@ -71,23 +69,20 @@ def write_card(
     """
     title, facts = about
     proven = compared[0][1].verdict == "better"
-    lines = [*card_head(proven=proven), f"# {title}", ""]
-    if not proven:
-        lines += ["**Not proven better** than the model it was trained from: kept on request.", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    lines += ["", "## Held-out questions, before and after", ""]
-    lines += ["| questions | n | measure | before | after | difference | 95 % interval | verdict |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+    mark = "**Not proven better** than the model it was trained from: kept on request."
+    lines = [
+        *(*card_head(proven=proven), f"# {title}", "", *([] if proven else [mark, ""])),
+        *(f"- {name}: {value}" for name, value in facts.items()),
+        *("", "## Held-out questions, before and after", ""),
+        "| questions | n | measure | before | after | difference | 95 % interval | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name, comparison in compared:
-        cells = [
-            name,
-            comparison.n,
-            comparison.measure,
-            f"{comparison.mean_a:.3f}",
-            f"{comparison.mean_b:.3f}",
-        ]
-        cells += [f"{comparison.difference:+.3f}", interval_text(comparison), comparison.worded]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines.append(
+            f"| {name} | {comparison.n} | {comparison.measure} | {comparison.mean_a:.3f} | "
+            f"{comparison.mean_b:.3f} | {comparison.difference:+.3f} | "
+            f"{interval_text(comparison)} | {comparison.worded} |"
+        )
     worse = [
         f"{name} ({comparison.difference:+.3f})"
         for name, comparison in compared
@@ -130,11 +125,15 @@ def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
 
 def _curve_table(curve: Sequence[Point]) -> list[str]:
     """Return the curve at each evaluation as a table."""
-    lines = ["| step | mean loss | unseen MRR@10 |", "|---|---|---|"]
-    for step, loss, unseen in curve_rows(curve):
-        loss_text = "" if loss is None or not math.isfinite(loss) else f"{loss:.3f}"
-        lines.append(f"| {step} | {loss_text} | {unseen:.3f} |")
-    return lines
+    return [
+        "| step | mean loss | unseen MRR@10 |",
+        "|---|---|---|",
+        *(
+            f"| {step} | {'' if loss is None or not math.isfinite(loss) else f'{loss:.3f}'} | "
+            f"{unseen:.3f} |"
+            for step, loss, unseen in curve_rows(curve)
+        ),
+    ]
 
 
 _SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
@@ -146,28 +145,14 @@ Weights: TypeAlias = Mapping[str, Any]
 """Name -> tensor of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """The chosen weights; the model itself is changed in place.
-
-    Attributes:
-        share: Share of the trained weights, above 0; the rest are those before training.
-        unseen: MRR@10 of the unseen training questions with the merged weights.
-        others: MRR@10 of questions of other kinds.
-        rows: Share, MRR@10 of the unseen training questions and of the others, for each share that
-            was tried; share 0 is the model before training.
-    """
-
-    share: float
-    unseen: float
-    others: float
-    rows: tuple[tuple[float, float, float], ...]
-
-
 def weights_of(model: Any) -> Weights:
     """Return a copy of a model's weights."""
     states = model.state_dict().items()
     return {name: tensor.detach().clone() for name, tensor in states if tensor.is_floating_point()}
+
+
+MergeRow: TypeAlias = tuple[float, float, float]
+"""Share of trained weights, MRR@10 of the unseen training questions and of other questions."""
 
 
 def merge(
@@ -175,7 +160,7 @@ def merge(
     start: Weights,
     both_kinds: tuple[HeldBackQuestions, HeldBackQuestions],
     measure: Callable[[Any, HeldBackQuestions], float],
-) -> MergeResult:
+) -> tuple[MergeRow, tuple[MergeRow, ...]]:
     """Choose the weights between two models that answer both kinds of questions best.
 
     Of the shares of the trained weights that gain on the unseen training questions, and lose at
@@ -183,13 +168,16 @@ def merge(
     highest mean of the two MRR@10 is. Of equal shares the highest.
 
     Args:
-        model: The trained model of sentence-transformers.
+        model: The trained model of sentence-transformers; it is changed in place.
         start: Its weights before training.
         both_kinds: The unseen training questions, and questions of other kinds.
         measure: MRR@10 of questions by the model.
+
+    Returns:
+        The chosen share with its figures, and all that were tried; share 0 is the start.
     """
     trained = weights_of(model)
-    rows: list[tuple[float, float, float]] = []
+    rows: list[MergeRow] = []
     for share in _SHARES:
         _load_mixed(model, start, trained, share)
         unseen, others = (measure(model, questions) for questions in both_kinds)
@@ -197,13 +185,9 @@ def merge(
     _, before, others_before = rows[-1]
     gaining = [row for row in rows[:-1] if row[1] > before] or rows[:1]
     keeping = [row for row in gaining if row[2] >= others_before - _TOLERATED]
-    best = max(keeping, key=lambda row: row[1]) if keeping else max(gaining, key=_sum_of_both)
+    best = max(keeping or gaining, key=lambda row: row[1] + (0 if keeping else row[2]))
     _load_mixed(model, start, trained, best[0])
-    return MergeResult(*best, tuple(rows))
-
-
-def _sum_of_both(row: tuple[float, float, float]) -> float:
-    return row[1] + row[2]
+    return best, tuple(rows)
 
 
 def _load_mixed(model: Any, start: Weights, trained: Weights, share: float) -> None:
@@ -214,45 +198,6 @@ def _load_mixed(model: Any, start: Weights, trained: Weights, share: float) -> N
 
 _OTHERS = 100
 """Most questions of each other kind, to measure what a trained model lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTuneOptions:
-    """Options of training a model.
-
-    Attributes:
-        sources: Sources of training questions, of ``testset``, ``headings``, ``cloze``,
-            ``questions`` and ``glossary``; by default the testset, and without one ``headings``,
-            ``questions`` and ``glossary``.
-        most: Most questions made from each source other than the testset.
-        also: Further testsets to compare on; they do not decide.
-        output: Folder to write, relative to the project folder; empty names one in ``models/``.
-        measure: Ranking measure that decides on the held-out questions.
-        mining: Choice of passages that do not answer.
-        training: Options of the training.
-        resume: Continue an interrupted training of the same pairs and settings.
-        on_step: Called after each step with the number of finished steps and of all steps.
-        keep: Write the model even if it is not proven better, and mark it as unproven.
-        cluster: What dependent held-out questions have in common.
-        base: Model to start from; empty for the present one. An embedding model is always trained
-            from ``embed.model``.
-        from_corpus: Train on questions made from the documents only; all questions of the testset
-            decide.
-    """
-
-    sources: tuple[str, ...] = ()
-    most: int = 500
-    also: tuple[str, ...] = ()
-    output: str = ""
-    measure: str = "MRR@10"
-    mining: MiningOptions = field(default_factory=MiningOptions)
-    training: TrainingOptions = field(default_factory=TrainingOptions)
-    resume: bool = False
-    on_step: Report | None = None
-    keep: bool = False
-    cluster: str = ""
-    base: str = ""
-    from_corpus: bool = False
 
 
 class Kind(ABC):
@@ -347,9 +292,7 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
     for package in ("sentence_transformers", "accelerate", "datasets"):
         require(package, "train", "training a model")
     project.target()
-    seed = options.training.seed
-    asking = QuestionSource(testset, options.sources, options.most, seed, options.from_corpus)
-    with training_questions(project, asking) as questions:
+    with training_questions(project, testset, options) as questions:
         pairs = kind.pairs(questions.rows, options.mining)
         training_pairs, unseen_pairs = hold_back_unseen(pairs)
         unseen = kind.unseen(unseen_pairs)
@@ -361,13 +304,13 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
         if gained and kind.mergeable and (others := _other_kinds(kind, questions)):
-            tuned = _add_merged_weights(tuned, merge(model, start, (unseen, others), kind.mrr))
+            tuned = _add_merged_weights(tuned, *merge(model, start, (unseen, others), kind.mrr))
         if gained or options.keep:
             tuned = kind.settle(model, tuned, unseen)
             trial = workplace.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
-            tuned = _compare_with_present(kind, questions, trial, (tuned, trained))
+            tuned = _compare_with_present(kind, questions, trial, tuned, trained)
         shutil.rmtree(workplace.folder, ignore_errors=True)
         return tuned
 
@@ -422,25 +365,23 @@ def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
         return None
 
 
-def _add_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
+def _add_merged_weights(
+    tuned: TuneResult, best: MergeRow, rows: tuple[MergeRow, ...]
+) -> TuneResult:
     """Add the merged weights to the result."""
-    (_, _, trained), (_, _, before) = merged.rows[0], merged.rows[-1]
-    settings = {**tuned.training.settings, "trained_share": merged.share}
-    figures = replace(tuned.training, after=merged.unseen, settings=settings)
+    share, unseen, others = best
+    settings = {**tuned.training.settings, "trained_share": share}
     columns = ("share of trained weights", "unseen MRR@10", "other questions MRR@10")
-    notes = tuned.notes
-    if merged.share < 1:
-        notes = (
-            *notes,
-            f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f} after "
-            f"training; {merged.others:.3f} with {merged.share:.0%} of the trained weights and the "
-            "rest from before, which are used",
-        )
+    note = (
+        f"MRR@10 of other questions from the documents {rows[-1][2]:.3f} -> {rows[0][2]:.3f} after "
+        f"training; {others:.3f} with {share:.0%} of the trained weights and the "
+        "rest from before, which are used"
+    )
     return replace(
         tuned,
-        training=figures,
-        tables=(*tuned.tables, TunedTable("merge", columns, merged.rows)),
-        notes=notes,
+        training=replace(tuned.training, after=unseen, settings=settings),
+        tables=(*tuned.tables, TunedTable("merge", columns, rows)),
+        notes=(*tuned.notes, note) if share < 1 else tuned.notes,
     )
 
 
@@ -448,11 +389,11 @@ def _compare_with_present(
     kind: Kind,
     questions: Questions,
     trial: Path,
-    result_of_training: tuple[TuneResult, TrainingResult],
+    tuned: TuneResult,
+    trained: TrainingResult,
 ) -> TuneResult:
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = kind.project, kind.options
-    tuned, trained = result_of_training
     section = kind.setting.rpartition(".")[0]
     beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
     overrides = [f"{kind.setting}={json.dumps(f'st:{trial}')}", *beside]
@@ -462,11 +403,10 @@ def _compare_with_present(
     build_like(variant, project)
     comparisons: list[tuple[str, Comparison]] = []
     opened: tuple[str, ...] = ()
-    rule = HoldOut(questions.held_out, options.measure, options.training.seed, options.cluster)
     for name in (questions.held_out, *options.also):
-        deciding = name == questions.held_out
-        rule = replace(rule, testset=name, split=questions.split if deciding else "confirm")
-        comparison, notes = compare_held_out(project, overrides, rule)
+        split = questions.split if name == questions.held_out else "confirm"
+        rows = project_testset(project.folder, name, split, purpose="tune")
+        comparison, notes = compare_held_out(project, variant, rows, options)
         comparisons.append((Path(name).name, comparison))
         opened = opened or notes
     (_, comparison), *others = comparisons
@@ -493,11 +433,6 @@ def _compare_with_present(
     target = kind.target(kind.digest(trial, variant), proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _move_to_target(project, tuned, trial, target)
-
-
-def _move_to_target(project: Project, tuned: TuneResult, trial: Path, target: Path) -> TuneResult:
-    """Move the model's folder to its target, and note the path in the result."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         target.rmdir()  # empty, else it was refused before training

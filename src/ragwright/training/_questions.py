@@ -19,7 +19,6 @@ from ..core import Chunk, ConfigError, GoldSpan, Row, Span, TestsetError, case_f
 from ..flow import embed, gather
 from ..index import View, write_embedded_text
 from ..project import Project, project_glossary
-from ..retrieve import Meaning
 from ..testsets import (
     Split,
     SynthesisOptions,
@@ -32,8 +31,68 @@ from ..testsets import (
     synthesize,
     write_rows,
 )
+from ._trainer import Report, TrainingOptions
 
 _WITHOUT_TESTSET = ("headings", "cloze", "glossary")
+
+
+Negatives: TypeAlias = Literal["hard", "random", "none"]
+"""Source of passages that do not answer: the index, by the present model; at random; none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MiningOptions:
+    """Options for choosing a passage that does not answer.
+
+    Attributes:
+        kind: Source of the passage: the index, a random one, or none.
+        margin: A hit whose similarity is higher than that of the gold by more than this is left
+            out: it may answer too.
+        seed: Seed of random passages.
+    """
+
+    kind: Negatives = "hard"
+    margin: float = 0.1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTuneOptions:
+    """Options of training a model.
+
+    Attributes:
+        sources: Sources of training questions, of ``testset``, ``headings``, ``cloze``,
+            ``questions`` and ``glossary``; by default the testset, and without one ``headings``,
+            ``questions`` and ``glossary``.
+        most: Most questions made from each source other than the testset.
+        also: Further testsets to compare on; they do not decide.
+        output: Folder to write, relative to the project folder; empty names one in ``models/``.
+        measure: Ranking measure that decides on the held-out questions.
+        mining: Choice of passages that do not answer.
+        training: Options of the training.
+        resume: Continue an interrupted training of the same pairs and settings.
+        on_step: Called after each step with the number of finished steps and of all steps.
+        keep: Write the model even if it is not proven better, and mark it as unproven.
+        cluster: What dependent held-out questions have in common.
+        base: Model to start from; empty for the present one. An embedding model is always trained
+            from ``embed.model``.
+        from_corpus: Train on questions made from the documents only; all questions of the testset
+            decide.
+    """
+
+    sources: tuple[str, ...] = ()
+    most: int = 500
+    also: tuple[str, ...] = ()
+    output: str = ""
+    measure: str = "MRR@10"
+    mining: MiningOptions = field(default_factory=MiningOptions)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    resume: bool = False
+    on_step: Report | None = None
+    keep: bool = False
+    cluster: str = ""
+    base: str = ""
+    from_corpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +114,6 @@ class Questions:
     of_people: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSource:
-    """Options of choosing training questions.
-
-    Attributes:
-        testset: Address of a testset with gold; empty for none.
-        sources: Names of ``SOURCES``; empty for the testset, or for those that need none.
-        most: Most questions made from each source.
-        seed: Seed of the choice.
-        from_corpus: Train on questions made from the documents only; all questions of the testset
-            decide.
-    """
-
-    testset: str = ""
-    sources: tuple[str, ...] = ()
-    most: int = 500
-    seed: int = 0
-    from_corpus: bool = False
-
-
 def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
     """Return the rows without earlier turns, and a note where some have them.
 
@@ -87,7 +126,9 @@ def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
 
 
 @contextmanager
-def training_questions(project: Project, options: QuestionSource) -> Iterator[Questions]:
+def training_questions(
+    project: Project, testset: str, options: ModelTuneOptions
+) -> Iterator[Questions]:
     """Yield questions of the sources, without those made from documents of the deciding split.
 
     Without a testset, the generated questions are split into tune and confirm by document, and a
@@ -98,7 +139,7 @@ def training_questions(project: Project, options: QuestionSource) -> Iterator[Qu
         RetrieveError: Nothing has been ingested.
         TestsetError: The testset cannot be read, or a split is empty.
     """
-    trains = bool(options.testset) and not options.from_corpus
+    trains = bool(testset) and not options.from_corpus
     names = options.sources or (("testset",) if trains else _WITHOUT_TESTSET)
     if "testset" in names and not trains:
         problem = "--from-corpus trains on questions made from the documents alone"
@@ -109,8 +150,8 @@ def training_questions(project: Project, options: QuestionSource) -> Iterator[Qu
             if options.from_corpus
             else "add --testset FILE",
         )
-    if options.testset:
-        yield _questions_with_testset(project, options, names)
+    if testset:
+        yield _questions_with_testset(project, testset, options, names)
         return
     generated = _questions_from_documents(project, options, names)
     with tempfile.TemporaryDirectory() as folder:
@@ -126,14 +167,14 @@ def training_questions(project: Project, options: QuestionSource) -> Iterator[Qu
 
 
 def _questions_from_documents(
-    project: Project, options: QuestionSource, names: Sequence[str]
+    project: Project, options: ModelTuneOptions, names: Sequence[str]
 ) -> list[Row]:
     """Return questions made from the documents.
 
     Raises:
         TestsetError: There are none.
     """
-    generated = generate_rows(project, names, options.most, options.seed)
+    generated = generate_rows(project, names, options.most, options.training.seed)
     if not generated:
         raise TestsetError(
             f"no question could be made from the documents ({', '.join(names)})",
@@ -143,31 +184,28 @@ def _questions_from_documents(
 
 
 def _questions_with_testset(
-    project: Project, options: QuestionSource, names: Sequence[str]
+    project: Project, testset: str, options: ModelTuneOptions, names: Sequence[str]
 ) -> Questions:
     split: Split = "all" if options.from_corpus else "confirm"
     # An empty deciding split is refused before training, not after it.
-    project_testset(project.folder, options.testset, split, purpose="tune", dry_run=True)
+    project_testset(project.folder, testset, split, purpose="tune", dry_run=True)
     rows: list[Row] = []
     notes: tuple[str, ...] = ()
-    if not options.from_corpus:
-        tune = project_testset(project.folder, options.testset, "tune", purpose="tune")
+    if options.from_corpus:
+        generated = _questions_from_documents(project, options, names)
+    else:
+        tune = project_testset(project.folder, testset, "tune", purpose="tune")
         tune, notes = standalone_questions(tune)
         rows = list(refresh_gold(project.store, tune).rows) if "testset" in names else []
-    generated = (
-        _questions_from_documents(project, options, names)
-        if options.from_corpus
-        else generate_rows(project, names, options.most, options.seed)
-    )
+        generated = generate_rows(project, names, options.most, options.training.seed)
     if not generated:
-        return Questions(tuple(rows), options.testset, notes)
-    allowed = _drop_held_out(project, options.testset, split, generated)
+        return Questions(tuple(rows), testset, notes)
+    allowed = _drop_held_out(project, testset, split, generated)
     note = (
         f"{len(generated) - len(allowed)} of {len(generated)} questions made from documents were "
-        "left out: "
-        "their documents answer held-out questions"
+        "left out: their documents answer held-out questions"
     )
-    return Questions((*rows, *allowed), options.testset, (*notes, note), split)
+    return Questions((*rows, *allowed), testset, (*notes, note), split)
 
 
 def make_other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:
@@ -232,30 +270,19 @@ def generate_rows(project: Project, sources: Sequence[str], most: int, seed: int
     """
     all_rows: list[Row] = []
     for source in sources:
-        if source == "testset":
-            continue
-        rows = (
-            _code_questions(project, most)
-            if source == "glossary"
-            else _synthesize_rows(project, source, most, seed)
-        )
+        rows: Sequence[Row] = ()
+        if source == "glossary":
+            rows = _code_questions(project, most)
+        elif source != "testset":
+            options = SynthesisOptions(questions=most, kinds=(KINDS[source],), seed=seed)
+            try:
+                rows = synthesize(project, options)[0].rows
+            except TestsetError:  # the documents yield none: the count of pairs shows it
+                continue
         all_rows += [
-            replace(
-                row,
-                id=f"{source}-{row.id}",
-                metadata={"source": source},
-            )
-            for row in rows
+            replace(row, id=f"{source}-{row.id}", metadata={"source": source}) for row in rows
         ]
     return all_rows
-
-
-def _synthesize_rows(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
-    options = SynthesisOptions(questions=most, kinds=(KINDS[source],), seed=seed)
-    try:
-        return synthesize(project, options)[0].rows
-    except TestsetError:  # the documents yield none: the count of pairs shows it
-        return ()
 
 
 def _code_questions(project: Project, most: int) -> list[Row]:
@@ -270,20 +297,15 @@ def _code_questions(project: Project, most: int) -> list[Row]:
         if meaning.document_id
     ]
     defined.sort(key=lambda entry: text_hash(f"{entry[0]}\x00{entry[1].document_id}"))
-    chosen = defined[: math.ceil(most / len(_FORMS))]
-    return [row for term, meaning in chosen for row in _questions_of_code(term, meaning)][:most]
+    rows = []
+    for term, meaning in defined[: math.ceil(most / len(_FORMS))]:
+        gold = GoldSpan(meaning.document_id, meaning.start, meaning.end)
+        for form in _FORMS:
+            question = form.format(term)
+            name = text_hash(f"{question}\x00{meaning.document_id}")[:16]
+            rows.append(Row(id=name, user_input=question, reference_spans=(gold,)))
+    return rows[:most]
 
-
-def _questions_of_code(term: str, meaning: Meaning) -> Iterator[Row]:
-    gold = GoldSpan(meaning.document_id, meaning.start, meaning.end)
-    for form in _FORMS:
-        question = form.format(term)
-        name = text_hash(f"{question}\x00{meaning.document_id}")[:16]
-        yield Row(id=name, user_input=question, reference_spans=(gold,))
-
-
-Negatives: TypeAlias = Literal["hard", "random", "none"]
-"""Source of passages that do not answer: the index, by the present model; at random; none."""
 
 LEAST_PAIRS = 20
 _LEAST_UNSEEN, _MOST_UNSEEN = 5, 200
@@ -338,22 +360,6 @@ class HeldBackQuestions:
     gold: tuple[frozenset[str], ...] = ()
     passages: Mapping[str, str] = field(default_factory=dict)
     hits: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MiningOptions:
-    """Options for choosing a passage that does not answer.
-
-    Attributes:
-        kind: Source of the passage: the index, a random one, or none.
-        margin: A hit whose similarity is higher than that of the gold by more than this is left
-            out: it may answer too.
-        seed: Seed of random passages.
-    """
-
-    kind: Negatives = "hard"
-    margin: float = 0.1
-    seed: int = 0
 
 
 def read_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
@@ -492,18 +498,16 @@ def hold_back_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 def make_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
     """Return the questions of pairs that are not trained on, and the passages that they search."""
-    pool = _passage_pool(project.views.view(project.target().snapshot), pairs)
-    return HeldBackQuestions(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
-
-
-def _passage_pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
-    """Return passages to search: all gold first, then those that the present model confuses with
-    it.
-    """
-    keys = dict.fromkeys(key for pair in unseen for key in sorted(pair.gold)[:_NEAR])
+    keys = dict.fromkeys(key for pair in pairs for key in sorted(pair.gold)[:_NEAR])
+    # All gold first, then those that the present model confuses with it.
     for rank in range(_NEAR):
-        for pair in unseen:
+        for pair in pairs:
             if len(keys) < _POOL and rank < len(pair.near):
                 keys[pair.near[rank]] = None
     names = sorted(keys)
-    return dict(zip(names, passage_texts(view, names), strict=True))
+    texts = passage_texts(project.views.view(project.target().snapshot), names)
+    return HeldBackQuestions(
+        tuple(pair.question for pair in pairs),
+        tuple(pair.gold for pair in pairs),
+        dict(zip(names, texts, strict=True)),
+    )

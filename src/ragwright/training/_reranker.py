@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,21 @@ from ..project import Project, refuse_forget
 from ..retrieve import (
     IterateOptions,
     RerankOptions,
-    RetrieveOptions,
     SelectOptions,
     rerank_method,
     retrieve,
     rrf,
 )
 from ..testsets import gold_chunks, split_clusters
-from ._course import Kind, ModelTuneOptions, tune_model
-from ._questions import HeldBackQuestions, MiningOptions, Pair, enough, passage_texts
+from ._course import Kind, tune_model
+from ._questions import (
+    HeldBackQuestions,
+    MiningOptions,
+    ModelTuneOptions,
+    Pair,
+    enough,
+    passage_texts,
+)
 from ._trainer import Lesson, training_setup
 from ._tutorial import TunedTable, TuneResult
 
@@ -62,15 +68,6 @@ def tune_reranker(
         StoppedError: The budget or a key stopped it.
     """
     return tune_model(_Reranker(project, options or ModelTuneOptions()), testset)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Search order of a question's hits: which of them answer, and their ids."""
-
-    question: str
-    hits: tuple[str, ...]
-    gold: frozenset[str]
 
 
 class _Reranker(Kind):
@@ -133,7 +130,7 @@ class _Reranker(Kind):
         names = ("question", "passage", "label")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         loss = losses.BinaryCrossEntropyLoss(model)
-        alone = _mrr([_rank(order.hits, order.gold) for order in _orders(unseen)])
+        alone = _mrr(list(map(_rank, unseen.hits, unseen.gold)))
         return Lesson(
             model,
             "CrossEncoder",
@@ -159,7 +156,7 @@ class _Reranker(Kind):
         with training_setup(model, self.options.training):
             by_weight = self._by_weight(model, unseen)
         weight = max(WEIGHTS, key=lambda weight: (by_weight[weight], -weight))
-        alone = _mrr([_rank(order.hits, order.gold) for order in _orders(unseen)])
+        alone = _mrr(list(map(_rank, unseen.hits, unseen.gold)))
         rows: list[tuple[str | float, float]] = [*by_weight.items(), ("search alone", alone)]
         columns = ("weight of the search", "unseen MRR@10")
         table = TunedTable("search_weight", columns, tuple(rows))
@@ -170,33 +167,29 @@ class _Reranker(Kind):
 
     def _by_weight(self, model: Any, questions: HeldBackQuestions) -> dict[float, float]:
         """Return MRR@10 of the reordered hits, by weight of the search's own order."""
-        orders = _orders(questions)
         texts = [
-            (order.question, questions.passages[key]) for order in orders for key in order.hits
+            (question, questions.passages[key])
+            for question, hits in zip(questions.questions, questions.hits, strict=True)
+            for key in hits
         ]
-        scores = iter(
-            model.predict(
-                texts, batch_size=self.options.training.batch, show_progress_bar=False
-            ).tolist()
+        batch = self.options.training.batch
+        predicted = (
+            model.predict(texts, batch_size=batch, show_progress_bar=False).tolist()
             if texts
             else ()
         )
+        scores = iter(predicted)
         ranks: dict[float, list[int]] = {weight: [] for weight in WEIGHTS}
-        for order in orders:
-            by_model = {key: round(next(scores), 6) for key in order.hits}
-            reordered = sorted(order.hits, key=lambda key: -by_model[key])
+        for hits, gold in zip(questions.hits, questions.gold, strict=True):
+            by_model = {key: round(next(scores), 6) for key in hits}
+            reordered = sorted(hits, key=lambda key: -by_model[key])
             for weight in WEIGHTS:
                 final: Sequence[str] = reordered
                 if weight:
-                    fused = dict(rrf([reordered, order.hits], weights=(1.0, weight)))
-                    final = sorted(order.hits, key=lambda key: -fused[key])
-                ranks[weight].append(_rank(final, order.gold))
+                    fused = dict(rrf([reordered, hits], weights=(1.0, weight)))
+                    final = sorted(hits, key=lambda key: -fused[key])
+                ranks[weight].append(_rank(final, gold))
         return {weight: _mrr(places) for weight, places in ranks.items()}
-
-
-def _orders(questions: HeldBackQuestions) -> list[_Order]:
-    parts = zip(questions.questions, questions.hits, questions.gold, strict=True)
-    return [_Order(*part) for part in parts]
 
 
 def _rank(hits: Sequence[str], gold: frozenset[str]) -> int:
@@ -337,15 +330,6 @@ _REORDERED = 15
 """First hits that a question which is not trained on has reordered: scoring pairs is slow."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchedQuestion:
-    """A question with its gold and the ids of its hits, in the order of the search."""
-
-    row: Row
-    gold: frozenset[str]
-    hits: tuple[str, ...]
-
-
 def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, with hits that do not answer.
 
@@ -359,37 +343,32 @@ def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -
     """
     target = project.target()
     options = project.settings.retrieve
-    search = make_plain_search(options, options.rerank.candidates)
-
-    def searched(row: Row) -> Flow[_SearchedQuestion]:
-        gold = yield from gold_chunks(row, target)
-        if not gold:
-            return _SearchedQuestion(row, gold, ())
-        retrieved = yield from retrieve(row.user_input, target, search)
-        return _SearchedQuestion(row, gold, tuple(hit.chunk_id for hit in retrieved.hits))
-
-    questions = project.runner.run(gather(searched(row) for row in rows))
-    answered = [question for question in questions if question.gold]
-    clusters = split_clusters([question.row for question in answered])
-    drawn = _NegativeSampler(project.views.view(target.snapshot), mining)
-    pairs = (drawn.pair(question, clusters[question.row.id]) for question in answered)
-    kept: dict[tuple[str, str], Pair] = {}
-    for pair in pairs:
-        if pair.negatives or mining.kind == "none":
-            kept.setdefault((pair.question, pair.positive), pair)
-    return enough(list(kept.values()), len(rows), len(answered))
-
-
-def make_plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
-    """Return the search without the stages after fusion, to a number of hits."""
-    return replace(
+    search = replace(
         options,
-        top_k=top_k,
+        top_k=options.rerank.candidates,
         context_tokens=None,
         rerank=RerankOptions(),
         select=SelectOptions(),
         iterate=IterateOptions(),
     )
+
+    def search_for(row: Row) -> Flow[tuple[Row, frozenset[str], tuple[str, ...]]]:
+        gold = yield from gold_chunks(row, target)
+        if not gold:
+            return row, gold, ()
+        retrieved = yield from retrieve(row.user_input, target, search)
+        return row, gold, tuple(hit.chunk_id for hit in retrieved.hits)
+
+    questions = project.runner.run(gather(search_for(row) for row in rows))
+    answered = [question for question in questions if question[1]]
+    clusters = split_clusters([row for row, _, _ in answered])
+    sampler = _NegativeSampler(project.views.view(target.snapshot), mining)
+    kept: dict[tuple[str, str], Pair] = {}
+    for row, gold, hits in answered:
+        pair = sampler.pair(row, gold, hits, clusters[row.id])
+        if pair.negatives or mining.kind == "none":
+            kept.setdefault((pair.question, pair.positive), pair)
+    return enough(list(kept.values()), len(rows), len(answered))
 
 
 class _NegativeSampler:
@@ -401,29 +380,20 @@ class _NegativeSampler:
         self._random = np.random.default_rng(mining.seed)
         self._chunks = view.every(1_000_000) if mining.kind == "random" else ()
 
-    def pair(self, question: _SearchedQuestion, cluster: str) -> Pair:
+    def pair(self, row: Row, gold: frozenset[str], hits: tuple[str, ...], cluster: str) -> Pair:
         """Return the pair of a question."""
-        keys = [key for key in question.hits if key in question.gold] or sorted(question.gold)
+        keys = [key for key in hits if key in gold] or sorted(gold)
         texts = passage_texts(self._view, keys)
-        row = question.row
-        return Pair(
-            row.user_input,
-            texts[0],
-            question.gold,
-            str(row.metadata.get("source") or "testset"),
-            cluster,
-            self._negatives(question, {case_folded(text) for text in texts}),
-            question.hits,
-        )
-
-    def _negatives(self, question: _SearchedQuestion, answering: set[str]) -> tuple[str, ...]:
-        if self._kind == "none":
-            return ()
-        pool = question.hits if self._kind == "hard" else self._chunks
-        order = self._random.permutation(len(pool))[: 4 * NEGATIVES]
-        keys = [pool[int(at)] for at in order if pool[int(at)] not in question.gold]
-        texts = passage_texts(self._view, keys)
-        return tuple(text for text in texts if case_folded(text) not in answering)[:NEGATIVES]
+        negatives: tuple[str, ...] = ()
+        if self._kind != "none":
+            pool = hits if self._kind == "hard" else self._chunks
+            order = self._random.permutation(len(pool))[: 4 * NEGATIVES]
+            drawn = [pool[int(at)] for at in order if pool[int(at)] not in gold]
+            answering = {case_folded(text) for text in texts}
+            wrong = passage_texts(self._view, drawn)
+            negatives = tuple(t for t in wrong if case_folded(t) not in answering)[:NEGATIVES]
+        source = str(row.metadata.get("source") or "testset")
+        return Pair(row.user_input, texts[0], gold, source, cluster, negatives, hits)
 
 
 def search_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:

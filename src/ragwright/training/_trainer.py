@@ -132,8 +132,11 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Training
     st = require("sentence_transformers", "train", _PURPOSE)
     datasets = require("datasets", "train", _PURPOSE)
     transformers = require("transformers", "train", _PURPOSE)
-    checkpoint = _newest_checkpoint(work) if work.resume else None
-    if checkpoint is None:
+    # A checkpoint with the state of the trainer is complete.
+    complete = work.folder.glob("checkpoint-*/trainer_state.json") if work.resume else ()
+    steps = {int(path.parent.name.rpartition("-")[2]): str(path.parent) for path in complete}
+    resumed = max(steps, default=0)
+    if not resumed:
         shutil.rmtree(work.folder, ignore_errors=True)
     model = lesson.model
     model.model_card_data.local_files_only = True
@@ -153,11 +156,9 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Training
             callbacks=[watch, early],
         )
         trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        trainer.train(resume_from_checkpoint=steps.get(resumed))
     model.to("cpu").eval()
-    resumed = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
-    trained = _training_outcome(trainer.state, watch.fault, options, lesson)
-    return replace(trained, resumed=resumed)
+    return replace(_training_outcome(trainer.state, watch.fault, options, lesson), resumed=resumed)
 
 
 def _training_outcome(
@@ -277,15 +278,6 @@ def _evaluator(measure: Callable[[Any], float]) -> Any:
     evaluator = _Evaluator()
     evaluator.primary_metric = _METRIC
     return evaluator
-
-
-def _newest_checkpoint(workplace: Workplace) -> Path | None:
-    """Return the newest complete checkpoint."""
-    states = sorted(
-        workplace.folder.glob("checkpoint-*/trainer_state.json"),
-        key=lambda path: int(path.parent.name.rpartition("-")[2]),
-    )
-    return states[-1].parent if states else None
 
 
 @contextmanager

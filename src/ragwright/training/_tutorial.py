@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, TestsetError
 from ..experiment import (
@@ -19,10 +19,8 @@ from ..experiment import (
 from ..measure import Comparison, Summary
 from ..models import LexicalReranker
 from ..project import Project, Settings, build_like, load_settings, refuse_forget
-from ..testsets import Split, SynthesisOptions, Testset, project_testset, synthesize, write_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from ..testsets import SynthesisOptions, Testset, project_testset, synthesize, write_rows
+from ._questions import ModelTuneOptions
 
 RANKING = "MRR@5,HitRate@5"
 ANSWERING = "Rubric(AnswersQuestion),Groundedness"
@@ -105,7 +103,6 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
         StoppedError: The budget or a key stopped it.
     """
     options = options or TutorialOptions()
-    present = project.settings.retrieve
     tuned = options.tuned
     for setting in tuned:
         if "=" not in setting:
@@ -114,19 +111,18 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
                 where="--tuned",
                 hint="write KEY=VALUE, for example embed.model=st:models/tuned",
             )
-    model = options.rerank or present.rerank.model or LexicalReranker.name
+    model = options.rerank or project.settings.retrieve.rerank.model or LexicalReranker.name
     untuned = ("retrieve.rerank.model=",)
-    reranking = (
-        f"retrieve.rerank.model={model}",
-        f"retrieve.rerank.candidates={options.candidates}",
-    )
+    depth = f"retrieve.rerank.candidates={options.candidates}"
+    reranking = (f"retrieve.rerank.model={model}", depth)
     label = f"rerank ({options.candidates} -> {options.keep})"
     testset, notes = _tutorial_questions(project.variant(_settings_with(project, untuned)), options)
     answer_setting = f"retrieve.top_k={options.keep}"
-    base = _measure_row(project, "base", testset, (untuned, ()), options)
-    rows = [_tutorial_row(base)]
+    rows: list[TutorialRow] = []
+    base: tuple[Evaluation, ...] = ()
     missing = "no tuned model is named: train one, then add --tuned embed.model=st:models/NAME"
     for name, settings, answers in (
+        ("base", (), ()),
         ("tuned", tuned, ()),
         (f"base + {label}", reranking, (answer_setting,)),
         (f"tuned + {label}", (*tuned, *reranking), (answer_setting,)),
@@ -134,9 +130,19 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
         if name.startswith("tuned") and not tuned:
             rows.append(TutorialRow(name, skipped=missing))
             continue
-        measured = _measure_row(project, name, testset, ((*untuned, *settings), answers), options)
+        sides, runs = _measure_row(project, testset, ((*untuned, *settings), answers), options)
+        compared = [
+            compare_evaluations(*pair, seed=options.seed) for pair in zip(base, sides, strict=False)
+        ]
+        base = base or sides
         rows.append(
-            _tutorial_row(replace(measured, settings=(*settings, *answers)), base, options.seed)
+            TutorialRow(
+                name,
+                (*settings, *answers),
+                runs,
+                tuple(summary for side in sides for summary in side.summaries),
+                tuple(measure for comparison in compared for measure in comparison.measures),
+            )
         )
     judged = bool(project.settings.judge.model)
     tuned_model = _settings_with(project, tuned).embed.model
@@ -145,28 +151,17 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
     return TutorialTable(testset.name, tuple(rows), (*notes, *_tutorial_notes(model, judged)))
 
 
-@dataclass(frozen=True, slots=True)
-class _MeasuredRow:
-    """A row before its comparison: its evaluations, rankings first."""
-
-    name: str
-    settings: tuple[str, ...]
-    runs: tuple[str, ...]
-    sides: tuple[Evaluation, ...]
-
-
 def _settings_with(project: Project, settings: Sequence[str]) -> Settings:
     return load_settings(project.folder.file, (*project.session.overrides, *settings))
 
 
 def _measure_row(
     project: Project,
-    name: str,
     testset: Testset,
     settings: tuple[Sequence[str], Sequence[str]],
     options: TutorialOptions,
-) -> _MeasuredRow:
-    """Measure the rankings of a row, and its answers if a judge is configured."""
+) -> tuple[tuple[Evaluation, ...], tuple[str, ...]]:
+    """Measure the rankings of a row, and its answers if a judge is configured; also the runs."""
     search, answers = settings
     jobs = [(search, RANKING, False)]
     if project.settings.judge.model:
@@ -181,20 +176,7 @@ def _measure_row(
             raise summary.reason
         sides.append(evaluation)
         runs.append(summary.run)
-    return _MeasuredRow(name, (), tuple(runs), tuple(sides))
-
-
-def _tutorial_row(
-    measured: _MeasuredRow, base: _MeasuredRow | None = None, seed: int = 0
-) -> TutorialRow:
-    comparisons: list[Comparison] = []
-    if base is not None:
-        for a, b in zip(base.sides, measured.sides, strict=True):
-            comparisons += compare_evaluations(a, b, seed=seed).measures
-    summaries = tuple(summary for side in measured.sides for summary in side.summaries)
-    return TutorialRow(
-        measured.name, measured.settings, measured.runs, summaries, tuple(comparisons)
-    )
+    return tuple(sides), tuple(runs)
 
 
 def _tutorial_questions(
@@ -302,34 +284,10 @@ class TuneResult:
         return self.comparison is not None and self.comparison.verdict == "better"
 
 
-@dataclass(frozen=True, slots=True)
-class HoldOut:
-    """Options of comparing a tuned part on held-out questions.
-
-    Attributes:
-        testset: Address of the testset.
-        measure: Ranking measure that decides.
-        seed: Seed of intervals and flips.
-        cluster: What dependent rows have in common; see ``clusters_of_results``.
-        split: Split that is read.
-    """
-
-    testset: str
-    measure: str
-    seed: int = 0
-    cluster: str = ""
-    split: Split = "confirm"
-
-
 def compare_held_out(
-    project: Project, settings: Sequence[str], options: HoldOut
+    project: Project, tuned: Project, rows: Testset, options: ModelTuneOptions
 ) -> tuple[Comparison, tuple[str, ...]]:
-    """Compare the search under further settings with the project's own, on held-out questions.
-
-    Args:
-        project: The project without the tuned part.
-        settings: Settings as ``key=value`` that put the tuned part to use.
-        options: The questions and the measure.
+    """Compare the search of a tuned project with the project's own, on held-out questions.
 
     Returns:
         The comparison, and the notes on earlier openings of the split.
@@ -338,26 +296,21 @@ def compare_held_out(
         TestsetError: No held-out question is scored by the measure.
         StoppedError: The budget or a key stopped one of the two evaluations.
     """
-    rows = project_testset(project.folder, options.testset, options.split, purpose="tune")
-    tuned = project.variant(
-        load_settings(project.folder.file, (*project.session.overrides, *settings))
-    )
+    seed = options.training.seed
     sides: list[Evaluation] = []
     for side in (project, tuned):
-        evaluation, summary = evaluate_testset(
-            side, rows, options.measure, EvaluationOptions(seed=options.seed, answers=False)
-        )
+        evaluating = EvaluationOptions(seed=seed, answers=False)
+        evaluation, summary = evaluate_testset(side, rows, options.measure, evaluating)
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason
         sides.append(evaluation)
-    clusters = clusters_of_results(
-        [row for evaluated in sides for row in evaluated.results], options.cluster
-    )
-    compared = compare_evaluations(*sides, seed=options.seed, clusters=clusters).measures
+    results = [row for evaluated in sides for row in evaluated.results]
+    clusters = clusters_of_results(results, options.cluster)
+    compared = compare_evaluations(*sides, seed=seed, clusters=clusters).measures
     if not compared or compared[0].difference is None:
         raise TestsetError(
             f"no held-out question is scored by {options.measure}",
-            where=options.testset,
+            where=rows.name,
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
     notes = [clusters.note] if clusters.note else []
