@@ -155,7 +155,7 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert 0 < few < whole == 7
     own, closed = (
         float(re.findall(rf"^answered {source} +12 +(\d\.\d+)", printed, re.MULTILINE)[0])
-        for source in ("from its chunk", "without it")
+        for source in ("from its", "without")
     )
     assert own < closed
     assert "With the chunk against without it: " in printed
