@@ -14,8 +14,8 @@ from ragwright.measure import MeasureScale
 from ragwright.report import (
     DARK,
     LIGHT,
-    Block,
     Report,
+    ResultBlock,
     Subject,
     Theme,
     apply_theme,
@@ -26,7 +26,7 @@ from ragwright.report import (
 )
 
 
-def charts(subject: Subject) -> dict[str, Block]:
+def charts(subject: Subject) -> dict[str, ResultBlock]:
     return {chart.name: chart for chart in Report(subject).charts}
 
 

@@ -40,9 +40,9 @@ from ..experiment import (
 from ..measure import MeasureSetup
 from ..project import ProjectFolder, Session, settings_without_file
 from ..report import (
-    Block,
     Report,
     ReportOptions,
+    ResultBlock,
     answer_changes,
     answers_block,
     baseline_json,
@@ -170,7 +170,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
     blocks = [
         comparison_block(comparison, names),
         answers_block(*answers, names),
-        Block("settings", differ if known else "", "", (), ()),
+        ResultBlock("settings", differ if known else "", "", (), ()),
         *([baselines_block(baselines)] if baselines else []),
     ]
     sentences = [c.text for c in comparison.measures]

@@ -30,7 +30,7 @@ from ..jobs import (
     measure_options,
 )
 from ..measure import AnytimeMean
-from ..report import Block, print_result
+from ..report import ResultBlock, print_result
 from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width
@@ -473,8 +473,8 @@ def _drift_text(report: DriftReport) -> str:
     distrust = "not trustworthy: too few of the drawn answers have a score"
     head = ("measure", "reference", "interval", "newest", "interval", "n", "coverage")
     blocks = [
-        Block("measures", "", "", head, rows, remarks=tuple(remarks)),
-        Block(
+        ResultBlock("measures", "", "", head, rows, remarks=tuple(remarks)),
+        ResultBlock(
             "moves",
             "",
             "",
@@ -482,7 +482,7 @@ def _drift_text(report: DriftReport) -> str:
             tuple((move.day, move.part, move.before, move.after) for move in shown),
             remarks=(more,) if len(moves) > len(shown) else (),
         ),
-        Block("trust", "" if report.trusted else distrust, "", (), ()),
+        ResultBlock("trust", "" if report.trusted else distrust, "", (), ()),
     ]
     return print_result(map(str, report.measures), blocks, notes=report.notes, width=width())
 

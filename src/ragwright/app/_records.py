@@ -18,7 +18,7 @@ from ..core import Hit, count_noun
 from ..drafting import DraftBatch, Drafting, DraftRequest, RecordsReport, RefreshOptions
 from ..project import IngestProgress
 from ..records import CheckReport, Manifest, RefreshProgress, TableName
-from ..report import Block, batch_json, print_result
+from ..report import ResultBlock, batch_json, print_result
 from ._console import EXIT_ERROR, ProgressStep, width
 from ._flags import Flags, takes, tenant_name
 from ._show import cost_text, ingest_step, show_progress, stop_if_dry, turn_lines
@@ -342,7 +342,7 @@ def _head(report: CheckReport) -> str:
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
 
 
-def _check_tables(report: CheckReport) -> Iterator[Block]:
+def _check_tables(report: CheckReport) -> Iterator[ResultBlock]:
     """Yield how often each pattern and rule applies, and what is left out."""
     for use, title in (("cleaning", "step"), ("tag", "tag")):
         patterns = (
@@ -358,7 +358,7 @@ def _check_tables(report: CheckReport) -> Iterator[Block]:
             if pattern.use == use
         )
         head = (title, "pattern", "rows", "share", "remark")
-        yield Block(title, "", "", head, tuple(patterns))
+        yield ResultBlock(title, "", "", head, tuple(patterns))
     never = {"contradiction": "hits"}
     rules = (
         (
@@ -367,13 +367,13 @@ def _check_tables(report: CheckReport) -> Iterator[Block]:
         )
         for rule in report.rules
     )
-    yield Block("rules", "", "", ("rule", "sets / name", "rows", "remark"), tuple(rules))
+    yield ResultBlock("rules", "", "", ("rule", "sets / name", "rows", "remark"), tuple(rules))
     rows = [(f"{name} is empty", f"{count:,}", "") for name, count in report.lacking.items()]
     rows += [
         (why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60))
         for why, count in report.left_out.items()
     ]
-    yield Block("left out", "", "", ("left out because", "rows", "such as"), tuple(rows))
+    yield ResultBlock("left out", "", "", ("left out because", "rows", "such as"), tuple(rows))
 
 
 def _describe_records(report: CheckReport) -> str:
@@ -452,7 +452,7 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
     stored = f"version {done.version} in {folder}, {seconds:.1f} s"
     lines.append("dry run: nothing was stored" if dry_run else stored)
     head = ("table", "inserted", "updated", "unchanged", "removed")
-    block = Block("tables", "", "", head, rows, remarks=tuple(lines))
+    block = ResultBlock("tables", "", "", head, rows, remarks=tuple(lines))
     return print_result((), [block], notes=done.notes, width=width())
 
 
@@ -469,7 +469,9 @@ def history_text(versions: Sequence[Manifest]) -> str:
         )
         for v in versions
     )
-    return Block("history", "", "", ("version", "created", *names, "note"), rows).text(width())
+    return ResultBlock("history", "", "", ("version", "created", *names, "note"), rows).text(
+        width()
+    )
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:

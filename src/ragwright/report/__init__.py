@@ -40,7 +40,7 @@ from ._results import (
 )
 from ._subject import Board, ScoredRun, Subject, parameter_relations, spearman
 from ._text import (
-    Block,
+    ResultBlock,
     answer_json,
     batch_json,
     comparison_json,
@@ -70,12 +70,12 @@ __all__ = [
     "DARK",
     "LIGHT",
     "STATES",
-    "Block",
     "Board",
     "BoardView",
     "PackedRows",
     "Report",
     "ReportOptions",
+    "ResultBlock",
     "ScoredRun",
     "Subject",
     "Theme",

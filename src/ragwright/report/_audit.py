@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ..audit import Audit, Finding, Place, cut_place
 from ..core import count_noun
 from ._page import load_template, report_asset, stylesheet
-from ._text import WIDTH, Block, fields_of, print_result
+from ._text import WIDTH, ResultBlock, fields_of, print_result
 
 _SHOWN = 5
 """Findings of a kind that the terminal shows unless all are wanted."""
@@ -50,7 +50,7 @@ def audit_table(audit: Audit, *, width: int = WIDTH, every: bool = False) -> str
         for kind, n in audit.counts().items()
     )
     head = ("kind", "findings", "high", "medium", "low")
-    counts = Block("counts", "", "", head, rows if audit.findings else ())
+    counts = ResultBlock("counts", "", "", head, rows if audit.findings else ())
     shown: Counter[str] = Counter()
     texts = []
     for finding in audit.findings:

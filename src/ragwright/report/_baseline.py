@@ -24,7 +24,7 @@ from ..experiment import (
 from ..flow import Run, Runs
 from ._charts import Spec, amount, frame, kind, layer, tooltip, whisker
 from ._subject import ScoredRun, Subject
-from ._text import WIDTH, Block, Cells, fields_of, interval, make_json, number, print_result
+from ._text import WIDTH, Cells, ResultBlock, fields_of, interval, make_json, number, print_result
 
 SET_NAMES = {
     "baseline": "S_b: the pairs",
@@ -58,7 +58,7 @@ def baseline_table(result: BaselineResult, width: int = WIDTH) -> str:
     if result.context is not None:
         effect = shift_text(result.context, pairs=False)
         sentences.append(f"With the chunk against without it: {effect}")
-    block = Block("sets", "", "", _HEAD, tuple(map(_set_cells, result.sets)))
+    block = ResultBlock("sets", "", "", _HEAD, tuple(map(_set_cells, result.sets)))
     return print_result(sentences, [block], run=result.run, notes=result.notes, width=width)
 
 
@@ -72,9 +72,9 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     }
 
 
-def baselines_block(results: Sequence[BaselineResult]) -> Block:
+def baselines_block(results: Sequence[BaselineResult]) -> ResultBlock:
     """Return a line per experiment: S_b, S_e, null baselines and the verdict."""
-    return Block("baselines", "", "", BOARD_HEAD, tuple(map(board_line, results)))
+    return ResultBlock("baselines", "", "", BOARD_HEAD, tuple(map(board_line, results)))
 
 
 BOARD_HEAD = (
@@ -246,7 +246,7 @@ _GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
 _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
-def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Block]:
+def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[ResultBlock]:
     """Yield a chart of pairs for each baseline that the report is about, then all on one board.
 
     Args:
@@ -270,7 +270,7 @@ def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
     return {name: (round(float(a), 6), round(float(b), 6)) for name, (a, b) in ends.items()}
 
 
-def _pairs_chart(result: BaselineResult, at: int) -> Block:
+def _pairs_chart(result: BaselineResult, at: int) -> ResultBlock:
     pairs, answers = result.sets[:2]
     questions = {pair.id: pair.question for pair in answers.pairs}
     own = {"S_b": pairs.own, "S_e": answers.own}
@@ -289,7 +289,7 @@ def _pairs_chart(result: BaselineResult, at: int) -> Block:
         for group, other in (("S_b", "S_e"), ("S_e", "S_b"))
     ]
     few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
-    return Block(
+    return ResultBlock(
         f"distances-{at}" if at else "distances",
         f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
         "Distance of question and answer, pairs ordered by S_b. Bands: the middle 80 % of answers "
@@ -302,7 +302,7 @@ def _pairs_chart(result: BaselineResult, at: int) -> Block:
     )
 
 
-def _board_chart(baselines: Sequence[BaselineResult]) -> Block:
+def _board_chart(baselines: Sequence[BaselineResult]) -> ResultBlock:
     names = _names(baselines)
     points, bands = [], []
     for name, baseline in zip(names, baselines, strict=True):
@@ -325,7 +325,7 @@ def _board_chart(baselines: Sequence[BaselineResult]) -> Block:
         if len({baseline.embedder for baseline in baselines}) > 1
         else ""
     )
-    return Block(
+    return ResultBlock(
         "distance-board",
         "S_b against S_e: every experiment of the project",
         "Mean distance of the given pairs (S_b) and of the experiment's answers (S_e) with 95 % "

@@ -13,7 +13,7 @@ from ..core import ConfigError, count_noun, csv_lines, require
 from ..experiment import Evaluation, RowResult
 from ..measure import GateOutcome
 from ._results import failing, rules_block, weak_blocks
-from ._text import Block
+from ._text import ResultBlock
 
 _LONGEST = 60_000
 """Most characters: GitHub takes 65,536."""
@@ -48,7 +48,7 @@ def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
     return text
 
 
-def _print_table(block: Block) -> str:
+def _print_table(block: ResultBlock) -> str:
     lines = ([_escape(cell) for cell in row] for row in block.rows)
     rows = [block.head, ["---"] * len(block.head), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -26,8 +26,8 @@ from ..measure import Comparisons, Summary
 from ._charts import bars, curve, intervals, whisker
 from ._text import (
     WIDTH,
-    Block,
     Cells,
+    ResultBlock,
     comparison_json,
     drop_empty_columns,
     fields_of,
@@ -70,7 +70,7 @@ _RUN_PLACES = {
 }
 
 
-def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[Block]:
+def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
     """Yield the points of every stage, first losses, and the effect of the passages."""
     for measure in dict.fromkeys(stage.measure for stage in diagnosis.points):
         stages = [stage for stage in diagnosis.points if stage.measure == measure]
@@ -93,7 +93,7 @@ def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[Block]:
             for stage, effect in ((stage, stage.recovered) for stage in stages)
             if effect.difference is not None
         ]
-        yield Block(
+        yield ResultBlock(
             f"stages-{measure}",
             f"Points of {measure} recovered by each stage's oracle",
             "Each row run again with one stage made perfect. The interval is that of the paired "
@@ -114,7 +114,7 @@ def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[Block]:
         yield _losses_block(part, value)
 
 
-def _losses_block(diagnosis: Diagnosis | RunDiagnosis, part: str = "") -> Block:
+def _losses_block(diagnosis: Diagnosis | RunDiagnosis, part: str = "") -> ResultBlock:
     """Return how many rows each place loses first, and which; of a part of the rows, if named."""
     places = LOST if isinstance(diagnosis, Diagnosis) else _RUN_PLACES
     ids = [
@@ -123,7 +123,7 @@ def _losses_block(diagnosis: Diagnosis | RunDiagnosis, part: str = "") -> Block:
     ]
     found = {place: [name for lost, name in ids if lost == place] for place in places}
     lost = [(place, names) for place, names in found.items() if names]
-    return Block(
+    return ResultBlock(
         f"losses-{part}" if part else "losses",
         "\n".join([part, *diagnosis.verdict]) if part else "The first stage that loses each row",
         "Each row is counted once.",
@@ -140,7 +140,7 @@ def _losses_block(diagnosis: Diagnosis | RunDiagnosis, part: str = "") -> Block:
     )
 
 
-def _context_block(context: Comparisons, known: Summary | None) -> Block:
+def _context_block(context: Comparisons, known: Summary | None) -> ResultBlock:
     rows = (
         (
             c.measure,
@@ -154,7 +154,9 @@ def _context_block(context: Comparisons, known: Summary | None) -> Block:
         ends = "" if known.low is None else f" ({interval(known.low, known.high)})"
         remarks = (f"right without passages: {known.mean:.1%} of {known.n} rows{ends}",)
     head = ("measure", "closed book", "with passages", "effect", _INTERVAL, "p")
-    return Block("passages", "The effect of the passages", "", head, tuple(rows), remarks=remarks)
+    return ResultBlock(
+        "passages", "The effect of the passages", "", head, tuple(rows), remarks=remarks
+    )
 
 
 def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
@@ -286,7 +288,7 @@ def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     }
 
 
-def curve_block(at: int, measured: Curve) -> Block:
+def curve_block(at: int, measured: Curve) -> ResultBlock:
     """Return every dose of a curve with mean, interval, n and the closed-book control."""
     shares, lost = "share" in measured.dose_name, Counter[str]()
     points, rows = [], []
@@ -317,7 +319,7 @@ def curve_block(at: int, measured: Curve) -> Block:
         ends = interval(measured.change_low, measured.change_high)
         remarks.insert(0, f"from the first dose to the last: {measured.change:+.4f} ({ends})")
     heads = ("dose", "mean", _INTERVAL, "n", "abstained")
-    return Block(
+    return ResultBlock(
         f"curve-{at}-{measured.suite}",
         f"{measured.suite}: {y} ({measured.measure}) over {x}{known}",
         "Mean with its 95 % interval. A dashed line shows the same questions without passages.",
@@ -415,13 +417,13 @@ def generators_json(grid: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
 
 def _grid_block(
     grid: PersonaModelGrid, name: str, cells: Mapping[tuple[str, str, str], Summary]
-) -> Block:
+) -> ResultBlock:
     rows = (
         (persona or _OWN, *(_mean_cell(cells.get((persona, m, name))) for m in grid.generators))
         for persona in grid.personas
     )
     head = (name, *(model or _OWN for model in grid.generators))
-    return Block(f"grid-{name}", "", "", head, tuple(rows))
+    return ResultBlock(f"grid-{name}", "", "", head, tuple(rows))
 
 
 def _mean_cell(summary: Summary | None) -> str:
@@ -430,7 +432,7 @@ def _mean_cell(summary: Summary | None) -> str:
     return f"{number(summary.mean)} ({interval(summary.low, summary.high)}), n {summary.n}"
 
 
-def _pair_blocks(within: str, pairs: Sequence[GridComparison]) -> Iterator[Block]:
+def _pair_blocks(within: str, pairs: Sequence[GridComparison]) -> Iterator[ResultBlock]:
     rows = (
         (
             *(pair.within or _OWN, pair.a, pair.b, format_signed(c.difference)),
@@ -442,7 +444,7 @@ def _pair_blocks(within: str, pairs: Sequence[GridComparison]) -> Iterator[Block
     if pairs:
         title = f"{pairs[0].comparison.measure}, paired, p corrected for all pairs (Holm)"
         head = (within, "a", "b", "b - a", _INTERVAL, "p", "n", "")
-        yield Block(f"pairs-{within}", title, "", head, tuple(rows))
+        yield ResultBlock(f"pairs-{within}", title, "", head, tuple(rows))
 
 
 _DESIGNS = {
@@ -463,7 +465,7 @@ _EFFECT_HEAD = (
 )
 
 
-def ablation_blocks(ablation: Ablation) -> Iterator[Block]:
+def ablation_blocks(ablation: Ablation) -> Iterator[ResultBlock]:
     """Yield the effect of each part for every measure and design, and the confirm split."""
     measures = dict.fromkeys(effect.measure for part in ablation.parts for effect in part.effects)
     designs = dict.fromkeys(part.design for part in ablation.parts)
@@ -481,7 +483,7 @@ def ablation_blocks(ablation: Ablation) -> Iterator[Block]:
         ]
         groups = tuple(dict.fromkeys(e.persona or "all" for _, e in effects))
         head, rows = drop_empty_columns(_EFFECT_HEAD, [_effect_cells(*pair) for pair in effects])
-        yield Block(
+        yield ResultBlock(
             f"ablation-{measure}-{design.replace(' ', '-')}",
             f"What each part of the prompt does to {measure}",
             "Right of 0 the part helps; an interval that contains 0 proves nothing: the part may "
@@ -504,7 +506,7 @@ def ablation_blocks(ablation: Ablation) -> Iterator[Block]:
         )
         title = f"The confirm split, {ablation.confirm_rows} held-out rows"
         head = ("deleted", "measure", "persona", "effect", _INTERVAL, "loss up to", "margin", "")
-        yield Block("deleted", title, "", head, rows)
+        yield ResultBlock("deleted", title, "", head, rows)
 
 
 def _effect_cells(part: PartResult, effect: PartEffect) -> Cells:

@@ -19,7 +19,7 @@ from ._charts import DARK, LIGHT, theme_data
 from ._headline import Headline, values_of
 from ._results import counts_block, measures_block, verdict_block
 from ._subject import FACT_NAMES, Board, ScoredRun, Subject
-from ._text import Block, interval, name_with_scale, number, settings_text, value_text
+from ._text import ResultBlock, interval, name_with_scale, number, settings_text, value_text
 
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
@@ -55,7 +55,7 @@ class PageSection:
     name: str
     title: str
     note: str = ""
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[ResultBlock] = ()
     sentences: Sequence[str] = ()
     boards: Sequence[Mapping[str, Any]] = ()
     left_out: str = ""
@@ -72,7 +72,7 @@ def formatting() -> str:
 
 
 def report_page(
-    subject: Subject, verdict: Headline, blocks: Sequence[Block], packed: PackedRows
+    subject: Subject, verdict: Headline, blocks: Sequence[ResultBlock], packed: PackedRows
 ) -> str:
     """Return the page of a report."""
     entries, study = subject.entries, subject.kind == "study"
@@ -218,7 +218,7 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
     }
 
 
-def _unranked_block(subject: Subject) -> Block:
+def _unranked_block(subject: Subject) -> ResultBlock:
     ranked = {name for board in subject.boards for name in board.entries}
     rows = (
         (entry.id, entry.state, values_of(entry), entry.reason or "not run")
@@ -226,10 +226,10 @@ def _unranked_block(subject: Subject) -> Block:
         if entry.id not in ranked
     )
     head = ("trial", "state", "settings", "because")
-    return Block("unranked", "Trials without a rank", "", head, tuple(rows))
+    return ResultBlock("unranked", "Trials without a rank", "", head, tuple(rows))
 
 
-def _places_block(subject: Subject) -> Block:
+def _places_block(subject: Subject) -> ResultBlock:
     """The place of each setting under each judge, if there are several."""
     boards = subject.boards if len(subject.boards) > 1 else ()
     places: dict[str, dict[int, str]] = {}
@@ -238,7 +238,7 @@ def _places_block(subject: Subject) -> Block:
             values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
             line = places.setdefault(settings_text(values) or "current settings", {})
             line.setdefault(at, f"{place} of {len(board.entries)}")
-    return Block(
+    return ResultBlock(
         "judges",
         "How the order depends on the judge",
         "Scores of different judges are not comparable. A setting that leads under one judge only "
@@ -250,7 +250,7 @@ def _places_block(subject: Subject) -> Block:
     )
 
 
-def _measure_blocks(subject: Subject) -> list[Block]:
+def _measure_blocks(subject: Subject) -> list[ResultBlock]:
     """Measures of one run, or of two below each other, and what an answer took."""
     entries = [(entry.label or entry.id, entry) for entry in subject.entries]
     title = (lambda name: name) if len(entries) > 1 else (lambda _name: "")
@@ -266,7 +266,7 @@ def _measure_blocks(subject: Subject) -> list[Block]:
             replace(measures_block({"": e.summaries}), title=title(label), name=f"measures-{e.id}")
             for label, e in entries
         ),
-        Block("usage", "What an answer took, on average", "", head, tuple(rows)),
+        ResultBlock("usage", "What an answer took, on average", "", head, tuple(rows)),
     ]
 
 

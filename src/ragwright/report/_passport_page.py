@@ -10,7 +10,7 @@ from ..measure import Estimate
 from ._charts import Spec, intervals, kind, whisker
 from ._headline import Headline
 from ._page import PageSection, write_page
-from ._text import WIDTH, Block, Cells, drop_empty_columns, print_result
+from ._text import WIDTH, Cells, ResultBlock, drop_empty_columns, print_result
 
 _PEOPLE = "people with each other"
 _CHANCE = "better than chance"
@@ -62,7 +62,7 @@ def passport_html(passport: Passport) -> str:
         *_difference_blocks(passport),
         *_bias_blocks(passport),
         _replies_block(passport),
-        Block("labels", "", "", head, plans, section="labels"),
+        ResultBlock("labels", "", "", head, plans, section="labels"),
     ]
     labels = sum(people.labels for people in passport.people)
     raters = max((people.raters for people in passport.people), default=0)
@@ -188,7 +188,7 @@ _AGREEMENT_HEAD = (
 )
 
 
-def _agreement_blocks(passport: Passport, people: PeopleFigures) -> Iterator[Block]:
+def _agreement_blocks(passport: Passport, people: PeopleFigures) -> Iterator[ResultBlock]:
     """Return people and each judge in a dimension, and their rank correlations drawn."""
     judges = [judge for judge in passport.judges if people.name in judge.dimensions]
     best, single = passport.best_free(people.name), people.twice > 0
@@ -225,7 +225,7 @@ def _agreement_blocks(passport: Passport, people: PeopleFigures) -> Iterator[Blo
         if single
         else ""
     )
-    yield Block(
+    yield ResultBlock(
         f"agreement-{people.name}",
         f"{people.name} ({people.low:g} to {people.high:g})",
         f"Further right is better; 0 is chance, 1 perfect.{ceiling}",
@@ -258,7 +258,7 @@ def _list_advice(
     ]
 
 
-def _difference_blocks(passport: Passport) -> Iterator[Block]:
+def _difference_blocks(passport: Passport) -> Iterator[ResultBlock]:
     for people in passport.people:
         free = passport.best_free(people.name)
         versus = [
@@ -270,7 +270,7 @@ def _difference_blocks(passport: Passport) -> Iterator[Block]:
         ]
         points = [_point(name, of.spearman) for name, of in versus if free and of.name == free.name]
         if points and free is not None:
-            yield Block(
+            yield ResultBlock(
                 f"difference-{people.name}",
                 f"Against {free.name} on {people.name}",
                 "Left of 0 the free measure agrees better with people. An interval that contains 0 "
@@ -282,7 +282,7 @@ def _difference_blocks(passport: Passport) -> Iterator[Block]:
             )
 
 
-def _bias_blocks(passport: Passport) -> Iterator[Block]:
+def _bias_blocks(passport: Passport) -> Iterator[ResultBlock]:
     paid = [judge for judge in passport.judges if judge.kind != "free"]
     dimensions = {people.name: people for people in passport.people}
     for judge in (paid or list(passport.judges))[:_MOST_BIASED]:
@@ -291,7 +291,7 @@ def _bias_blocks(passport: Passport) -> Iterator[Block]:
             people = dimensions[named[0]]
             known = [group for group in groups if group.bias.value is not None][:_MOST_GROUPS]
             if len(known) > 1:
-                yield Block(
+                yield ResultBlock(
                     f"bias-{passport.judges.index(judge)}-{grouping}",
                     f"{judge.name} by {grouping}",
                     f"Its mean verdict on {people.name} minus people's, in points of the scale "
@@ -308,7 +308,7 @@ def _bias_blocks(passport: Passport) -> Iterator[Block]:
         if figures.bias.value is not None
     )
     head = ("judge", "dimension", "bias", "scale")
-    yield Block("bias", "Bias over all rows", "", head, rows, section="bias")
+    yield ResultBlock("bias", "Bias over all rows", "", head, rows, section="bias")
 
 
 _KINDS = {"people": "@second", "judge": "@accent", "free": "@good"}
@@ -327,7 +327,7 @@ def _point(name: str, estimate: Estimate) -> dict[str, object]:
     return whisker(name, estimate.value or 0.0, estimate.low, estimate.high)
 
 
-def _replies_block(passport: Passport) -> Block:
+def _replies_block(passport: Passport) -> ResultBlock:
     """Unusable replies, repeats, positions and cost of judges that called a model."""
     rows = tuple(
         (
@@ -341,7 +341,7 @@ def _replies_block(passport: Passport) -> Block:
         if judge.kind == "model"
     )
     head = ("judge", "unusable", "spread of repeats", "order decides", "100 rows cost")
-    return Block("replies", "", "", head, rows, section="replies")
+    return ResultBlock("replies", "", "", head, rows, section="replies")
 
 
 def _figure_text(estimate: Estimate, sign: str = "") -> str:

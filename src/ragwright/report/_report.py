@@ -25,8 +25,8 @@ from ._results import (
 )
 from ._subject import ScoredRun, Subject
 from ._text import (
-    Block,
     Cells,
+    ResultBlock,
     comparison_json,
     fields_of,
     group_by_measure,
@@ -71,7 +71,7 @@ class Report:
         return replace(headline, sentences=(*headline.sentences, *worst))
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ResultBlock, ...]:
         """Tables and charts for which the runs have data, under names that are valid in links."""
         subject, counts = self.subject, Counter[str]()
         found = []
@@ -89,7 +89,7 @@ class Report:
         return tuple(found)
 
     @property
-    def charts(self) -> tuple[Block, ...]:
+    def charts(self) -> tuple[ResultBlock, ...]:
         """The blocks that are drawn."""
         return tuple(block for block in self.blocks if block.spec)
 
@@ -286,7 +286,7 @@ def leaderboard_table(
     if view.front:
         remarks.append("* on the Pareto front: no other trial is better on every objective")
     remarks += [*_describe_order(board, view.objectives), *_list_without_result(rest)]
-    block = Block("board", "", "", head, tuple(rows), remarks=tuple(remarks))
+    block = ResultBlock("board", "", "", head, tuple(rows), remarks=tuple(remarks))
     sentences = [] if board else ["no trial has results"]
     return print_result(sentences, [block], notes=notes, width=view.width)
 

@@ -25,8 +25,8 @@ from ._charts import intervals, whisker
 from ._subject import Subject
 from ._text import (
     WIDTH,
-    Block,
     Cells,
+    ResultBlock,
     fields_of,
     format_signed,
     interval,
@@ -39,7 +39,7 @@ from ._text import (
 )
 
 
-def measures_block(groups: Mapping[str, Iterable[Summary]], by: str = "") -> Block:
+def measures_block(groups: Mapping[str, Iterable[Summary]], by: str = "") -> ResultBlock:
     """Return a line per measure: scale, mean, interval, n and coverage.
 
     The remarks hold the states of rows without a score, the bounds of the mean with them at the
@@ -71,7 +71,7 @@ def measures_block(groups: Mapping[str, Iterable[Summary]], by: str = "") -> Blo
         for sentence in _describe_mean(s):
             remarks.setdefault(sentence, []).append(s.measure)
     heads = (*((by,) if by else ()), "measure", *(means if missed else ("mean", _INTERVAL)))
-    return Block(
+    return ResultBlock(
         f"measures-{by}" if by else "measures",
         "",
         "",
@@ -133,16 +133,16 @@ def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
     return f"the judge failed, judge_invalid {failed}{moved}"
 
 
-def counts_block(counts: Mapping[str, AnswerCounts]) -> Block:
+def counts_block(counts: Mapping[str, AnswerCounts]) -> ResultBlock:
     """Return what became of the questions of each run; no lines if no answers were asked for."""
     sides = [{what: f"{n} of {of}" for what, n, of in side.lines()} for side in counts.values()]
     rows = (
         (what, *(side.get(what, "-") for side in sides)) for what in dict.fromkeys(chain(*sides))
     )
-    return Block("outcome", "", "", ("outcome", *counts), tuple(rows))
+    return ResultBlock("outcome", "", "", ("outcome", *counts), tuple(rows))
 
 
-def rows_block(results: Sequence[RowResult]) -> Block:
+def rows_block(results: Sequence[RowResult]) -> ResultBlock:
     """Return a line per row: its value of every measure, or its state if it has none."""
     measures = dict.fromkeys(score.measure for result in results for score in result.scores)
     rows = []
@@ -151,7 +151,7 @@ def rows_block(results: Sequence[RowResult]) -> Block:
         question = "" if result.row is None else " ".join(result.row.user_input.split())
         cells = (_score_cell(known.get(name)) for name in measures)
         rows.append((result.row_id, shorten(question, 40, placeholder=" …"), *cells))
-    return Block("rows", "", "", ("row", "question", *measures), tuple(rows))
+    return ResultBlock("rows", "", "", ("row", "question", *measures), tuple(rows))
 
 
 def _score_cell(score: Score | None) -> str:
@@ -175,7 +175,7 @@ def unequal_depths(comparisons: Comparisons) -> list[str]:
     return [text] if measures else []
 
 
-def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> Block:
+def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> ResultBlock:
     """Return a line per measure that compares the second with the first, and its interval drawn."""
     a, b = names
     missed = any(c.with_abstained is not None for c in comparisons.measures)
@@ -200,7 +200,7 @@ def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> Block:
         if side.difference is not None
     ]
     head = ("measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n")
-    return Block(
+    return ResultBlock(
         "differences",
         "",
         "Difference of the means on the rows both have, with its 95 % interval. An interval that "
@@ -261,12 +261,12 @@ _ABSTAINED_AT_WORST = (
 )
 
 
-def rules_block(outcome: GateOutcome) -> Block:
+def rules_block(outcome: GateOutcome) -> ResultBlock:
     """Return each rule of a gate with its outcome; the remarks say what to do."""
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
     rows = tuple((check.rule, check.state, check.reason) for check in outcome.checks)
     remarks = (*hints, *(f"warning: {warning}" for warning in outcome.warnings))
-    return Block("rules", "", "", ("rule", "outcome", "because"), rows, remarks=remarks)
+    return ResultBlock("rules", "", "", ("rule", "outcome", "because"), rows, remarks=remarks)
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
@@ -274,7 +274,7 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     return f"{rules_block(outcome).text(width)}\ngate: {outcome.state}"
 
 
-def verdict_block(verdict: StudyVerdict) -> Block:
+def verdict_block(verdict: StudyVerdict) -> ResultBlock:
     """Return the effect of each confirmed trial on the tune split and on the held-out rows."""
     rows = []
     for trial in verdict.confirmations:
@@ -300,7 +300,7 @@ def verdict_block(verdict: StudyVerdict) -> Block:
         f"({p_text(selection.p)}, corrected for the choice)"
     )
     head = ("", "rows", "current", "trial", "difference", _INTERVAL, "p", "")
-    return Block("confirmed", "", "", head, tuple(rows), remarks=(optimism,) if rows else ())
+    return ResultBlock("confirmed", "", "", head, tuple(rows), remarks=(optimism,) if rows else ())
 
 
 def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
@@ -341,7 +341,7 @@ def failing(results: Sequence[RowResult], outcome: GateOutcome) -> WeakSpots:
     return slices, list(dict.fromkeys(rows))
 
 
-def weak_blocks(spots: WeakSpots) -> list[Block]:
+def weak_blocks(spots: WeakSpots) -> list[ResultBlock]:
     """Return a table of the slices and one of the rows, those that have lines."""
     slices, rows = spots
     slice_lines: list[Cells] = [
@@ -369,7 +369,9 @@ def weak_blocks(spots: WeakSpots) -> list[Block]:
         "Worst rows": ("", ("measure", "row", "value", "question"), row_lines),
     }
     return [
-        Block(title.lower().replace(" ", "-"), title, note, head, tuple(lines), section="weak")
+        ResultBlock(
+            title.lower().replace(" ", "-"), title, note, head, tuple(lines), section="weak"
+        )
         for title, (note, head, lines) in tables.items()
         if lines
     ]
@@ -474,7 +476,7 @@ def _find_uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tupl
 
 def answers_block(
     changes: Sequence[AnswerChange], compared: int, names: tuple[str, str] = ("A", "B")
-) -> Block:
+) -> ResultBlock:
     """How many answers differ and in what, and the first of them."""
     counts = Counter(kind for change in changes for kind in change.kinds)
     kinds = ", ".join(f"{kind} {number}" for kind, number in counts.most_common())
@@ -490,4 +492,4 @@ def answers_block(
     left = len(changes) - len(rows)
     more = (f"{count_noun(left, 'more row')}: --json shows all",) if left else ()
     heads = ("row", "question", *names, "what differs")
-    return Block("answers", head if compared else "", "", heads, rows, remarks=more)
+    return ResultBlock("answers", head if compared else "", "", heads, rows, remarks=more)

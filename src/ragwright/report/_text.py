@@ -27,7 +27,7 @@ Cells: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ResultBlock:
     """A part of a result: a table that terminals, pages and files show; on pages also a chart.
 
     Attributes:
@@ -73,7 +73,7 @@ def _is_number(cell: str) -> bool:
 
 def print_result(
     sentences: Iterable[str],
-    blocks: Iterable[Block],
+    blocks: Iterable[ResultBlock],
     *,
     run: str = "",
     notes: Iterable[str] = (),

@@ -8,7 +8,7 @@ from typing import Any
 from ..experiment import Certificate, PromiseResult, risk_bound
 from ..measure import Comparison, Summary
 from ..training import TunedTable, TuneResult, TutorialTable
-from ._text import WIDTH, Block, fields_of, make_json, name_with_scale, number, print_result
+from ._text import WIDTH, ResultBlock, fields_of, make_json, name_with_scale, number, print_result
 
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
@@ -45,10 +45,10 @@ def make_tuned_table(tuned: TuneResult, width: int = WIDTH) -> str:
     )
     head = ("questions", "n", "measure", "without", "with", "difference", "95 % interval")
     further = [_further_block(table) for table in tuned.tables if table.rows]
-    return print_result((), [Block("tuned", "", "", head, rows), *further], width=width)
+    return print_result((), [ResultBlock("tuned", "", "", head, rows), *further], width=width)
 
 
-def _further_block(table: TunedTable) -> Block:
+def _further_block(table: TunedTable) -> ResultBlock:
     rows = (
         tuple(
             f"{value:.3f}" if isinstance(value, float) else "-" if value is None else str(value)
@@ -56,7 +56,7 @@ def _further_block(table: TunedTable) -> Block:
         )
         for row in table.rows
     )
-    return Block(table.name, "", "", tuple(table.columns), tuple(rows))
+    return ResultBlock(table.name, "", "", tuple(table.columns), tuple(rows))
 
 
 def write_tuned_use(tuned: TuneResult, root: Path) -> str:
@@ -117,7 +117,7 @@ def tutorial_table(table: TutorialTable, width: int = WIDTH) -> str:
             known = {comparison.measure: comparison for comparison in row.comparisons}
             lines.append(("  against base", *(_change_text(known.get(s.measure)) for s in first)))
     runs = tuple(f"run: {row.name}: {', '.join(row.runs)}" for row in table.rows if row.runs)
-    block = Block("tutorial", "", "", ("", *heads), tuple(lines), remarks=runs)
+    block = ResultBlock("tutorial", "", "", ("", *heads), tuple(lines), remarks=runs)
     return print_result((), [block], notes=table.notes, width=max(width, 60))
 
 
@@ -166,7 +166,7 @@ def promise_text(promised: PromiseResult, width: int = WIDTH) -> str:
         (tried.score, number(tried.auc), f"{100 * tried.coverage:.0f} %")
         for tried in promised.candidates
     )
-    blocks = [Block("candidates", "", "", head, tuple(rows))]
+    blocks = [ResultBlock("candidates", "", "", head, tuple(rows))]
     return print_result(sentences, blocks, notes=promised.notes, width=width)
 
 

@@ -18,7 +18,7 @@ from ._findings import ablation_blocks, curve_block, diagnosis_blocks
 from ._headline import values_of
 from ._results import comparison_block
 from ._subject import FACT_NAMES, ScoredRun, Subject, parameter_relations
-from ._text import Block, interval, is_numeric, name_with_scale, number, value_text
+from ._text import ResultBlock, interval, is_numeric, name_with_scale, number, value_text
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
@@ -28,7 +28,7 @@ _FEW_VALUES = 6
 """Up to this number, distinct values are counted one by one."""
 
 
-def setting_charts(subject: Subject) -> Iterator[Block]:
+def setting_charts(subject: Subject) -> Iterator[ResultBlock]:
     """Yield the Pareto front, the heat map of two keys, and the score against every swept key."""
     if subject.kind != "study" or not subject.goals:
         return
@@ -49,7 +49,7 @@ def setting_charts(subject: Subject) -> Iterator[Block]:
     ]
     if len({tokens for _, _, tokens, _ in placed}) > 1 and goal != "context_tokens":
         points = [dict(zip(("trial", "settings", "x", "y"), each, strict=True)) for each in placed]
-        yield Block(
+        yield ResultBlock(
             "context",
             f"{goal} against the length of the context",
             "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
@@ -61,7 +61,7 @@ def setting_charts(subject: Subject) -> Iterator[Block]:
         )
 
 
-def relation_charts(subject: Subject) -> Iterator[Block]:
+def relation_charts(subject: Subject) -> Iterator[ResultBlock]:
     """Yield correlations of measures and facts with swept keys."""
     relations = [(r, r.rho) for r in parameter_relations(subject) if r.rho is not None]
     if relations:
@@ -75,7 +75,7 @@ def relation_charts(subject: Subject) -> Iterator[Block]:
             }
             for relation, rho in relations
         ]
-        yield Block(
+        yield ResultBlock(
             "keys-and-measures",
             "Correlation of settings and measures",
             "Spearman's rank correlation over the trials; names count as 1 where a trial has them. "
@@ -88,7 +88,7 @@ def relation_charts(subject: Subject) -> Iterator[Block]:
         )
 
 
-def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Block]:
+def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[ResultBlock]:
     """Yield charts of the rows of the entries in focus: differences, personas, histograms."""
     first, second = subject.focus[:1], subject.focus[-1:]
     if comparisons is not None and first and second:
@@ -106,7 +106,7 @@ def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Bl
 
 def _key_chart(
     subject: Subject, trials: Sequence[ScoredRun], key: str, goal: str
-) -> Iterator[Block]:
+) -> Iterator[ResultBlock]:
     pairs = [
         (trial, trial.values[key], score)
         for trial in trials
@@ -136,7 +136,7 @@ def _key_chart(
         cells = [number(fmean(scores)), number(min(scores)), number(max(scores)), str(len(scores))]
         more = (number(fmean(each) if each else None) for each in known)
         rows.append((value_text(value), *cells, *more))
-    yield Block(
+    yield ResultBlock(
         f"key-{key.replace('.', '-')}",
         f"{goal} against {key}",
         "A dot is a trial; the orange marks are means over the trials with the same value.",
@@ -149,7 +149,7 @@ def _key_chart(
 
 def _heat_chart(
     subject: Subject, trials: Sequence[ScoredRun], keys: Sequence[str], goal: str
-) -> Iterator[Block]:
+) -> Iterator[ResultBlock]:
     """Chunk size by top_k if both are swept, else the first two keys with few values."""
     values = {
         key: order_values(trial.values[key] for trial in trials if key in trial.values)
@@ -182,7 +182,7 @@ def _heat_chart(
         }
         for y, x, mean, count in found
     ]
-    yield Block(
+    yield ResultBlock(
         "heat",
         f"{goal} by {down} and {across}",
         f"The stronger the colour, the better; a cell is the mean over its trials. The colours run "
@@ -195,7 +195,7 @@ def _heat_chart(
     )
 
 
-def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Block]:
+def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
     goals = [goal.name for goal in subject.goals]
     costs = goals[1:] or [
         name
@@ -223,7 +223,7 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Bloc
         kind = "current settings" if trial.id == subject.incumbent else other
         named = {"trial": trial.id, "settings": values_of(trial)}
         points.append({**named, "x": a, "y": b, "kind": kind, "front": trial.id in best})
-    yield Block(
+    yield ResultBlock(
         "pareto",
         f"{y} against {FACT_NAMES.get(x, x)}",
         "No trial is better on both axes than one on the line: choose among these.",
@@ -238,7 +238,7 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Bloc
     )
 
 
-def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Block]:
+def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[ResultBlock]:
     parts = _group_by_persona(entry.read(True), subject.measures)
     if not parts.keys() - {""}:
         return
@@ -263,7 +263,7 @@ def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Block]:
         }
         for name, summary, mean, ends in shown
     ]
-    yield Block(
+    yield ResultBlock(
         f"personas-{entry.id}",
         f"Results per persona: {entry.label or entry.id}",
         "Mean of each measure per persona, abstentions on rows with gold counted as the worst "
@@ -275,7 +275,7 @@ def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[Block]:
     )
 
 
-def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Block]:
+def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
         counted = dict(zip(names, _count_values(entries, measure), strict=True))
@@ -289,7 +289,7 @@ def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Bloc
             for name, counts in counted.items()
         ]
         named = _entry_name(subject, measure)
-        yield Block(
+        yield ResultBlock(
             f"histogram-{measure}",
             f"Distribution of {measure}",
             "Number of rows; rows without a score are not included.",
@@ -351,7 +351,7 @@ def _entry_name(subject: Subject, name: str) -> str:
     return FACT_NAMES.get(name) or name_with_scale(name, subject.scale(name))
 
 
-def finding_charts(subject: Subject) -> Iterator[Block]:
+def finding_charts(subject: Subject) -> Iterator[ResultBlock]:
     """Yield the charts of an ablation, of baselines, of capability suites and of a diagnosis."""
     if subject.ablation is not None:
         yield from ablation_blocks(subject.ablation)

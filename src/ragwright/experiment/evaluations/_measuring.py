@@ -190,8 +190,9 @@ def plan_evaluation(
         if not sampled:
             check_gold(rows, choice.measures)
         manifest |= answering_settings(project, {row.persona_name for row in rows.rows}, plan)
-        shallow = _shallow_note(rows, choice.measures, searching.top_k)
-        rows = add_row_notes(rows, choice.note, shallow)
+        rows = add_row_notes(
+            rows, choice.note, _shallow_note(rows, choice.measures, searching.top_k)
+        )
     rows = add_row_notes(rows, *_run_notes(project, manifest))
     ranked = [m for m in choice.measures if _ranks(m) or setup is None]
     search = partial(ranking_search, target, searching, ranked)
