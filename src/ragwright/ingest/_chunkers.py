@@ -313,7 +313,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     chunker = (
         UnitChunker(options, tokenizer)
         if options.by in KINDS
-        else make_addition("chunkers", options.by, Chunker, "chunk.by", options, tokenizer)
+        else make_addition("chunkers", options.by, Chunker, "chunk.by", options, tokenizer)  # type: ignore[type-abstract]
     )
     if not getattr(chunker, "spec", ""):
         raise PluginError(

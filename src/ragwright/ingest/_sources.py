@@ -108,7 +108,7 @@ def load_reader(address: str) -> Reader:
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
     """
-    return make_addition("readers", address, Reader, "reader")
+    return make_addition("readers", address, Reader, "reader")  # type: ignore[type-abstract]
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:

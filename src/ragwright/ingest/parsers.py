@@ -130,7 +130,7 @@ class Kreuzberg(Parser):
 @cache
 def _parser(name: str) -> Parser:
     """Return the parser of a name, or of ``module:object``."""
-    return make_addition("parsers", name, Parser, "parser")
+    return make_addition("parsers", name, Parser, "parser")  # type: ignore[type-abstract]
 
 
 def parser_of(options: SourceOptions, kind: str = "") -> Parser | None:

@@ -385,7 +385,7 @@ def open_judge(name: str) -> Judge:
     Raises:
         PluginError: It cannot be loaded, or is not a judge.
     """
-    return make_addition("judges", name, Judge, "judge.by")
+    return make_addition("judges", name, Judge, "judge.by")  # type: ignore[type-abstract]
 
 
 def ask_own_judge(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:
