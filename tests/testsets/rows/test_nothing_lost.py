@@ -150,6 +150,8 @@ def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str, name: str) -> 
         "retreived_contexts",
         "grund_trut",
         "qestion",
+        "quary",
+        "qurey",
         "refernece",
     ],
 )
@@ -166,7 +168,8 @@ def test_columns_of_ones_own_stay_metadata() -> None:
         "ids idx uid name names team topic topics note notes tags text title source category url "
         "difficulty language answerable falsified abstained split review persona created model "
         "prompt score label type question_type answer_type query_time results result page domain "
-        "hint hints author quality test query_lang response_time answer_start input_lang queries"
+        "hint hints author quality test query_lang response_time answer_start input_lang queries "
+        "question_id user_id answer_id"
     )
     own = dict.fromkeys(names.split(), "x")
     (row,) = rows_of([{"user_input": "a", "reference": "b", **own}])

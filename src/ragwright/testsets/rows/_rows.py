@@ -13,6 +13,7 @@ from typing import Any
 from ... import answer
 from ...core import Row, TestsetError, Turn, well_formed
 from ...flow import Message
+from ...measure import edit_distance
 from ._dialects import ALIASES, EITHER, NESTED, one_system_each, passage_columns, rename_record
 from ._records import TABLES, make_plain_row, records_of
 
@@ -186,9 +187,6 @@ def _rows_in(
             yield row
 
 
-_ALIKE = 0.83
-"""Least similarity of a misspelt column and its name: ``asnwer`` is an answer, ``ids`` no id."""
-
 _KNOWN = frozenset(field.name for field in fields(Row))
 _LISTS_OF_ONE = frozenset({"reference_ids", "retrieved_context_ids", "reference_contexts"})
 _FORMS = {
@@ -260,12 +258,16 @@ def _row_of(columns: Mapping[str, Any], number: str, where: str) -> Row:
 def _similar_column(column: str) -> str:
     """Return the known column with a similar name; empty if there is none.
 
-    Capitals, blanks and hyphens are ignored.
+    One letter (two in long names) may be missing, added, wrong or swapped with another. Capitals,
+    blanks and hyphens are ignored.
     """
     normalised = column.casefold().replace(" ", "_").replace("-", "_")
-    close = difflib.get_close_matches(
-        normalised, (*sorted(_KNOWN), *ALIASES, *EITHER, *NESTED), n=1, cutoff=_ALIKE
-    )
+    names = (*sorted(_KNOWN), *ALIASES, *EITHER, *NESTED)
+    close = difflib.get_close_matches(normalised, names, n=1, cutoff=0.85)
+    for name in names:
+        swapped = sorted(normalised) == sorted(name)
+        if edit_distance(normalised, name) <= (len(name) > 3) * (1 + (len(name) > 9) + swapped):
+            close.append(name)
     return close[0] if close and column != "references" else ""
 
 
