@@ -132,7 +132,7 @@ _MOST_WAITING = 250_000
 
 
 class TableWriter:
-    """The writer's hand on the tables; :meth:`RecordTables.writing` gives it.
+    """Writes to the tables; :meth:`RecordTables.writing` gives it.
 
     Nobody else sees anything of it before :meth:`commit`. Not for several threads at once.
     """
