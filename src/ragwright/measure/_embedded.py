@@ -144,17 +144,15 @@ def qa_distances(
     if most is not None and len(used) > most:
         used = [used[at] for at in np.sort(draw.choice(len(used), most, replace=False))]
     questions = [row.user_input for row in used]
-    question_vectors = yield from _unit_vectors(setup.embedder, questions, "query")
-    echo_vectors = yield from _unit_vectors(setup.embedder, questions, "passage")
-    answer_vectors = yield from _unit_vectors(
-        setup.embedder, [row.response_text for row in used], "passage"
+    answers, chunks = [row.response_text for row in used], _other_chunks(used, draw)
+    vectors = yield from _unit_vectors(setup.embedder, questions, "query")
+    echoes, own, others = yield from gather(
+        [_unit_vectors(setup.embedder, texts, "passage") for texts in (questions, answers, chunks)]
     )
-    chunks = _other_chunks(used, draw)
-    chunk_vectors = yield from _unit_vectors(setup.embedder, chunks, "passage")
     return replace(
-        _answer_distances([row.id for row in used], question_vectors, answer_vectors, draw),
-        echoed=_cosine_distances(question_vectors, echo_vectors),
-        chunk=_cosine_distances(question_vectors, chunk_vectors) if chunks else (),
+        _answer_distances([row.id for row in used], vectors, own, draw),
+        echoed=_cosine_distances(vectors, echoes),
+        chunk=_cosine_distances(vectors, others) if chunks else (),
     )
 
 
@@ -171,10 +169,14 @@ def distances_of_vectors(
 def _answer_distances(
     row_ids: Sequence[str], questions: Matrix, answers: Matrix, draw: np.random.Generator
 ) -> QADistances:
+    # A random cycle: every answer goes to another question.
+    order = draw.permutation(len(answers))
+    shuffled = np.empty_like(order)
+    shuffled[order] = np.roll(order, 1)
     return QADistances(
         row_ids=tuple(row_ids),
         own=_cosine_distances(questions, answers),
-        shuffled=_cosine_distances(questions, answers[_random_cycle(len(answers), draw)]),
+        shuffled=_cosine_distances(questions, answers[shuffled]),
         echoed=(),
         chunk=(),
         ranks=_rank_own_answers(questions, answers),
@@ -195,15 +197,6 @@ def _rank_own_answers(questions: Matrix, answers: Matrix) -> tuple[int, ...]:
         distances = near[np.arange(len(near)), np.arange(at, at + len(near))]
         ranks += (1 + (near < distances[:, None]).sum(axis=1)).tolist()
     return tuple(ranks)
-
-
-def _random_cycle(count: int, draw: np.random.Generator) -> list[int]:
-    """A random cycle: for every position another one, each used once."""
-    order = draw.permutation(count).tolist()
-    partners = [0] * count
-    for at, place in enumerate(order):
-        partners[place] = order[at - 1]
-    return partners
 
 
 def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,11 +94,12 @@ def choose_best(
     }
     selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
     if not selectable:
-        problem = "no candidate shares a scored row with the current settings"
-        raise MeasureError(problem, hint="check why their rows have no score")
+        raise MeasureError("no candidate shares a scored row with the current settings")
     names, systems = list(comparable), comparable.values()
-    rows = _rows_with_a_score(incumbent, systems)
-    worst = _worst_value(incumbent, scale, higher_is_better)
+    scored = {row for scores in (incumbent, *systems) for row, s in scores.items() if _has_value(s)}
+    rows = [row for row in incumbent if row in scored]
+    scale = scale or find_scale(next(iter(incumbent.values())).measure)
+    worst = None if scale is None else scale.low if higher_is_better else scale.high
     sign = 1.0 if higher_is_better else -1.0
     differences = sign * np.array([_row_differences(incumbent, s, rows, worst) for s in systems])
     sums, counts = _cluster_sums(differences, rows, clusters)
@@ -119,16 +120,6 @@ def choose_best(
     )
 
 
-def _rows_with_a_score(
-    incumbent: Mapping[str, Score], candidates: Iterable[Mapping[str, Score]]
-) -> list[str]:
-    """Rows of the incumbent that it or any candidate has a score for."""
-    scored = {
-        row for scores in (incumbent, *candidates) for row, s in scores.items() if _has_value(s)
-    }
-    return [row for row in incumbent if row in scored]
-
-
 def _has_value(score: Score | None) -> bool:
     return score is not None and score.value is not None
 
@@ -138,33 +129,18 @@ def _lacks_value(score: Score | None) -> bool:
     return score is not None and score.lost
 
 
-def _worst_value(
-    scores: Mapping[str, Score], scale: MeasureScale | None, higher_is_better: bool
-) -> float | None:
-    """The worst possible value, None if the scale is unbounded there or unknown."""
-    if scale is None:
-        scale = find_scale(next(iter(scores.values())).measure)
-    if scale is None:
-        return None
-    return scale.low if higher_is_better else scale.high
-
-
 def _row_differences(
     a: Mapping[str, Score], b: Mapping[str, Score], rows: list[str], worst: float | None
 ) -> list[float]:
     """Difference b - a on each row, NaN if one of them has no value."""
-    values = []
-    for row in rows:
-        left, right = (
-            score.value
-            if score is not None and _has_value(score)
-            else worst
-            if _lacks_value(score)
-            else None
-            for score in (a[row], b.get(row))
-        )
-        values.append(float("nan") if left is None or right is None else right - left)
-    return values
+
+    def value(score: Score | None) -> float:
+        number = worst if _lacks_value(score) else None
+        if score is not None and score.value is not None:
+            number = score.value
+        return math.nan if number is None else number
+
+    return [value(b.get(row)) - value(a[row]) for row in rows]
 
 
 def _cluster_sums(
@@ -195,15 +171,11 @@ def _correct_p(sums: Values, best: int, seed: int) -> float:
     if still[best] or observed[best] <= 0:
         return 1.0
     draw = np.random.default_rng(seed)
-    groups = sums.shape[1]
-    remaining, reached = _FLIPS, 0
-    step = max(1, _BLOCK // groups)
+    groups, reached = sums.shape[1], 0
     standard = (sums / scale[:, None]).T
-    while remaining:
-        size = min(step, remaining)
+    for size in _block_sizes(_FLIPS, groups):
         signs = draw.integers(0, 2, (size, groups)) * 2.0 - 1.0
         reached += int(((signs @ standard).max(axis=1) >= observed[best] - 1e-12).sum())
-        remaining -= size
     return min(1.0, 2 * (reached + 1) / (_FLIPS + 1))
 
 
@@ -214,15 +186,12 @@ def _selection_optimism(sums: Values, counts: Values, best: int, seed: int) -> f
     resampled means vary like those of the best one's number of rows.
     """
     draw = np.random.default_rng(seed)
-    groups = sums.shape[1]
+    groups, gained = sums.shape[1], 0.0
     sizes = counts.sum(axis=1)
     means = sums.sum(axis=1) / sizes
     steadier = np.minimum(1.0, np.sqrt(sizes / sizes[best]))
     even = np.full(groups, 1 / groups)
-    remaining, gained = _RESAMPLES, 0.0
-    step = max(1, _BLOCK // max(groups, len(means)))
-    while remaining:
-        size = min(step, remaining)
+    for size in _block_sizes(_RESAMPLES, max(groups, len(means))):
         draws = draw.multinomial(groups, even, size).astype(float)
         drawn_counts = draws @ counts.T
         resampled = np.divide(
@@ -231,8 +200,13 @@ def _selection_optimism(sums: Values, counts: Values, best: int, seed: int) -> f
         moved = (resampled - means) * steadier
         chosen = (means + moved).argmax(axis=1)
         gained += float(moved[np.arange(size), chosen].sum())
-        remaining -= size
     return gained / _RESAMPLES
+
+
+def _block_sizes(count: int, width: int) -> list[int]:
+    """Sizes of the blocks in which so many draws of a width fit the memory."""
+    step = max(1, _BLOCK // width)
+    return [min(step, count - start) for start in range(0, count, step)]
 
 
 def most_lost(
@@ -265,24 +239,21 @@ def most_lost(
     reach = scale.width
     if reach is None:
         return None
-    losses, keys = [], []
-    for row, score in whole.items():
-        lesser = less.get(row)
-        loss = (
-            _row_loss(score, lesser, reach, scale.higher_is_better) if lesser is not None else None
-        )
-        if loss is not None:
-            losses.append(loss)
-            keys.append(row if clusters is None else clusters[row])
-    values = np.array(losses, dtype=np.float64)
+    by_row = {
+        row: _row_loss(score, less[row], reach, scale.higher_is_better)
+        for row, score in whole.items()
+        if row in less
+    }
+    losses = {row: loss for row, loss in by_row.items() if loss is not None}
+    keys = [row if clusters is None else clusters[row] for row in losses]
+    values = np.array(list(losses.values()), dtype=np.float64)
     ends = difference_interval(
         values, seed, reach=reach, clusters=None if clusters is None else number_clusters(keys)
     )
     if ends is None:
         return None
-    return max(
-        0.0, ends[1], unseen_interval(float(values.mean()), len(set(keys)), (-reach, reach))[1]
-    )
+    unseen = unseen_interval(float(values.mean()), len(set(keys)), (-reach, reach))
+    return max(0.0, ends[1], unseen[1])
 
 
 def least_rows(margin: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -136,7 +136,17 @@ def capability_curves(
         suite, dose, *_ = (*result.row_id.split("/"), "", "")
         if result.row is None and suite in _DOSES:
             lost.setdefault((suite, dose), Counter())[result.scores[0].state] += 1
-    return _Curves(rows, accuracy, setup or MeasureSetup(), seed, lost).all()
+    by_suite: dict[str, list[_Pair]] = {}
+    for result, row in rows:
+        by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
+    controls = {_control_key(row): (result, row) for result, row in by_suite.pop(CLOSED_BOOK, [])}
+    curves = _Curves(accuracy, setup or MeasureSetup(), seed, lost, controls)
+    return tuple(
+        curves.curve(suite, quantity, of_quantity)
+        for suite in (*_DOSES, *(name for name in by_suite if name not in _DOSES))
+        if suite in by_suite
+        for quantity, of_quantity in curves.quantities(suite, by_suite[suite])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,75 +160,44 @@ class _Quantity:
     among: str = "all"
 
 
+@dataclass(frozen=True, slots=True)
 class _Curves:
-    """The rows of a run, and their quantities."""
+    """How the curves of a run are made; ``controls`` are rows asked without passages."""
 
-    def __init__(
-        self,
-        rows: Sequence[_Pair],
-        accuracy: str,
-        setup: MeasureSetup,
-        seed: int,
-        lost: Mapping[tuple[str, str], Mapping[str, int]],
-    ) -> None:
-        self.by_suite: dict[str, list[_Pair]] = {}
-        for result, row in rows:
-            self.by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
-        self.named, self.setup, self.seed, self.lost = accuracy, setup, seed, lost
-        self.controls = {
-            _control_key(row): (result, row) for result, row in self.by_suite.pop(CLOSED_BOOK, [])
-        }
+    named: str
+    setup: MeasureSetup
+    seed: int
+    lost: Mapping[tuple[str, str], Mapping[str, int]]
+    controls: Mapping[tuple[str, str], _Pair]
 
-    def all(self) -> tuple[Curve, ...]:
-        """Return every curve, the suites in canonical order."""
-        curves: list[Curve] = []
-        for suite in (*_DOSES, *(name for name in self.by_suite if name not in _DOSES)):
-            if suite in self.by_suite:
-                curves += self._suite(suite, self.by_suite[suite])
-        return tuple(curves)
-
-    def _suite(self, suite: str, rows: Sequence[_Pair]) -> list[Curve]:
-        accuracy = _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True)
-        curves = []
+    def quantities(
+        self, suite: str, rows: Sequence[_Pair]
+    ) -> Iterator[tuple[_Quantity, Sequence[_Pair]]]:
+        """The quantities of a suite, each with its rows."""
         if suite == "rejection":
-            rejected = _Quantity(
-                "rejection rate",
-                "RejectionRate",
-                partial(self._stored_score, measure="RejectionRate"),
-            )
-            curves.append(self._suite_curve(suite, rejected, rows))
+            yield self._stored("rejection rate", "RejectionRate"), rows
         if suite == "counterfactual":
-            curves += [
-                self._suite_curve(suite, quantity, rows)
-                for quantity in self._error_quantities("all")
-            ]
             known = [pair for pair in rows if self._is_known_without(pair[1])]
-            if known and len(known) < len(rows):
-                curves += [
-                    self._suite_curve(suite, quantity, known)
-                    for quantity in self._error_quantities("known")
-                ]
-        curves.append(self._suite_curve(suite, accuracy, rows))
+            among = {"all": rows, "known": known if len(known) < len(rows) else []}
+            for name, of_rows in among.items():
+                # At dose 0 errors reported are false alarms.
+                for quantity in (
+                    _Quantity("errors reported", "ErrorDetection", self._detected),
+                    self._stored("errors corrected, of those reported", "ErrorCorrection"),
+                    self._stored("errors corrected, of all", "ErrorCorrection(all)"),
+                    _Quantity("false answer given", ACCURACY, _false_answer_given),
+                ):
+                    if of_rows:
+                        yield replace(quantity, among=name), of_rows
+        yield _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True), rows
         if not self.named and any(len(_gold_or_empty(row).parts) > 1 for _, row in rows):
-            parts = _Quantity("share of parts", ACCURACY, _share_of_parts, True)
-            curves.append(self._suite_curve(suite, parts, rows))
-        return curves
+            yield _Quantity("share of parts", ACCURACY, _share_of_parts, True), rows
 
-    def _error_quantities(self, among: str) -> tuple[_Quantity, ...]:
-        """Error detection (at dose 0: false alarms), correction, and false answers repeated."""
-        return (
-            _Quantity("errors reported", "ErrorDetection", self._detected, among=among),
-            *(
-                _Quantity(name, measure, partial(self._stored_score, measure=measure), among=among)
-                for name, measure in (
-                    ("errors corrected, of those reported", "ErrorCorrection"),
-                    ("errors corrected, of all", "ErrorCorrection(all)"),
-                )
-            ),
-            _Quantity("false answer given", ACCURACY, _false_answer_given, among=among),
-        )
+    def _stored(self, name: str, measure: str) -> _Quantity:
+        return _Quantity(name, measure, partial(self._stored_score, measure=measure))
 
-    def _suite_curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
+    def curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
+        """The curve of a quantity over these rows."""
         by_dose: dict[float, list[tuple[Row, Score]]] = {}
         for result, row in rows:
             score = replace(quantity.reading(result, row), measure=quantity.measure)
@@ -231,18 +210,22 @@ class _Curves:
             if quantity.controlled and self.controls:
                 point = self._with_control(point, by_dose[dose], quantity)
             points.append(point)
-        dose_name = _DOSES.get(suite, "dose")
-        curve = Curve(
-            suite, quantity.name, quantity.measure, dose_name, quantity.among, tuple(points)
+        change: tuple[float | None, ...] = (None, None, None)
+        if len(by_dose) > 1:
+            first, last = (
+                {_base_question(row): (score,) for row, score in by_dose[end]}
+                for end in (min(by_dose), max(by_dose))
+            )
+            change = self._difference(first, last)[:3]
+        return Curve(
+            suite,
+            quantity.name,
+            quantity.measure,
+            _DOSES.get(suite, "dose"),
+            quantity.among,
+            tuple(points),
+            *change,
         )
-        if len(by_dose) < 2:
-            return curve
-        first, last = (
-            {_base_question(row): (score,) for row, score in by_dose[end]}
-            for end in (min(by_dose), max(by_dose))
-        )
-        change, low, high, _ = self._difference(first, last)
-        return replace(curve, change=change, change_low=low, change_high=high)
 
     def _point(
         self, dose: float, pairs: Sequence[tuple[Row, Score]], lost: Mapping[str, int]
@@ -250,13 +233,12 @@ class _Curves:
         bases = [_base_question(row) for row, _ in pairs]
         summary = aggregate((score for _, score in pairs), self.seed, clusters=bases)
         scored = {_base_question(row) for row, score in pairs if score.value is not None}
+        without = Counter({s: n for s, n in summary.states.items() if s != "scored"})
         return CurvePoint(
             dose,
             summary.n,
             len(scored),
-            dict(
-                Counter({s: n for s, n in summary.states.items() if s != "scored"}) + Counter(lost)
-            ),
+            dict(without + Counter(lost)),
             summary.mean,
             summary.low,
             summary.high,
@@ -270,17 +252,24 @@ class _Curves:
         quantity: _Quantity,
     ) -> CurvePoint:
         """Add the values of the same questions without passages."""
-        with_, without = {}, {}
-        for row, score in pairs:
-            control = self.controls.get(_control_key(row))
-            if control is not None:
-                with_[row.id] = (score,)
-                without[row.id] = (replace(quantity.reading(*control), measure=quantity.measure),)
+        paired = {
+            row.id: (row, score) for row, score in pairs if _control_key(row) in self.controls
+        }
+        without = {
+            row.id: (
+                replace(
+                    quantity.reading(*self.controls[_control_key(row)]), measure=quantity.measure
+                ),
+            )
+            for row, _ in paired.values()
+        }
         above, low, high, mean = self._difference(
-            without, with_, {row.id: _base_question(row) for row, _ in pairs}
+            without,
+            {key: (score,) for key, (_, score) in paired.items()},
+            {row.id: _base_question(row) for row, _ in pairs},
         )
         return replace(
-            point, closed_book=mean, above=above, above_low=low, above_high=high, paired=len(with_)
+            point, closed_book=mean, above=above, above_low=low, above_high=high, paired=len(paired)
         )
 
     def _difference(
@@ -301,26 +290,22 @@ class _Curves:
         return control is not None and self._accuracy(*control).value == 1.0
 
     def _accuracy(self, result: RowResult, row: Row) -> Score:
-        if not self.named:
-            share = _share_of_parts(result, row)
-            value = None if share.value is None else float(share.value == 1.0)
-            return replace(share, value=value)
-        return next(score for score in result.scores if score.measure == self.named)
+        if self.named:
+            return next(score for score in result.scores if score.measure == self.named)
+        share = _share_of_parts(result, row)
+        return replace(share, value=None if share.value is None else float(share.value == 1.0))
 
     def _detected(self, result: RowResult, row: Row) -> Score:
         if row.metadata.get("falsified") is True:
             return self._stored_score(result, row, "ErrorDetection")
-        # At dose 0 nothing is false: a report there is a false alarm, counted alike.
-        return self._computed_score(
-            replace(row, metadata={**row.metadata, "falsified": True}), "ErrorDetection"
-        )
+        marked = replace(row, metadata={**row.metadata, "falsified": True})
+        return self._stored_score(replace(result, scores=()), marked, "ErrorDetection")
 
     def _stored_score(self, result: RowResult, row: Row, measure: str) -> Score:
         """Return the score of the run; compute it if missing."""
-        stored = (score for score in result.scores if score.measure == measure)
-        return next(stored, None) or self._computed_score(row, measure)
-
-    def _computed_score(self, row: Row, measure: str) -> Score:
+        for score in result.scores:
+            if score.measure == measure:
+                return score
         [[score]] = score_rows((row,), (parse_measure(measure),), self.setup)
         return score
 
