@@ -73,7 +73,9 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
     reached = leftovers = 0
     writers = Writers()
     try:
-        for _ in range(KILLS):
+        for number in range(5 * KILLS):
+            if number >= KILLS and leftovers:
+                break
             writer = writers.start(folder)
             while RecordTables(folder).version == reached:  # the first one may take its time
                 time.sleep(0.001)
@@ -87,7 +89,7 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
             reached = version
     finally:
         writers.close()
-    assert leftovers > KILLS  # some kills did hit a writing half-way
+    assert leftovers  # some kill did hit a writing half-way
     with RecordTables(folder, keep=3).writing("next", 0):
         pass
     assert not strangers(folder)

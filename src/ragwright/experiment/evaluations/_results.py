@@ -8,8 +8,6 @@ from functools import cache
 from html import escape
 from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter
-
 from ...core import (
     GoldSpan,
     MeasureError,
@@ -291,7 +289,9 @@ def slices(
 
 
 @cache
-def _reader(kind: Any) -> TypeAdapter[Any]:
+def _reader(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
 
 

@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, TypeAdapter
+from annotated_types import Gt, Lt
 
 from ...answer import AnswerGuard, DraftOptions
 from ...core import ConfigError, StoreError, replace_text, value_hash
 from ...ledger import FileLock
 from ...project import Project, ProjectFolder, Settings, configuration_of
-from ..evaluations import judging
+from ..evaluations import judging, read_plain
 from ._certify import ScoreCandidate, answer_score, name_score
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _HINT = (
 )
 
 
-Share = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Gt(0), Lt(1)]
 """A share that is neither 0 nor 1; checked when a certificate is read."""
 
 
@@ -226,7 +226,7 @@ def withdraw_promise(folder: ProjectFolder) -> bool:
 
 def certificate_from(body: Mapping[str, Any]) -> Certificate:
     """The certificate of its JSON; ValueError if it is none."""
-    return TypeAdapter(Certificate).validate_python(body)
+    return read_plain(Certificate, body)
 
 
 def _certificate_of(path: Path) -> Certificate:
@@ -240,7 +240,7 @@ def _certificate_of(path: Path) -> Certificate:
 
 def _read_json(path: Path, kind: type[T]) -> T:
     try:
-        return TypeAdapter(kind).validate_json(path.read_bytes())
+        return read_plain(kind, json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise _damage_error(path, f"{type(error).__name__}: {error}") from error
 
