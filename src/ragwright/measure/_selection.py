@@ -58,6 +58,9 @@ class Selection:
         return self.difference - self.optimism
 
 
+_NOTHING_SHARED = "no candidate shares a scored row with the current settings"
+
+
 def choose_best(
     incumbent: Mapping[str, Score],
     candidates: Mapping[str, Mapping[str, Score]],
@@ -94,10 +97,7 @@ def choose_best(
     }
     selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
     if not selectable:
-        raise MeasureError(
-            "no candidate shares a scored row with the current settings",
-            hint="check why their rows have no score",
-        )
+        raise MeasureError(_NOTHING_SHARED, hint="check why their rows have no score")
     names, systems = list(comparable), comparable.values()
     scored = {row for scores in (incumbent, *systems) for row, s in scores.items() if _has_value(s)}
     rows = [row for row in incumbent if row in scored]
