@@ -160,6 +160,31 @@ def sent(running: Running, kind: str) -> httpx2.Response:
 
 
 @pytest.mark.slow
+def test_embeddings_are_charged_and_belong_to_their_tenant(tmp_path: Path) -> None:
+    with ScriptedServer(ANSWER) as model:
+        named = f"{model.url}#vectors"
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: book}}\nembed: {{model: '{named}'}}\n"
+            f"models: {{'{named}': {{price_in: 1000000}}}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        first_key, two = (
+            key(tmp_path, name, filters=(f"tenant={name}",)) for name in ("one", "two")
+        )
+        owner = key(tmp_path, "owner", role="owner")
+        with served(folder) as running:
+            running.http = running.client(owner)
+            body = {"input": "a secret", "input_type": "query"}
+            before = len(model.requests)
+            for secret in (first_key, first_key, two):
+                reply = running.client(secret).post("/v1/embeddings", json=body)
+                assert reply.status_code == 200, reply.text
+            assert len(model.requests) == before + 2, "a vector is reused by its own tenant alone"
+            assert eventually_spent(running) > 0
+
+
+@pytest.mark.slow
 def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> None:
     rewriting = "retrieve: {query: {methods: [rewrite], model: 'openai:gpt-x'}}\n"
     with ScriptedServer(ANSWER) as model, priced(tmp_path, model, rewriting) as running:

@@ -81,6 +81,13 @@ def test_an_earlier_picture_does_not_lock_a_conversation(running: Running) -> No
     assert b"only text is read" in reply
 
 
+@pytest.mark.parametrize("tokens", [[[1, 2], [3]], [1, 2, 3]])
+def test_tokens_are_refused_with_the_switch_of_the_client(running: Running, tokens: Any) -> None:
+    status, reply = sent(running, "POST", "/v1/embeddings", {"input": tokens})
+    assert status == 400
+    assert b"check_embedding_ctx_length=False" in reply
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/models", "/", "/v1/models/handbook"])
 def test_head_is_answered_where_get_is_without_a_body(running: Running, path: str) -> None:
     assert sent(running, "HEAD", path) == (sent(running, "GET", path)[0], b"")

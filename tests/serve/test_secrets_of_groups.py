@@ -46,6 +46,7 @@ BY_SCHEMA = {
     ("get", "/v1/models/{name}"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/retrieve"),
+    ("post", "/v1/embeddings"),
     ("post", "/v1/feedback"),
     ("post", "/v1/drafts"),
     ("post", "/v1/responses"),
@@ -164,6 +165,7 @@ def test_no_door_shows_a_secret_of_another_group(
         assert own in page or question != QUESTIONS[0]
     for request in ({"client": "Jane Doe"}, {"topics": ["health"]}, {"tones": ["calm"]}):
         site.send(group, "drafts", "/v1/drafts", {**request, "length": "short", "count": 1})
+    site.send(group, "embeddings", "/v1/embeddings", {"input": "door"})
     for path in (*PAGES, "/v1/models", "/v1/models/desk", "/metrics", "/readyz", "/openapi.json"):
         site.send(group, path, path)
     tool(site, group, "list_sources", limit=200)

@@ -156,6 +156,28 @@ class RetrieveRequest(Body):
     soft: list[str] = Field(default_factory=list, max_length=32)
 
 
+class EmbeddingsRequest(Body):
+    """``POST /v1/embeddings``."""
+
+    input: Text | list[Text]
+    model: str = ""
+    encoding_format: Literal["float", "base64"] = "float"
+    input_type: Literal["query", "passage"] = "passage"
+    dimensions: int | None = None
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _require_texts(cls, texts: Any) -> Any:
+        if not texts or len(texts if isinstance(texts, list) else [texts]) > 2048:
+            raise ValueError("give 1 to 2,048 texts")
+        if isinstance(texts, list) and any(isinstance(text, int | list) for text in texts):
+            raise ValueError(
+                "these are tokens of another model; send texts "
+                "(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
+            )
+        return texts
+
+
 class FeedbackRequest(Body):
     """``POST /v1/feedback``: what a reader says of an answer or of a draft.
 

@@ -40,6 +40,7 @@ _ASKED = frozenset(
         "/retrieval",
         "/v1/chat/completions",
         "/v1/drafts",
+        "/v1/embeddings",
         "/v1/responses",
         "/v1/retrieve",
     }

@@ -6,6 +6,7 @@ They ask about the conversation itself, so nothing is retrieved and nothing is s
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import time
@@ -15,15 +16,16 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from .. import flow
 from ..answer import CONVERSATION, Marks, PlacedMark
-from ..core import Answer, Usage, suggest_name
+from ..core import Answer, Usage, person_source, suggest_name
 from ..drafting import Drafting, DraftRequest, Feedback
-from ..flow import Flow, Message
+from ..flow import Flow, Message, embed
 from ..jobs import brief_model
 from ..models import NO_MODEL
 from ..report import batch_json, make_json
@@ -33,6 +35,7 @@ from ._admission import (
     Caller,
     ChatRequest,
     DraftsRequest,
+    EmbeddingsRequest,
     Extras,
     FeedbackRequest,
     RequestNeeds,
@@ -350,6 +353,47 @@ async def retrieve(
         for hit in hits_for(retrieval.hits, caller)
     ]
     return JSONResponse({"hits": hits, "notes": list(retrieval.notes)})
+
+
+@router.post("/v1/embeddings")
+async def embeddings(
+    request: Request, body: EmbeddingsRequest, service: Serves, caller: Calls
+) -> Response:
+    """Embed texts with the model of a configuration."""
+    wanted = RequestNeeds(body.model, "searches", "embeddings", request)
+    async with admit(service, caller, wanted) as work:
+        project = work.bench.project
+        model = project.settings.embed.model
+        if not model:
+            raise ApiError(
+                400,
+                "no embedding model is configured (embed.model), so there is nothing to embed with",
+                "model_not_configured",
+                param="model",
+            )
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        flow = embed(model, texts, body.input_type)
+        sources = (person_source(caller.name),) if caller.name else ()
+        vectors = await work.result(
+            project.runner.arun(flow, scope=work.scope, trace=work.trace, sources=sources)
+        )
+        tokens = sum(await asyncio.to_thread(lambda: list(map(project.count, texts))))
+    length = int(vectors.shape[1])
+    if body.dimensions not in (None, length):
+        raise ApiError(400, f"vectors of {model} have {length} dimensions", param="dimensions")
+    data = [
+        {
+            "object": "embedding",
+            "index": at,
+            "embedding": base64.b64encode(vector.tobytes()).decode()
+            if body.encoding_format == "base64"
+            else vector.tolist(),
+        }
+        for at, vector in enumerate(np.asarray(vectors, "<f4"))
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    name = body.model or work.opened.name
+    return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
 
 
 @router.post("/v1/feedback")
