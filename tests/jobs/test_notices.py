@@ -287,8 +287,7 @@ SENDING = """
 import sys, threading
 from pathlib import Path
 from job_project import jobs_of, runner_in
-from ragwright.jobs._history import Notices
-from ragwright.jobs._runs import Clock, RunListener, RunRequest
+from ragwright.jobs import Clock, Notices, RunListener, RunRequest
 from ragwright.project import ProjectFolder
 project = ProjectFolder(Path.cwd())
 job, runner = jobs_of(project)["a"], runner_in(project, Clock(), Notices())

@@ -151,7 +151,7 @@ def draft(
             window that is too small.
         RetrieveError: The index holds no records.
         ModelError: Every model failed; with the error of each.
-        ConfigError: There is no model.
+        ConfigError: No model is configured for drafts.
     """
     settled = settle_request(request, plan)
     if not plan.models and not plan.preview:

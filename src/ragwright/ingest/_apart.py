@@ -407,8 +407,9 @@ def _address_space() -> int:
 def _limit(most: int = resource.RLIM_INFINITY, seconds: float = 0.0, waiting: float = 0.0) -> None:
     """Limit what this process may take; without arguments nothing is limited.
 
-    More than ``most`` bytes of address space are a MemoryError; more processor time ends the
-    process by ``SIGPROF``, more time by the clock by ``SIGALRM``; 0 is no limit.
+    More than ``most`` bytes of address space raise a MemoryError. More than ``seconds`` of
+    processor time end the process by ``SIGPROF``, more than ``waiting`` seconds of wall time by
+    ``SIGALRM``. 0 sets no limit.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, waiting)

@@ -336,7 +336,7 @@ _MOST_ABOVE = 20
 
 
 _SEP = re.compile(r"sep=([,;\t|])[ ]*\n", re.I)
-"""The line by which Excel is told the delimiter."""
+"""The first line of a file that names the delimiter for Excel: ``sep=;``."""
 
 
 _TELLING_ROWS = 200

@@ -49,7 +49,7 @@ class ScoredRun:
         state: How it ended; ``done`` if there are results.
         rows: Rows it was measured on.
         facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
-        reason: Why there is no result.
+        reason: Why it has no result.
         run: Run that holds its rows.
         judge: Key of its judge; scores of different judges are never ranked together.
         read: Reads its rows; False leaves out their texts, which is faster.

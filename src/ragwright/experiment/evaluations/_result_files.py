@@ -351,7 +351,7 @@ def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> lis
 
     Raises:
         TestsetError: A file holds no scores.
-        ConfigError: A name is not a file, and there is no project.
+        ConfigError: A name is not a file, and no project is open that could have a run of it.
         StoreError: A name is neither a file nor a run; the newest runs are listed.
     """
     if all(Path(name).is_file() for name in names):

@@ -483,7 +483,7 @@ def _verdicts_of_records(path: Path, columns: Sequence[MappedColumn]) -> list[Ve
             values[name][str(key)] = value
     if not values:
         raise TestsetError(
-            "there is no column of numbers",
+            "no column holds numbers",
             where=str(path),
             hint=f"its columns: {', '.join(seen) or 'none'}; map one: --map COLUMN=verdict",
         )

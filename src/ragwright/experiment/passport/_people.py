@@ -184,7 +184,7 @@ class SetFiles:
         )
         if not matching:
             raise TestsetError(
-                f"there is no file {' or '.join(patterns)}",
+                f"no such file: {' or '.join(patterns)}",
                 where=str(self.path),
                 hint=f"it holds: {list_names(self.names, 8) or 'no files'}",
             )

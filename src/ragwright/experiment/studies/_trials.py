@@ -50,7 +50,7 @@ class TrialResult:
         summaries: One per measure.
         facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
             of its replies) and ``context_tokens``; those that are known.
-        reason: Why there is no result.
+        reason: Why the trial has no result.
         current: Of trial 0, the value of each swept key in the project's settings.
     """
 
@@ -434,7 +434,7 @@ def read_study(project: Project, file: Path) -> Study:
 
     Raises:
         ConfigError: With the file and line of the key or value that is wrong.
-        StudyError: Nothing is swept, the grid is too large, or there is no testset.
+        StudyError: The study sweeps no setting, its grid is too large, or it names no testset.
     """
     study = load_study(file, project_sections(project.settings))
     if not study.options.testset:
