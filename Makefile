@@ -70,7 +70,7 @@ test: .venv/.all
 	$(BIN)/python -m pytest $(PARALLEL) -m "not ($(HEAVY))" $(PYTEST)
 
 quick: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL) -m "not (slow or $(HEAVY))" --hypothesis-profile=quick $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (slow or $(HEAVY))" $(PYTEST)
 
 # The other tests, in an environment of their own. Chromium, nginx and PostgreSQL are the
 # machine's; a test whose need is missing fails, or is skipped with its reason.

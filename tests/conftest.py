@@ -25,9 +25,11 @@ from ragwright.flow import RetryPolicy
 from ragwright.ledger import FileLock
 
 # A machine at work on other things makes no test wrong.
-settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("any"), max_examples=20)
-settings.load_profile("any")
+settings.register_profile(
+    "usual", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("nightly", settings.get_profile("usual"), max_examples=500)
+settings.load_profile("usual")
 
 # A shell that starts the tests in the background hands down an ignored SIGINT, and so would the
 # tests to the processes that they interrupt.
