@@ -9,8 +9,6 @@ NAMES = (
     "runner",
     "relaxed",
     "codes",
-    "french",
-    "snippets",
     "results",
     "measures",
     "judges",

@@ -25,7 +25,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import grounding
 from benchmarks.data_sets import DATA
 from benchmarks.people import (
     ASPECTS,
@@ -455,7 +454,6 @@ def page(settings: Settings) -> Iterator[str]:
     if settings.setup.embedder:
         yield from null_baselines(settings)
     yield from conclusions(results, preferred)
-    yield from grounding.section(auc, settings.resamples)
     yield from costs()
 
 

@@ -58,12 +58,6 @@ PAGES = {
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
     ),
-    "conversations": Page(
-        "Conversations, measured",
-        "What is found for a turn of a conversation by its words, with all turns, and condensed.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page.",
-    ),
     "judging": Page(
         "Judged measures, measured",
         "What judged measures cost in time, and their ratios beside those of ragas, with scripted "
@@ -72,25 +66,11 @@ PAGES = {
         "beside the page. The judges are scripted: the page says what the program does with a "
         "judge's replies and how fast, not how well any judge judges.",
     ),
-    "snippets": Page(
-        "Snippets, measured",
-        "How often the answer stands in what `ask` shows without a chat model, how much is shown, "
-        "and how often it abstains.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. No model is used. The weights and the threshold were chosen on the "
-        "development questions.",
-    ),
     "people": Page(
         "Judges beside people, measured",
         "Agreement of free measures and recorded judges with people on eight published sets.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
-    ),
-    "promise": Page(
-        "Promises, measured",
-        "How often a certified risk of wrong answers is exceeded, and how much is still answered.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. Answers are snippets, or were judged by people; no chat model was asked.",
     ),
     "records": Page(
         "Records, measured",
@@ -112,21 +92,6 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. Documents and vectors are synthetic and the chat model is scripted: the "
         "page says how fast the server is, not how good an answer is.",
-    ),
-    "tuning": Page(
-        "Tuning, measured",
-        "What a sweep costs in calls and time, with scripted models.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. The models are scripted: the page says what the program does with them "
-        "and how fast, not how good any setting is.",
-    ),
-    "tuning-models": Page(
-        "Tuned models, measured",
-        "What held-out questions gain by a fine-tuned embedding model, and where they do not.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. The embedding model is all-MiniLM-L6-v2, on a CPU. Held-out questions "
-        "decided nothing but the verdict; collections are cut to sizes that a CPU trains in "
-        "minutes, so compare before and after, not these figures with those of other pages.",
     ),
 }
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.grounding import halves, values
 from benchmarks.measures import Settings, auc, interval, made_rows, midranks, spearman
-from benchmarks.people import Judged, qags
 from hypothesis import given, settings, strategies as st
 from scipy import stats
-
-from ragwright.core import Row
 
 VALUES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=3, max_size=40)
 
@@ -48,22 +44,3 @@ def test_rows_of_one_cluster_come_and_go_together() -> None:
 
 def test_made_rows_do_not_depend_on_how_many_are_read() -> None:
     assert list(made_rows(5))[:3] == list(made_rows(3))
-
-
-@pytest.mark.needs_data
-def test_bigrams_show_summaries_that_recombine_their_article() -> None:
-    judged = list(qags("cnndm"))
-    _, held_out = halves(judged, "cn")
-    labels = np.array([one.label for one in held_out])
-    found = {name: auc(numbers, labels) for name, numbers in values(held_out).items()}
-    assert found["KPrecision(content)"] == pytest.approx(0.578, abs=0.001)
-    assert found["KPrecision(content+bigrams)"] == pytest.approx(0.767, abs=0.001)
-
-
-def test_what_shares_a_cluster_falls_into_one_half() -> None:
-    judged = [Judged(Row(f"{n}", "?"), 1.0, str(n // 3)) for n in range(60)]
-    one, other = halves(judged, "x")
-    assert len(one) + len(other) == 60
-    assert not {j.cluster for j in one} & {j.cluster for j in other}
-    assert one
-    assert other

@@ -66,8 +66,8 @@ _TEXT, _HEADED, _UNIT, _OPENS = 0.2, 0.5, 0.1, 0.03
 what it gains where it opens a section."""
 _RANK, _FIRST, _BEGINS, _CODE = 0.3, 0.05, 0.1, 2.0
 """What a section gains by the rank of its passage, as its first section, as the beginning of the
-document, and if a code of the question heads it. The weights were set on development questions
-(benchmarks/snippets.py)."""
+document, and if a code of the question heads it. The weights were set on development
+questions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,8 +367,8 @@ def weigh_words(question: str, history: Sequence[Message]) -> str:
 
     A word of the question counts 10 times. One that only earlier questions hold counts 3 times, by
     0.7 less for each question that lies between; one of the last answer counts once. BM25 adds the
-    weight of a rare word to this one. Chosen on the development half of MTRAG-UN
-    (``benchmarks/conversations.py``). Empty if the earlier turns add no word.
+    weight of a rare word to this one. Chosen on one half of MTRAG-UN by
+    keyword search. Empty if the earlier turns add no word.
     """
     analyzer = Analyzer()
     present = set(analyzer.tokens(question))

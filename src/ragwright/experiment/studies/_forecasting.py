@@ -42,7 +42,7 @@ _CHARACTERS = 200_000
 """Least text, in characters, of an index that a dry run builds on a sample."""
 
 _MARGIN = 0.2
-"""Share by which a sample's low and high ends are widened; `benchmarks/sweep.py` checks it."""
+"""Share by which a sample's low and high ends are widened."""
 
 _ENDS = 5
 """One answer of a sample in this many is also walked for the low and the high end."""
