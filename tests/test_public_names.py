@@ -11,133 +11,22 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "ragwright"
 
-PARTICIPLES = frozenset(
-    [
-        "told",
-        "shown",
-        "kept",
-        "known",
-        "found",
-        "held",
-        "made",
-        "given",
-        "written",
-        "sent",
-        "taken",
-        "seen",
-        "drawn",
-        "said",
-        "met",
-        "left",
-        "lost",
-        "spent",
-        "built",
-        "bound",
-        "laid",
-        "paid",
-        "come",
-        "begun",
-        "broken",
-        "chosen",
-        "spoken",
-        "grown",
-        "gone",
-        "done",
-        "thrown",
-        "torn",
-        "won",
-        "brought",
-        "bought",
-        "caught",
-        "taught",
-        "thought",
-        "felt",
-        "dealt",
-        "meant",
-        "sold",
-        "stood",
-        "understood",
-        "heard",
-        "led",
-        "fed",
-        "hidden",
-    ]
-)
-PREPOSITIONS = frozenset(
-    [
-        "at",
-        "near",
-        "in",
-        "on",
-        "of",
-        "by",
-        "with",
-        "without",
-        "beside",
-        "behind",
-        "between",
-        "among",
-        "from",
-        "to",
-        "into",
-        "over",
-        "under",
-        "after",
-        "before",
-        "above",
-        "below",
-        "within",
-        "per",
-        "via",
-        "for",
-        "as",
-        "than",
-        "since",
-        "until",
-        "against",
-        "around",
-        "across",
-    ]
-)
-ADJECTIVES = frozenset(
-    [
-        "alone",
-        "whole",
-        "own",
-        "again",
-        "plain",
-        "dead",
-        "live",
-        "new",
-        "old",
-        "same",
-        "other",
-        "first",
-        "last",
-        "best",
-        "ready",
-        "sure",
-        "safe",
-        "empty",
-        "full",
-        "late",
-        "early",
-        "apart",
-        "there",
-        "here",
-        "away",
-        "once",
-        "often",
-        "never",
-        "always",
-        "twice",
-        "raw",
-        "short",
-        "long",
-        "small",
-        "large",
-    ]
-)
+PARTICIPLES = """
+told shown kept known found held made given written sent taken seen drawn said met left lost
+spent built bound laid paid come begun broken chosen spoken grown gone done thrown torn won
+brought bought caught taught thought felt dealt meant sold stood understood heard led fed
+hidden
+"""
+PREPOSITIONS = """
+at near in on of by with without beside behind between among from to into over under after
+before above below within per via for as than since until against around across
+"""
+ADJECTIVES = """
+alone whole own again plain dead live new old same other first last best ready sure safe
+empty full late early apart there here away once often never always twice raw short long
+small large
+"""
+NO_VERBS = frozenset((PARTICIPLES + PREPOSITIONS + ADJECTIVES).split())
 VERBS = frozenset(["embed", "feed", "need", "seed", "exceed", "proceed", "succeed"])
 
 
@@ -154,7 +43,7 @@ def is_no_verb(name: str) -> bool:
     """True if a function's first word is a participle, a preposition or an adjective."""
     word = name.partition("_")[0]
     participle = re.fullmatch(r"[a-z]{2,}ed", word) and word not in VERBS
-    return bool(participle) or word in PARTICIPLES | PREPOSITIONS | ADJECTIVES
+    return bool(participle) or word in NO_VERBS
 
 
 def public_functions() -> Iterator[str]:
