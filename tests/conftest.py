@@ -47,7 +47,6 @@ for _name in NEEDS:
     )
 
 SLOW_IN_SUITES = {
-    "test_one_pass_equals_one_query_for_each_combination",
     "test_spans_cover_random_texts_and_join_to_them",
 }
 """Costly tests of ``ragwright.testing``, whose suites carry no marks of this checkout."""

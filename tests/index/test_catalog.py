@@ -1,0 +1,440 @@
+"""Views of a store: what the runner asks of them, and the second index where they fail."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ragwright.core import (
+    Filter,
+    FilterError,
+    Relaxation,
+    RetrieveError,
+    SnapshotGoneError,
+    SoftFilter,
+    StoreError,
+)
+from ragwright.flow import Lookup, LookupReply, Search, SearchReply
+from ragwright.index import IndexSpec, LanceStore, SqliteStore, Store, View, ViewHandler, Views
+from ragwright.testing import PAIR, make_document, make_indexed, make_vector
+
+QUERIES = ("engine oil pressure", "the of and", "C2065 LNK2019 engine engine", "café 漢字 nowhere")
+F = Filter
+CLIENT, TOPIC, YEARS = (
+    F("client", ("client 1",)),
+    F("topics", ("t1",)),
+    F("year", low=2003, high=2012),
+)
+ABSENT = F("topics", ("t1", "absent"))
+
+
+def no(condition: Filter) -> Filter:
+    return replace(condition, exclude=True)
+
+
+FILTERS: tuple[tuple[Filter, ...], ...] = (
+    (),
+    (F("client", ("client 1", "client 2")),),
+    (YEARS, TOPIC),
+    (F("page", (2,)),),
+    (F("half", ("first",)), F("section", ("Part 1", "Part 2"))),
+    (F("language", ("fr",)), F("public", (True,))),
+    (F("created", low="2003", high="2011"),),
+    (F("nofield", ("x",)),),
+    (F("client", ("client 99",)),),
+    (CLIENT, F("year", (2002,))),
+    (CLIENT, F("topics", ("absent",))),
+    (no(F("client", ("client 1", "client 99"))),),
+    (no(F("topics", ("absent",))), no(F("half", ("first",)))),
+    (no(YEARS), F("year", (2005,))),
+    (F("language", ("en",)), no(CLIENT)),
+    (no(F("nofield", ("x",))),),
+)
+
+
+def soft(*pairs: tuple[Filter, float], **more: Any) -> Relaxation:
+    return Relaxation(tuple(SoftFilter(one, weight) for one, weight in pairs), **more)
+
+
+GERMAN, LATE = F("language", ("de",)), F("year", low=2005, high=2020)
+RELAX = (
+    soft((CLIENT, 2.0)),
+    soft((TOPIC, 1.0), (GERMAN, 1.0), (LATE, 0.5), (TOPIC, 3.0), threshold=0.05),
+    soft((F("public", (True,)), 1.0), unfiltered=False),
+    soft((F("nofield", ("x",)), 1.0)),
+    soft((no(F("nofield", ("x",))), 1.0)),
+    soft((no(ABSENT), 2.0), (ABSENT, 1.0), (no(F("year", low=2005)), 0.5), unfiltered=False),
+    soft((F("topics", ("absent",)), 1.0)),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = opened(tmp_path)
+    store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(30)])
+    yield store
+    store.close()
+
+
+def opened(folder: Path) -> SqliteStore:
+    return SqliteStore(folder / "store.sqlite", views=folder / "views")
+
+
+def add(store: Store, number: int) -> None:
+    store.upsert(PAIR, [make_indexed(make_document(number, text="newcomer engine"))])
+
+
+# -- what the runner asks --------------------------------------------------------------------
+
+
+def dense(snapshot: str, name: str, k: int = 5) -> Search:
+    return Search(snapshot, "dense", k, vector=make_vector(name).tobytes())
+
+
+def test_a_condition_and_its_opposite_are_two_requests(store: SqliteStore) -> None:
+    """In one batch, on one view: neither is answered with what the other was."""
+    some = F("document_id", ("doc/0001", "doc/0002"))
+    one = replace(dense(store.snapshot(PAIR), "a", 999), filters=(some,))
+    other = replace(one, filters=(no(some),))
+    assert len({one, other}) == 2
+    for asked in ([one, other], [other, one]):
+        found = {}
+        replies = ViewHandler(Views(store)).reply_to(asked)
+        for request, reply in zip(asked, replies, strict=True):
+            assert isinstance(reply, SearchReply)
+            found[request] = {name.partition(":")[0] for name, _ in reply.candidates}
+        assert found[one] == set(some.values)
+        assert found[other] == {f"doc/{n:04d}" for n in range(30)} - found[one]
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["view", "second-index"])
+def test_mixed_requests_get_their_own_replies_and_wrong_ones_stay_errors(
+    monkeypatch: pytest.MonkeyPatch, store: SqliteStore, broken: bool
+) -> None:
+    snapshot, view = store.snapshot(PAIR), store.view(PAIR)
+    if broken:
+        monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("broken")))
+    nan = np.full(24, np.nan, np.float32).tobytes()
+    right = [dense(snapshot, "a"), dense(snapshot, "b", 9), dense(snapshot, "c")]
+    requests = [
+        *right,
+        Search(snapshot, "keyword", 3, text="engine"),
+        Search(snapshot, "keyword", 3, text="engine", filters=(F("nofield", ("x",)),)),
+        Search(snapshot, "dense", 5, vector=nan),
+        Search(snapshot, "dense", 5, vector=make_vector("a", 8).tobytes()),
+        Search(snapshot, "dense", 5, vector=b"123"),
+        Search("none@0", "keyword", 3, text="engine"),
+    ]
+    replies = ViewHandler(Views(store)).reply_to(requests)
+    for request, reply in zip(right, replies, strict=False):
+        assert isinstance(reply, SearchReply)
+        vector = np.frombuffer(request.vector, np.float32)[None, :]
+        assert reply.candidates == view.dense(vector, request.k)[0]
+    assert replace(replies[3], notes=()) == view.keyword_reply("engine", 3)  # type: ignore[type-var]
+    wrong = [FilterError, RetrieveError, RetrieveError, RetrieveError, SnapshotGoneError]
+    assert [type(one) for one in replies[4:]] == wrong
+
+
+def test_a_pinned_snapshot_answers_while_the_store_moves_on(store: SqliteStore) -> None:
+    views = Views(store, keep=2)
+    pinned = views.current(PAIR).snapshot
+    add(store, 50)
+    assert views.current(PAIR).snapshot != pinned
+    asked = [Search(name, "keyword", 3, text="newcomer") for name in (pinned, store.snapshot(PAIR))]
+    old, new = ViewHandler(views).reply_to(asked)
+    assert isinstance(old, SearchReply)
+    assert old.candidates == ()
+    assert [(term.token, term.chunks) for term in old.terms] == [("newcom", 0)]
+    assert isinstance(new, SearchReply)
+    assert len(new.candidates) == 1
+    kept = []
+    for n in range(3):
+        add(store, 51 + n)
+        kept.append(views.current(PAIR))
+    # Only a few are kept open.
+    assert [views.view(view.snapshot) is view for view in kept[::-1]] == [True, True, False]
+
+
+# -- errors of filters -----------------------------------------------------------------------
+
+
+def test_errors_of_filters_say_the_field_and_what_may_be_seen_of_its_values(tmp_path: Path) -> None:
+    """A slip under a hard filter must not show what other tenants' chunks hold."""
+    store = opened(tmp_path)
+    for n in range(12):
+        tenant = "ab"[n % 2]
+        facts = {"year": 2000 + n, "tenant": tenant, "code": f"secret-{tenant}"}
+        store.upsert(PAIR, [make_indexed(make_document(n, metadata=facts))])
+    own, years = F("tenant", ("a",)), "it has: 2000, 2001, "
+    for filters, values, first, last in (
+        ([F("nofield", ("x",))], (), "", ""),
+        ([F("year", (1999, "x"))], ("1999", "x"), years, "2009 and 2 more"),
+        ([F("year", ("zzz",))], ("zzz",), years, "2009 and 2 more"),
+        ([own, F("code", ("secret",))], ("secret",), "nearest: secret-a", "secret-a"),
+    ):
+        with pytest.raises(FilterError) as told:
+            store.view(PAIR).keyword("engine", 5, filters)
+        again = pickle.loads(pickle.dumps(told.value))
+        assert (again.field, tuple(map(str, again.values))) == (filters[-1].field, values)
+        assert (again.hint or "").startswith(first)
+        assert (again.hint or "").endswith(last)
+        assert "secret-b" not in str(told.value)
+    store.close()
+
+
+# -- where the view fails --------------------------------------------------------------------
+
+
+class Broken:
+    """Fails whatever is asked of it, as one of the ways a view may fail."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        raise self.error
+
+
+class Failing:
+    """A view that opens and then fails whatever is asked of it."""
+
+    def __init__(self, snapshot: str, error: Exception) -> None:
+        self.snapshot = snapshot
+        self.error = error
+
+    def __getattr__(self, name: str) -> Broken:
+        return Broken(self.error)
+
+
+def said(view: View, ask: str, *arguments: Any) -> Any:
+    """What a view answers, or what its error says."""
+    try:
+        return getattr(view, ask)(*arguments)
+    except FilterError as error:
+        return "FilterError", error.what, error.field, error.values
+    except RetrieveError as error:
+        return type(error).__name__
+
+
+def compare(store: Store, seed: int, steps: int) -> None:
+    """Every kind of question to the view and to the second index, after a random history."""
+    rng = random.Random(seed)
+    for step in range(steps):
+        batch = [
+            make_indexed(make_document(n, words=rng.randint(0, 90), seed=step))
+            for n in rng.sample(range(40), 12)
+        ]
+        store.upsert(PAIR, batch)
+        store.view(PAIR)
+        store.remove([f"doc/{n:04d}" for n in rng.sample(range(40), 4)], PAIR)
+    view = store.view(PAIR)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(type(store), "view", Broken(OSError("gone")))
+        second, notes = Views(store).answer(view.snapshot, lambda found: found)
+    assert "second index" in notes[0]
+    assert second is not view
+    assert (second.snapshot, second.fields()) == (view.snapshot, view.fields())
+    sizes = (view.statistics(), second.statistics())
+    assert len({(s.chunks, s.documents, s.tokens) for s in sizes}) == 1
+
+    def alike(ask: str, *arguments: Any) -> None:
+        assert said(second, ask, *arguments) == said(view, ask, *arguments)
+
+    k = rng.choice((1, 3, 10, 1000))
+    vectors = np.stack([make_vector(f"q{seed}{n}") for n in range(2)])
+    every = view.every(1000)
+    for filters in FILTERS:
+        for query in QUERIES:
+            alike("keyword_reply", query, k, filters)
+        alike("dense", vectors, k, filters)
+        alike("every", k, filters, rng.choice(["", *every, "absent"]))
+        for relax in RELAX:
+            for asked in (QUERIES[rng.randrange(4)], vectors[0]):
+                alike("relaxed", asked, k, relax, filters)
+    some = rng.sample(every, min(5, len(every)))
+    assert np.array_equal(np.asarray(second.vectors(some)), np.asarray(view.vectors(some)))
+    alike("lookup", some)
+    alike("lookup", ["absent"])
+    store.close()
+
+
+@pytest.mark.slow
+@settings(max_examples=8)
+@given(st.integers(0, 10**6), st.integers(1, 3))
+def test_the_second_index_answers_as_the_view(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int
+) -> None:
+    compare(SqliteStore(tmp_path_factory.mktemp("second") / "store.sqlite"), seed, steps)
+
+
+@pytest.mark.slow
+def test_so_it_does_on_lance(tmp_path: Path) -> None:
+    compare(LanceStore(tmp_path / "store.lance"), 5, 2)
+
+
+def answers(views: Views, snapshot: str) -> tuple[list[Any], list[tuple[str, ...]]]:
+    """What eight searches and two look-ups find, and their notes."""
+    hard = (F("client", ("client 1", "client 3")),)
+    words, near = Search(snapshot, "keyword", 5, "engine oil"), dense(snapshot, "question")
+    found = ViewHandler(views).reply_to(
+        [
+            words,
+            replace(words, filters=hard),
+            replace(words, relax=RELAX[0]),
+            near,
+            replace(near, vector=make_vector("other").tobytes()),
+            replace(near, filters=hard),
+            replace(near, filters=hard, relax=RELAX[1]),
+            Search(snapshot, "all", 7, filters=hard),
+        ]
+    )
+    searches = [one for one in found if isinstance(one, SearchReply)]
+    assert len(searches) == len(found), found
+    ids = tuple(name for name, _ in searches[0].candidates)
+    fetched = ViewHandler(views).reply_to(
+        [Lookup(snapshot, ids), Lookup(snapshot, ids, vectors=True)]
+    )
+    lookups = [one for one in fetched if isinstance(one, LookupReply)]
+    assert len(lookups) == len(fetched), fetched
+    assert tuple(hit.chunk_id for hit in lookups[0].hits) == ids
+    bare: list[Any] = [(r.candidates, r.rungs, r.ladder, r.terms) for r in searches]
+    bare += [(r.hits, None if r.vectors is None else r.vectors.tobytes()) for r in lookups]
+    return bare, [r.notes for r in searches] + [r.notes for r in lookups]
+
+
+ERRORS = (MemoryError("no room"), OSError(5, "Input/output error"), ValueError("bad shape"))
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("where", ["opening", "asking"])
+def test_a_failing_view_is_answered_for_and_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, store: SqliteStore, error: Exception, where: str
+) -> None:
+    snapshot = store.snapshot(PAIR)
+    expected, none = answers(Views(store), snapshot)
+    assert not any(none)
+    views = Views(store, pause=0.0)
+    with monkeypatch.context() as broken:
+        failing = Broken(error) if where == "opening" else lambda *_: Failing(snapshot, error)
+        broken.setattr(SqliteStore, "view", failing)
+        found, told = answers(views, snapshot)
+        assert found == expected
+        for notes in told:
+            for word in (type(error).__name__, str(error), "second index"):
+                assert word in notes[0]
+        assert views.snapshot(PAIR) == snapshot
+    found, told = answers(views, snapshot)
+    assert found == expected
+    assert not any(told[1:])
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(at: Callable[[Path], int], what: bytes) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.seek(at(path))
+            file.write(what or b"\xff" * (path.stat().st_size - at(path)))
+
+    return damage
+
+
+def behind_header(path: Path) -> int:
+    return 16 + int.from_bytes(path.read_bytes()[8:16], "little")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut": cut,
+    "content overwritten": overwrite(behind_header, b""),
+    "header overwritten": overwrite(lambda _: 20, b'"' * 40),
+    "length of the header": overwrite(lambda _: 8, (2**62).to_bytes(8, "little")),
+    "other bytes": overwrite(lambda _: 0, b""),
+    "emptied": lambda path: os.truncate(path, 0),
+    "gone": Path.unlink,
+}
+
+
+def saved(store: SqliteStore, folder: Path) -> list[Path]:
+    store.view(PAIR)
+    return sorted(path for path in (folder / "views").rglob("*.*") if path.is_file())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_built_anew(tmp_path: Path, store: SqliteStore, damage: str) -> None:
+    snapshot = store.snapshot(PAIR)
+    expected, _ = answers(Views(store), snapshot)
+    for path in saved(store, tmp_path):
+        DAMAGES[damage](path)
+    again = opened(tmp_path)
+    views = Views(again)
+    assert views.snapshot(PAIR) == snapshot
+    assert answers(views, snapshot)[0] == expected
+    third = opened(tmp_path)  # what was rebuilt is saved, and sound
+    found, notes = answers(Views(third), snapshot)
+    assert (found, any(notes)) == (expected, False)
+    third.close()
+    again.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files that are mapped cannot be cut there")
+def test_files_cut_while_open_do_not_end_the_process(tmp_path: Path, store: SqliteStore) -> None:
+    """A second damage is mended like the first, not answered by the second index for good."""
+    views = Views(store)
+    snapshot = views.snapshot(PAIR)
+    expected, _ = answers(views, snapshot)
+    for _ in range(2):
+        for path in saved(store, tmp_path):
+            os.truncate(path, 4096)
+        found, notes = answers(views, snapshot)
+        assert found == expected
+        assert "cut off while it was open" in notes[0][0]
+        assert "rebuilt" in notes[0][0]
+        assert not any(notes[1:])
+
+
+@pytest.mark.parametrize(("pause", "least", "most"), [(60.0, 1, 1), (0.0, 3, 99)])
+def test_what_failed_is_tried_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, store: SqliteStore, pause: float, least: int, most: int
+) -> None:
+    tried: list[str] = []
+
+    def rebuild_view(self: SqliteStore, spec: IndexSpec, snapshot: str) -> View:
+        tried.append(snapshot)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
+    monkeypatch.setattr(SqliteStore, "rebuild_view", rebuild_view)
+    views = Views(store, pause=pause)
+    for _ in range(2):
+        answers(views, store.snapshot(PAIR))
+    assert least <= len(tried) <= most
+
+
+def test_the_note_names_another_state_and_where_nothing_can_be_read_both_failures(
+    monkeypatch: pytest.MonkeyPatch, store: SqliteStore
+) -> None:
+    old = Views(store).snapshot(PAIR)
+    add(store, 99)
+    monkeypatch.setattr(SqliteStore, "view", Broken(ValueError("bad shape")))
+    reply = ViewHandler(Views(store)).reply_to([Search(old, "keyword", 3, "engine")])[0]
+    assert isinstance(reply, SearchReply)
+    assert reply.candidates
+    assert old in reply.notes[1]
+    assert store.snapshot(PAIR) in reply.notes[1]
+    monkeypatch.setattr(SqliteStore, "reading", Broken(OSError("disk on fire")))
+    reply = ViewHandler(Views(store)).reply_to([Search(old, "keyword", 3, "engine")])[0]
+    assert isinstance(reply, StoreError)
+    assert "bad shape" in reply.what
+    assert "disk on fire" in reply.what
