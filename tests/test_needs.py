@@ -83,7 +83,7 @@ def test_a_test_that_reads_the_data_is_marked() -> None:
 @pytest.mark.slow
 def test_an_ignored_sigint_of_the_shell_fails_no_test() -> None:
     """A shell that starts the tests in the background hands down an ignored SIGINT."""
-    names = ["tests/app/test_main.py", "tests/drafting/test_drafting.py"]
+    names = ["tests/app/test_main.py", "tests/drafting/test_draft.py"]
     done = subprocess.run(
         [*PYTEST, "-k", "ctrl_c or interrupt", *names],
         cwd=ROOT,

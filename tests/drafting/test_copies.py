@@ -1,4 +1,4 @@
-"""Near copies: what counts, what does not, against a slow reference and on real messages."""
+"""Replies as models write them, the texts they hold, and near copies among those."""
 
 from __future__ import annotations
 
@@ -10,9 +10,246 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.drafting import NearCopy, compare_templates, copies_among, shares_before
+from ragwright.drafting import NearCopy, compare_templates, copies_among, shares_before, split_reply
 
-TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
+AT_BLANKS = "unsure: split at blank lines"
+AT_LINES = "unsure: split at line ends"
+LOOSE_START = "unsure: its first line may be a remark"
+LOOSE_END = "unsure: its end may be a remark"
+NO_LIST = "not split: the reply shows no list"
+NUMBERS = "unsure: the numbers of the list do not count up by one"
+
+ABC = ["Vote now.", "Chip in $5.", "Rush your name!"]
+A, B, C = ABC
+TWELVE = [f"Text {n}!" for n in range(1, 13)]
+
+
+def numbered(form: str, texts: list[str] = ABC, gap: str = "\n") -> str:
+    return gap.join(form.format(n=n, t=text) for n, text in enumerate(texts, 1))
+
+
+SURE: dict[str, tuple[str, list[str]]] = {
+    "square brackets": (numbered("[{n}] {t}"), ABC),
+    "bold number, dot outside": (numbered("**{n}**. {t}"), ABC),
+    "bold all": (numbered("**{n}. {t}**"), ABC),
+    "italic number": (numbered("*{n}.* {t}"), ABC),
+    "hash, dot": (numbered("#{n}. {t}"), ABC),
+    "colon": (numbered("{n}: {t}"), ABC),
+    "dash after": (numbered("{n} - {t}"), ABC),
+    "heading": (numbered("### {n}. {t}"), ABC),
+    "heading, text below": (numbered("## {n}.\n{t}", gap="\n\n"), ABC),
+    "number alone on its line": (numbered("{n}.\n{t}"), ABC),
+    "stars": (numbered("* {t}"), ABC),
+    "bullets": (numbered("• {t}"), ABC),
+    "en dashes": (numbered("– {t}"), ABC),
+    "plus": (numbered("+ {t}"), ABC),
+    "bullets, blank lines": (numbered("- {t}", gap="\n\n"), ABC),
+    "quotes": (numbered('{n}. "{t}"'), ABC),
+    "curly quotes": (numbered("{n}. “{t}”"), ABC),
+    "guillemets": (numbered("{n}. « {t} »"), ABC),
+    "German quotes": (numbered("{n}. „{t}“"), ABC),
+    "single quotes": (numbered("{n}. '{t}'"), ABC),
+    "backticks": (numbered("{n}. `{t}`"), ABC),
+    "bold quotes": (numbered('{n}. **"{t}"**'), ABC),
+    "labels, bold": (numbered("**Message {n}:** {t}"), ABC),
+    "labels on their lines": (numbered("**Option {n}**\n{t}", gap="\n\n"), ABC),
+    "labels, hash": (numbered("Draft #{n}: {t}"), ABC),
+    "Arabic digits": (f"١. {A}\n٢. {B}\n٣. {C}", ABC),
+    "Devanagari digits": (f"१) {A}\n२) {B}\n३) {C}", ABC),
+    "preamble": (f"Sure! Here are 3 texts:\n\n{numbered('{n}. {t}')}", ABC),
+    "preamble without a colon": (f"Here are your texts.\n{numbered('{n}) {t}')}", ABC),
+    "preamble in another language": (f"Voici trois messages :\n{numbered('{n}. {t}')}", ABC),
+    "preamble, bold": (f"**Texts for Jane Doe:**\n\n{numbered('{n}. {t}')}", ABC),
+    "closing": (f"{numbered('{n}. {t}')}\n\nLet me know if you want changes!", ABC),
+    "preamble and closing": (f"Certainly!\n\n{numbered('- {t}')}\n\nWould you like more?", ABC),
+    "counts": (numbered("{n}. {t} (9 characters)"), ABC),
+    "counts, square": (numbered("{n}. {t} [~20 chars]"), ABC),
+    "counts, dash": (numbered("{n}. {t} - 14 characters"), ABC),
+    "counts below": (numbered('{n}. "{t}"\n(12 characters)', gap="\n\n"), ABC),
+    "several lines": (f"1. {A}\nToday.\n2. {B}\n3. {C}", [f"{A}\nToday.", B, C]),
+    "indented lines": (f"1. {A}\n   Today.\n2. {B}\n3. {C}", [f"{A}\nToday.", B, C]),
+    "blank line within": (f"1. {A}\n\nToday.\n\n2. {B}\n\n3. {C}", [f"{A}\n\nToday.", B, C]),
+    "list within": (f"1. {A}\n  - soon\n  - mail\n2. {B}\n3. {C}", [f"{A}\n- soon\n- mail", B, C]),
+    "numbers within": (f"1. 2. of 3\n2. 7 days. 3 go.\n3. {C}", ["2. of 3", "7 days. 3 go.", C]),
+    "a line with a year": (f"1. {A}\n2024 it is.\n2. {B}\n3. {C}", [f"{A}\n2024 it is.", B, C]),
+    "a time": (f"1. {A}\n5:30 tonight\n2. {B}\n3. {C}", [f"{A}\n5:30 tonight", B, C]),
+    "emphasis within": (f"1. **Vote** now.\n2. {B}\n3. {C}", ["**Vote** now.", B, C]),
+    "quotes within": (f'1. "No" is "no".\n2. {B}\n3. {C}', ['"No" is "no".', B, C]),
+    "apostrophes": (f"1. Don't wait, it's on.\n2. {B}\n3. {C}", ["Don't wait, it's on.", B, C]),
+    "a link": (f"1. See https://x.org/1\n2. {B}\n3. {C}", ["See https://x.org/1", B, C]),
+    "JSON": ('["Vote now.", "Chip in $5.", "Rush your name!"]', ABC),
+    "JSON with a preamble": ('Here:\n["Vote now.",\n "Chip in $5.", "Rush your name!"]', ABC),
+    "JSON of texts": ('{"texts": ["Vote now.", "Chip in $5.", "Rush your name!"]}', ABC),
+    "JSON of objects": ('[{"n": 1, "text": "Vote now."}, {"n": 2, "text": "Chip in $5."}]', [A, B]),
+    "JSON by number": ('{"1": "Vote now.", "2": "Chip in $5."}', [A, B]),
+    "JSON in a fence": ('```json\n["Vote now.", "Chip in $5."]\n```', [A, B]),
+    "fence": (f"```\n{numbered('{n}. {t}')}\n```", ABC),
+    "fence with remarks": (f"Sure:\n\n```text\n{numbered('{n}. {t}')}\n```\nLet me know!", ABC),
+    "Windows lines": (numbered("{n}. {t}").replace("\n", "\r\n"), ABC),
+    "fewer": (f"1. {A}\n2. {B}", [A, B]),
+    "one of three": (f"1. {A}", [A]),
+    "more": (numbered("{n}. {t}", [*ABC, "More."]), [*ABC, "More."]),
+    "an empty one": (f"1. {A}\n2.\n3. {C}", [A, C]),
+    "from zero": (f"0. {A}\n1. {B}\n2. {C}", ABC),
+    "empty": ("", []),
+    "blank": (" \n\t\n", []),
+}  # fmt: skip
+
+UNSURE: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "in one line": (f"1. {A} 2. {B} 3. {C}", [(f"{A} 2. {B} 3. {C}", NUMBERS)]),
+    "paragraphs": (f"{A}\n\n{B}\n\n{C}", [(A, AT_BLANKS), (B, AT_BLANKS), (C, AT_BLANKS)]),
+    "rules": (f"{A}\n---\n{B}\n---\n{C}", [(A, AT_BLANKS), (B, AT_BLANKS), (C, AT_BLANKS)]),
+    "lines": (f"{A}\n{B}\n{C}", [(A, AT_LINES), (B, AT_LINES), (C, AT_LINES)]),
+    "letters": (
+        f"A. {A}\nB. {B}\nC. {C}",
+        [(f"A. {A}", AT_LINES), (f"B. {B}", AT_LINES), (f"C. {C}", AT_LINES)],
+    ),
+    "no list": (f"{A} {B}", [(f"{A} {B}", NO_LIST)]),
+    "other paragraphs": (f"{A}\n\n{B}", [(f"{A}\n\n{B}", NO_LIST)]),
+    "a number twice": (
+        f"1. {A}\n1. early\n2. {B}\n3. {C}",
+        [(f"{A}\n1. early", NUMBERS), (B, ""), (C, "")],
+    ),
+    "a line with a date": (
+        f"1. {A}\n12. of May\n2. {B}\n3. {C}",
+        [(f"{A}\n12. of May", NUMBERS), (B, ""), (C, "")],
+    ),
+    "a number left out": (f"1. {A}\n3. {C}", [(A, NUMBERS), (C, NUMBERS)]),
+    "a number left out, all there": (
+        f"1. {A}\n2. {B}\n4. {C}",
+        [(A, ""), (B, NUMBERS), (C, NUMBERS)],
+    ),
+    "from two": (f"2. {A}\n3. {B}\n4. {C}", [(A, NUMBERS), (B, ""), (C, "")]),
+    "beginning again": (f"1. {A}\n2. {B}\n1. {C}", [(A, ""), (f"{B}\n1. {C}", NUMBERS)]),
+    "always one": (f"1. {A}\n1. {B}\n1. {C}", [(f"{A}\n1. {B}\n1. {C}", NUMBERS)]),
+    "the first has none": (f"{A}\n\n2. {B}\n3. {C}", [(A, NUMBERS), (B, NUMBERS), (C, "")]),
+    "a last paragraph": (
+        f"1. {A}\n2. {B}\n3. {C}\n\nPaid for by Jane.",
+        [(A, ""), (B, ""), (f"{C}\n\nPaid for by Jane.", LOOSE_END)],
+    ),
+}
+
+ONE: dict[str, tuple[str, list[str]]] = {
+    "bare": (A, [A]),
+    "quoted": (f'"{A}"', [A]),
+    "announced": (f"Sure! Here is a text:\n\n{A}", [A]),
+    "announced in a line": (f"Here's the message:\n{A}", [A]),
+    "numbered": (f"1. {A}", [A]),
+    "labelled": (f"**Text 1:** {A}", [A]),
+    "paragraphs": (f"{A}\n\n{B}", [f"{A}\n\n{B}"]),
+    "a colon of its own": (f"Breaking:\n\n{A}", [f"Breaking:\n\n{A}"]),
+    "closed": (f"{A}\n\nLet me know if it fits.", [A]),
+    "counted": (f"{A}\n\n(Character count: 9)", [A]),
+    "fence": (f"```\n{A}\n```", [A]),
+    "JSON": ('{"text": "Vote now."}', [A]),
+    "a dash": (f"- {A}", [A]),
+    "bold": (f"**{A}**", [A]),
+    "interjection": (f"Certainly!\n\n{A}", [A]),
+    "a text that opens like a reply": (
+        f"Okay, we need you!\n\n{A}",
+        [f"Okay, we need you!\n\n{A}"],
+    ),
+    "a text that closes like one": (f"{A}\n\nRemember to vote.", [f"{A}\n\nRemember to vote."]),
+    "sorry in a text": ("I'm sorry I missed you. Vote now.", ["I'm sorry I missed you. Vote now."]),
+}
+
+REFUSED = [
+    "I'm sorry, but I can't help with that.",
+    "I cannot write political messages.",
+    "As an AI language model, I am unable to create campaign content.",
+    "I apologize, but I won't produce texts that put pressure on donors.",
+    "Unfortunately, I'm not able to write these.",
+    "Es tut mir leid, ich kann dabei nicht helfen.",
+]
+
+
+def marked(texts: Sequence[str], mark: str = "") -> list[tuple[str, str]]:
+    return [(text, mark) for text in texts]
+
+
+START, END = f"Here's what is at stake:\n\n{A}", f"{A}\n\nLet me know that you are in."
+CASES = {
+    **{f"list: {name}": (reply, 3, marked(texts)) for name, (reply, texts) in SURE.items()},
+    **{f"open: {name}": (reply, 3, texts) for name, (reply, texts) in UNSURE.items()},
+    **{f"one: {name}": (reply, 1, marked(texts)) for name, (reply, texts) in ONE.items()},
+    "two digits": (numbered("{n}. {t}", TWELVE), 12, marked(TWELVE)),
+    "may announce": (START, 1, marked([START], LOOSE_START)),
+    "may close": (END, 1, marked([END], LOOSE_END)),
+    "refuses in part": ("I can't draft it all, so:\n1. Vote.\n2. Chip in.", 2,
+        marked(["Vote.", "Chip in."])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_texts_of_a_reply_and_their_marks(name: str) -> None:
+    reply, wanted, texts = CASES[name]
+    split = split_reply(reply, wanted)
+    assert [(part.text, part.mark) for part in split.parts] == texts
+    assert not split.refused
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+@pytest.mark.parametrize("reply", REFUSED)
+def test_refusals(reply: str, wanted: int) -> None:
+    split = split_reply(reply, wanted)
+    assert split.refused
+    assert not split.parts
+
+
+WORD = st.text("abcdefgh", min_size=1, max_size=8)
+TEXT = st.lists(WORD, min_size=2, max_size=8).map(" ".join)
+FORM = st.sampled_from(
+    ["{n}. {t}", "{n}) {t}", "({n}) {t}", "**{n}.** {t}", "Text {n}: {t}", "- {t}"]
+)
+
+
+@given(st.lists(TEXT, min_size=2, max_size=9), FORM, st.sampled_from(["\n", "\n\n"]))
+def test_every_list_comes_back(texts: list[str], form: str, gap: str) -> None:
+    split = split_reply(numbered(form, texts, gap), len(texts))
+    assert [part.text for part in split.parts] == texts
+
+
+@given(st.text(max_size=200), st.integers(1, 6))
+def test_any_reply_is_taken_apart(reply: str, wanted: int) -> None:
+    for part in split_reply(reply, wanted).parts:
+        assert part.text.strip() == part.text != ""
+
+
+@pytest.mark.slow
+@given(
+    st.lists(TEXT, min_size=2, max_size=9),
+    st.lists(st.integers(1, 4), min_size=8, max_size=8),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["{n}. {t}", "({n}) {t}", "**{n}.** {t}", "Text {n}: {t}"]),
+)
+def test_every_list_with_gaps_comes_back_marked(
+    texts: list[str], steps: list[int], first: int, form: str
+) -> None:
+    steps = steps[: len(texts) - 1]
+    numbers = [first, *(first + sum(steps[: at + 1]) for at in range(len(steps)))]
+    reply = "\n".join(form.format(n=n, t=t) for n, t in zip(numbers, texts, strict=True))
+    split = split_reply(reply, len(texts))
+    assert [part.text for part in split.parts] == texts
+    gaps = [1, *steps, 1]
+    assert [part.mark for part in split.parts] == [
+        NUMBERS if max(gaps[at : at + 2]) > 1 else "" for at in range(len(texts))
+    ]
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(TEXT, min_size=1, max_size=4), min_size=2, max_size=4))
+def test_texts_of_lists_that_begin_again_are_never_joined_without_a_mark(
+    runs: list[list[str]],
+) -> None:
+    texts = [text for run in runs for text in run]
+    split = split_reply("\n".join(numbered("{n}. {t}", run) for run in runs), len(texts))
+    for part in split.parts:
+        assert part.mark or part.text in texts
+
+
+# -- near copies ---------------------------------------------------------------------------------
+
+MESSAGE = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
 
 
 def containment(one: str, other: str) -> float:
@@ -44,25 +281,33 @@ def test_as_the_definition_reads(one: str, other: str) -> None:
     assert found in (0.0, 1.0) or expected >= 0
 
 
-def test_case_punctuation_and_spaces_do_not_count() -> None:
-    assert containment(TEXT, TEXT.upper().replace(",", " -- ").replace(" ", "\n")) == 1.0
-    assert containment(TEXT, f"Hello! {TEXT} Reply STOP.") == 1.0
-    assert containment(TEXT, "Schools need teachers, and teachers need a raise this year.") < 0.2
+@pytest.mark.parametrize(
+    ("one", "other", "low", "high"),
+    [
+        (MESSAGE, MESSAGE.upper().replace(",", " -- ").replace(" ", "\n"), 1.0, 1.0),
+        (MESSAGE, f"Hello! {MESSAGE} Reply STOP.", 1.0, 1.0),
+        (MESSAGE, "Schools need teachers, and teachers need a raise this year.", 0.0, 0.2),
+        # short texts are copies only where they are equal
+        ("Chip in now", "Please chip in now, friend, before midnight!", 0.0, 0.0),
+        ("Chip in now", "CHIP IN, NOW!", 1.0, 1.0),
+        ("", "", 0.0, 0.0),
+        ("!!", "??", 0.0, 0.0),
+    ],
+)
+def test_case_punctuation_and_spaces_do_not_count(
+    one: str, other: str, low: float, high: float
+) -> None:
+    assert low <= containment(one, other) <= high
 
 
-def test_short_texts_are_copies_only_where_they_are_equal() -> None:
-    assert containment("Chip in now", "Please chip in now, friend, before midnight!") == 0.0
-    assert containment("Chip in now", "CHIP IN, NOW!") == 1.0
-    assert containment("", "") == 0.0
-    assert containment("!!", "??") == 0.0
-
-
-def test_the_nearest_is_named_once() -> None:
-    others = [("record:1", "Other words altogether, about schools."), ("record:2", TEXT)]
-    [found] = copies_among([TEXT + " Now!"], others, 0.7)
+def test_the_nearest_is_named_once_in_examples_and_texts_before() -> None:
+    others = [("record:1", "Other words altogether, about schools."), ("record:2", MESSAGE)]
+    [found] = copies_among([MESSAGE + " Now!"], others, 0.7)
     assert [str(copy) for copy in found] == ["near copy of record:2 (1.00)"]
-    assert copies_among([TEXT], others[:1], 0.7) == [()]
+    assert copies_among([MESSAGE], others[:1], 0.7) == [()]
     assert copies_among([], others, 0.7) == []
+    *none, [last] = copies_among([MESSAGE, "Schools need teachers.", MESSAGE.upper()], [], 0.7)
+    assert (none, str(last)) == ([(), ()], "near copy of text 1 (1.00)")
 
 
 def nearest_copy(text: str, others: Sequence[tuple[str, str]], threshold: float) -> list[NearCopy]:
@@ -99,15 +344,6 @@ def test_all_at_once_as_pair_by_pair(
     assert shares == [[containment(a, b) for b in texts[:at]] for at, a in enumerate(texts)]
 
 
-def test_texts_of_a_batch_are_held_against_those_before() -> None:
-    marks = copies_among([TEXT, "Schools need teachers this very year.", TEXT.upper()], [], 0.7)
-    assert [[str(copy) for copy in copies] for copies in marks] == [
-        [],
-        [],
-        ["near copy of text 1 (1.00)"],
-    ]
-
-
 SAME = (
     "Hi Anna, Jane Doe needs $25 by Friday to reach 3,000 donors. Will you chip in now?",
     "Hi Bob, John Roe needs $100 by Tuesday to reach 12,500 donors. Will you chip in now?",
@@ -120,15 +356,12 @@ OTHER = (
 )
 
 
-def test_messages_that_differ_in_amounts_dates_and_names_are_one() -> None:
+def test_messages_that_differ_in_amounts_dates_and_names_are_of_one_template() -> None:
     same = compare_templates([*SAME, *OTHER])
     assert same[:3, :3].all()
     assert not same[:3, 3:].any()
     assert (same[3:, 3:] == np.eye(3, dtype=bool)).all()
-
-
-def test_capitals_alone_are_no_names() -> None:
-    shouted = compare_templates(
-        ["GIVE NOW FOR SCHOOLS", "VOTE TODAY FOR HEALTH", "GIVE NOW FOR SCHOOLS"]
-    )
-    assert shouted.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
+    # capitals alone are no names
+    shouted = ["GIVE NOW FOR SCHOOLS", "VOTE TODAY FOR HEALTH", "GIVE NOW FOR SCHOOLS"]
+    same = compare_templates(shouted)
+    assert same.tolist() == [[True, False, True], [False, True, False], [True, False, True]]

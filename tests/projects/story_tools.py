@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from command_line import ragwright
@@ -14,14 +14,14 @@ from command_line import ragwright
 from ragwright.testing import ScriptedServer, ServerRequest
 
 
-def playing(script: Any) -> Any:
-    """A fixture of a module: a model server that plays a script."""
+def playing(script: Any, scope: Literal["module", "function"] = "module") -> Any:
+    """A fixture: a model server that plays a script."""
 
     def server() -> Iterator[ScriptedServer]:
         with ScriptedServer(script) as running:
             yield running
 
-    return pytest.fixture(scope="module")(server)
+    return pytest.fixture(scope=scope)(server)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:

@@ -20,13 +20,7 @@ from ray_steps import Failing, Telling
 
 from ragwright.core import RagwrightError
 from ragwright.ingest import Engine, LocalEngine, RayEngine
-from ragwright.records import (
-    RecordTables,
-    RefreshPlan,
-    load_spec,
-    open_source,
-    refresh,
-)
+from ragwright.records import RecordTables, RefreshPlan, load_spec, open_source, refresh
 
 ROWS = 400
 

@@ -14,10 +14,7 @@ from ragwright.records import KEY, RecordTables
 
 _KEYS = st.sampled_from("abcdefg")
 _STEPS = st.lists(
-    st.one_of(
-        st.dictionaries(_KEYS, st.integers(0, 2), min_size=1),
-        st.lists(_KEYS, min_size=1),
-    ),
+    st.one_of(st.dictionaries(_KEYS, st.integers(0, 2), min_size=1), st.lists(_KEYS, min_size=1)),
     min_size=1,
     max_size=6,
 )

@@ -16,12 +16,7 @@ from pyarrow import parquet
 from table_rows import content, table_of, upsert
 
 from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text
-from ragwright.records import (
-    KEY,
-    RecordTables,
-    export_chats,
-    export_table,
-)
+from ragwright.records import KEY, RecordTables, export_chats, export_table
 
 
 @pytest.fixture

@@ -57,8 +57,7 @@ class Rows(RowSource):
             if self.fails_after is not None and number >= self.fails_after:
                 raise DatabaseError("the server went away", where="rows")
             yield pa.Table.from_pylist(
-                self.rows[at : at + rows],
-                pa.schema([(name, pa.string()) for name in self.names]),
+                self.rows[at : at + rows], pa.schema([(name, pa.string()) for name in self.names])
             )
 
 

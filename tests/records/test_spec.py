@@ -262,10 +262,7 @@ def test_a_tag_of_no_known_kind_says_so(tmp_path: Path, name: str) -> None:
     assert "second word is ask" in str(fault.hint)
 
 
-@pytest.mark.parametrize(
-    "cleaning",
-    ['steps:\n- x: ["\\bno\\b"]\n', 'steps:\n- x: ["\\d"]\n'],
-)
+@pytest.mark.parametrize("cleaning", ['steps:\n- x: ["\\bno\\b"]\n', 'steps:\n- x: ["\\d"]\n'])
 def test_what_double_quotes_make_of_a_backslash_has_a_hint(tmp_path: Path, cleaning: str) -> None:
     faults = spec_faults(written(tmp_path, cleaning=cleaning), "plain")
     assert ["use single quotes" in str(fault.hint) for fault in faults] == [True]

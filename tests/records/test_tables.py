@@ -14,11 +14,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from hypothesis import (
-    given,
-    settings,
-    strategies as st,
-)
+from hypothesis import given, settings, strategies as st
 from table_rows import content, files, holds, named, table_of, upsert
 
 from ragwright.core import RecordsError, SchemaVersionError, SnapshotGoneError, StoreError

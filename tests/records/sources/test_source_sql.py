@@ -88,12 +88,7 @@ def test_what_a_database_says_first_is_told(server: str, query: str, said: str) 
     assert "transaction" not in caught.value.what
 
 
-@pytest.fixture(
-    params=[
-        "postgresql+psycopg",
-        pytest.param("postgres", marks=pytest.mark.slow),
-    ]
-)
+@pytest.fixture(params=["postgresql+psycopg", pytest.param("postgres", marks=pytest.mark.slow)])
 def address(request: pytest.FixtureRequest, server: str) -> str:
     return f"{request.param}://admin@/postgres?host={server}"
 

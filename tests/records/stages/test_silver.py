@@ -13,13 +13,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
-from records_rows import (
-    bronze_of,
-    cleaning_of,
-    plainly_cleaned,
-    plainly_tagged,
-    tags_of,
-)
+from records_rows import bronze_of, cleaning_of, plainly_cleaned, plainly_tagged, tags_of
 
 from ragwright.core import PatternError, RecordsError
 from ragwright.project import init_project

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ragwright.answer import DraftOptions
 from ragwright.core import Chunk, Document, Span
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest, draft
 from ragwright.flow import Forecast, Lookup, Replies, Runner, Search, TraceEntry
-from ragwright.index import (
-    IndexedDocument,
-    IndexSpec,
-    SqliteStore,
-    ViewHandler,
-    Views,
-)
+from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, ViewHandler, Views
 from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
-from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared import FormatPiece
+from ragwright.records import Rollups, load_shipped_format
 from ragwright.retrieve import Target
 from ragwright.testing import ScriptedServer
 
-FORMAT = TextFormat(
-    "message",
-    (
-        FormatPiece("length", "A "),
-        FormatPiece("ask_type", " "),
-        FormatPiece("client", " text message from "),
-        FormatPiece("topic", " about "),
-        FormatPiece("tone", " written with an emphasis on "),
-        FormatPiece("text", ":\n\n"),
-    ),
-)
+FORMAT = load_shipped_format()
 CLIENTS = ("Jane Doe", "Rosa Lima", "Tom Ash")
 ASKS = ("donation", "volunteer")
 TOPICS = ("health care", "schools", "taxes")
@@ -46,18 +30,8 @@ ROLLUPS = Rollups(
     biographies={"Jane Doe": "Jane Doe is a nurse of 20 years.", "Rosa Lima": "A teacher."},
 )
 WORDS = [
-    "river",
-    "lamp",
-    "orchard",
-    "violin",
-    "copper",
-    "meadow",
-    "harbour",
-    "lantern",
-    "thistle",
-    "marble",
-    "saddle",
-    "walnut",
+    *("river", "lamp", "orchard", "violin", "copper", "meadow"),
+    *("harbour", "lantern", "thistle", "marble", "saddle", "walnut"),
 ]
 
 
@@ -85,14 +59,7 @@ def name(server: ScriptedServer, model: str = "scripted") -> str:
 
 
 class Desk:
-    """An index of records and a runner; a context manager.
-
-    Args:
-        folder: Where the store lies.
-        documents: What is indexed.
-        settings: Models by name.
-        vectors: Give every record a random vector.
-    """
+    """An index of records and a runner; a context manager. ``vectors``: random ones."""
 
     def __init__(
         self,
@@ -119,16 +86,12 @@ class Desk:
         self.views = Views(self.store)
         self.models = Models(settings or {})
         self.replies = Replies(folder / "replies.sqlite")
-        routes = {
-            **model_handlers(self.models),
-            Search: ViewHandler(self.views),
-            Lookup: ViewHandler(self.views),
-        }
+        view = ViewHandler(self.views)
+        routes = {**model_handlers(self.models), Search: view, Lookup: view}
         self.runner = Runner(routes, replies=self.replies)
         snapshot = self.views.snapshot(self.index_spec)
-        self.target = Target(
-            snapshot, dimensions=self.index_spec.dimensions, analyzer=self.analyzer
-        )
+        size = self.index_spec.dimensions
+        self.target = Target(snapshot, dimensions=size, analyzer=self.analyzer)
 
     def __enter__(self) -> Desk:
         return self
@@ -154,3 +117,52 @@ def plan_of(*models: str, **options: Any) -> DraftPlan:
     """A plan for some models: few examples, short lists."""
     chosen = replace(DraftOptions(examples=4, pool=8), **options)
     return DraftPlan(chosen, models, FORMAT, ROLLUPS)
+
+
+def a_desk(count: int, more: Sequence[Document] = (), /, **settings: ModelSettings) -> Any:
+    """A fixture of a module: a desk of so many records, other documents, and models."""
+
+    def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+        folder = tmp_path_factory.mktemp("desk")
+        with Desk(folder, [*map(record, range(count)), *more], settings) as made:
+            yield made
+
+    return pytest.fixture(scope="module")(desk)
+
+
+def priced_desk(folder: Path, server: ScriptedServer, count: int = 30, **more: Any) -> Desk:
+    """Records, and the server as provider ``s``: two calls at once, 0.1 for 1,000 tokens."""
+    priced = ModelSettings(base=server.url, price_in=100.0, price_out=100.0, concurrency=2)
+    return Desk(folder, [record(n, **more) for n in range(count)], {"s": priced})
+
+
+def texts_of(batch: DraftBatch) -> list[str]:
+    """The texts of a batch."""
+    return [text.text for text in batch.texts]
+
+
+class Writing:
+    """A desk and a server that writes for it, whatever it is told to play."""
+
+    def __init__(self, desk: Desk, server: ScriptedServer) -> None:
+        self.desk, self.server = desk, server
+
+    def __call__(
+        self, request: DraftRequest, script: Any = None, *models: str, **options: Any
+    ) -> DraftBatch:
+        """What a request comes to: a script to play from now on, models of the server, options."""
+        if script is not None:
+            self.server.play(script)
+        return self.desk.draft(request, self.plan(*models, **options))
+
+    def plan(self, *models: str, **options: Any) -> DraftPlan:
+        """A plan for models of the server, or others where their name has a colon."""
+        named = (one if ":" in one else name(self.server, one) for one in models or ("scripted",))
+        return plan_of(*named, **options)
+
+
+@pytest.fixture
+def writing(desk: Desk) -> Iterator[Writing]:
+    """The module's desk, and a server of the test's own."""
+    with ScriptedServer("") as server:
+        yield Writing(desk, server)

@@ -1,0 +1,507 @@
+"""Drafts over real HTTP: calls, lengths, second calls, failing models, marks, stops, dry runs."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from draft_desk import CLIENTS, WORDS, Desk, Writing, a_desk, priced_desk, record, texts_of, writing
+
+from ragwright import core
+from ragwright.core import MissingKeyError, Usage
+from ragwright.drafting import DraftBatch, DraftRequest, Underway, draft
+from ragwright.flow import TraceEntry
+from ragwright.records import LengthGroup, Rules
+from ragwright.testing import Reply, ServerRequest
+
+SHORT = DraftRequest("Jane Doe", "donation", ("health care",), ("urgent",), "short", 3)
+LONG = replace(SHORT, tones=(), length="long")
+MANY = replace(SHORT, count=200)
+GOOD_TEXTS = ["Chip in now.", "We need you today.", "Last call, friend."]
+GOOD = "1. Chip in now.\n2. We need you today.\n3. Last call, friend."
+WHOLE = "A clinic in every town is what we ask for, and tonight we count who is with us." * 6
+LONG_ONE = "x" * 213
+
+desk = a_desk(60)
+write = writing
+
+
+def a_text(seed: object, characters: int = 480) -> str:
+    """A text of so many characters unlike those of other seeds."""
+    chance = random.Random(str(seed))
+    words = " ".join("".join(chance.choices("abcdefghijklmno", k=5)) for _ in range(100))
+    return words[: characters - 1].strip() + "."
+
+
+def listed(*texts: str) -> str:
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
+
+
+def wanted(request: ServerRequest) -> int:
+    found = re.findall(r"Write (\d+) such texts", str(request.body))
+    return int(found[-1]) if found else 1
+
+
+def written(request: ServerRequest, characters: int = 155, step: int = 1) -> Reply:
+    """As many texts as asked for, cut at the limit of tokens, at 4 characters a token."""
+    told = str(request.body["messages"]) + request.body["model"]
+    texts = [a_text(f"{told}{n}", characters) for n in range(wanted(request))]
+    text, room = listed(*texts[::step]), request.body["max_tokens"] * 4
+    return Reply(text[:room], finish="length" if len(text) > room else "stop")
+
+
+def by_model(**replies: str | Reply) -> Callable[[ServerRequest], str | Reply]:
+    return lambda request: replies[request.body["model"]]
+
+
+def calls_of(batch: DraftBatch) -> list[tuple[str, int]]:
+    """Purpose of each call, and how many texts it asked for."""
+    return [(prompt.purpose, prompt.wanted) for prompt in batch.prompts]
+
+
+def noted(batch: DraftBatch, text: str) -> bool:
+    return any(text in note for note in batch.notes)
+
+
+def test_one_call_gives_all_texts_from_the_best_records(write: Writing) -> None:
+    trace: list[TraceEntry] = []
+    write.server.play(GOOD)
+    batch = write.desk.draft(SHORT, write.plan(), trace)
+    assert texts_of(batch) == GOOD_TEXTS
+    assert (batch.snapshot, batch.partial, batch.notes) == (write.desk.target.snapshot, False, ())
+    assert all(not text.marks for text in batch.texts)
+    body = write.server.requests[0].body
+    assert (body["temperature"], "stop" in body) == (0.8, False)
+    roles = [turn["role"] for turn in body["messages"]]
+    assert roles == ["system", *["user", "assistant"] * 4, "user"]
+    asked = body["messages"][-1]["content"]
+    assert "(short: under 160 characters)" in asked
+    assert "Write 3 such texts" in asked
+    assert all("under 160" in turn["content"] for turn in body["messages"][1::2])
+    # examples are the messages of records, those of the strictest rung first
+    hits, prompt = {hit.chunk_id: hit for hit in batch.hits}, batch.prompts[0]
+    shown = [text for role, text in prompt.messages if role == "assistant"]
+    for text, key in zip(shown, prompt.examples, strict=True):
+        assert hits[key].text.endswith(text)
+        assert text.startswith("Friend ")
+    weights = [hit.rung.weight for hit in batch.hits if hit.rung is not None]
+    assert len(weights) == len(batch.hits) == 8
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == 8 + 5 + 3 + 2 + 1
+    assert [type(entry.request).__name__ for entry in trace] == ["Search", "Lookup", "Chat"]
+    assert CLIENTS[0] in trace[0].request.text  # type: ignore[union-attr]
+    # the shares of a call add up
+    parts = sum((text.usage for text in batch.texts), Usage())
+    assert (parts.calls, parts.prompt_tokens) == (1, batch.usage.prompt_tokens)
+    assert parts.completion_tokens == batch.usage.completion_tokens
+    assert batch.usage == prompt.usage
+    # the same is not paid for twice, until a record that it was made of is forgotten
+    again, other = write(SHORT), write(SHORT, seed=1)
+    assert (batch.cached, again.cached, texts_of(again)) == (False, True, GOOD_TEXTS)
+    assert (other.prompts[0].examples != prompt.examples, write.server.count) == (True, 2)
+    assert write.desk.replies.forget(source=prompt.examples[0].rpartition(":")[0]) > 0
+    assert not write(SHORT).cached
+
+
+def test_a_known_reply_costs_nothing_and_a_failed_call_hides_no_cost(
+    tmp_path: Path, write: Writing
+) -> None:
+    with priced_desk(tmp_path, write.server) as desk:
+        paid = Writing(desk, write.server)
+        script = by_model(m=GOOD, n=Reply.bad_key())
+        first, again = (paid(SHORT, script, "s:m") for _ in range(2))
+        assert first.usage.cost == pytest.approx(desk.runner.budget.spent)
+        assert paid(SHORT, None, "s:m", "s:n").usage == Usage(cost=0.0)
+    assert first.usage.calls == 1
+    assert first.usage == first.prompts[0].reply_usage == again.prompts[0].reply_usage
+    assert again.usage == again.prompts[0].usage == Usage(cost=0.0)
+    assert sum((text.usage for text in again.texts), Usage()) == Usage(cost=0.0)
+
+
+TOO_LONG = f"1. Chip in.\n2. {WHOLE}\n3. Last call."
+CUT = Reply("1. Chip in.\n2. We need you.\n3. Last ca", finish="length")
+TWO = ["Chip in.", "We need you."]
+ALL = [*TWO, "Last call."]
+AGAIN = "of 3 texts were requested again: "
+SECOND: dict[str, tuple[list[str | Reply], list[str], list[tuple[str, int]], object, str]] = {
+    "over-long texts are asked for once more": ([TOO_LONG, "1. We need you."],
+        ["Chip in.", "Last call.", "We need you."], [("length", 1)], {},
+        f"1 {AGAIN}1 of a wrong length"),
+    "what stays too long is marked": ([TOO_LONG.replace(WHOLE, LONG_ONE), f"1. {LONG_ONE}y"],
+        ["Chip in.", "Last call.", LONG_ONE], [("length", 1)], {2: ("too long: 213 of 160",)}, ""),
+    "missing texts are asked for": (["1. Chip in.", "1. We need you.\n2. Last call."],
+        ALL, [("missing", 2)], {}, f"2 {AGAIN}2 missing"),
+    "once": (["1. Chip in."], ["Chip in.", "Chip in."], [("missing", 2)],
+        {1: ("near copy of text 1 (1.00)",)}, "2 of 3 texts came back"),
+    "more than asked for": ([GOOD + "\n4. One more."], GOOD_TEXTS, [], {},
+        "4 texts came back, 3 were requested"),
+    "a refusal": (["I cannot write political messages."], [], [], {}, "0 of 3 texts came back"),
+    "a cut text": ([CUT, "1. Last call."], ALL, [("missing", 1)], {}, "cut at its limit"),
+    "a text that stays cut": ([CUT], [*TWO, "Last ca"], [("missing", 1)],
+        {2: ("cut: the reply ended at its limit of 1500 tokens",)}, ""),
+    "a second call that fails": (["1. Chip in.\n2. We need you.", Reply.bad_key()], TWO,
+        [("missing", 1)], {}, "MissingKeyError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SECOND)
+def test_what_a_reply_lacks_is_asked_for_once(write: Writing, case: str) -> None:
+    replies, texts, second, marks, note = SECOND[case]
+    batch = write(SHORT, replies)
+    assert texts_of(batch) == texts
+    assert calls_of(batch) == [("first", 3), *second]
+    assert [prompt.sample for prompt in batch.prompts] == list(range(1 + len(second)))
+    assert {at: text.marks for at, text in enumerate(batch.texts) if text.marks} == marks
+    assert noted(batch, note) or not note
+    assert write.server.count == 1 + len(second)
+    told = write.server.requests[-1].prompt
+    if second == [("length", 1)]:
+        assert f"earlier attempts had {213 if marks else len(WHOLE)} characters" in told
+        assert [text.prompt for text in batch.texts][:2] == [0, 0]
+    assert "Write 2 such texts" in told or second != [("missing", 2)]
+
+
+def test_medium_texts_may_be_too_short(tmp_path: Path, write: Writing) -> None:
+    groups = Rules((LengthGroup("short", 20), LengthGroup("medium", 60), LengthGroup("long", None)))
+    write.server.play("1. This one has enough characters.\n2. Tiny.")
+    with Desk(tmp_path, [record(n, length="medium") for n in range(10)]) as small:
+        request = DraftRequest("Jane Doe", length="medium", count=2)
+        batch = small.draft(request, replace(write.plan(), rules=groups))
+    assert [text.marks[:1] for text in batch.texts] == [(), ("too short: 5 of 20",)]
+    assert "medium: 20 to under 60 characters" in write.server.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "1. Chip in.\n2. We need you.\n3. Last ca",
+        "1. Chip in.\n2. We need you.\n3.",
+        "Chip in.\n\nWe need you.\n\nLast ca",
+        "<text>Chip in.</text><text>We need you.</text><text>Last ca",
+        '["Chip in.", "We need you.", "Last ca',
+        "<think>Three texts: 1. Chip in. 2. We need you. 3. Last ca",
+    ],
+)
+def test_a_cut_text_is_never_a_whole_one(write: Writing, cut: str) -> None:
+    batch = write(SHORT, Reply(cut, finish="length"))
+    cut_ones = [text for text in batch.texts if "cut" in str(text.marks)]
+    whole = [text.text for text in batch.texts if text.prompt == 0 and text not in cut_ones]
+    assert not any("Last ca" in text or text.endswith("3.") for text in whole)
+    assert [prompt.wanted for prompt in batch.prompts] == [3, 3 - len(whole)]
+    assert noted(batch, "cut at its limit")
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(""), "an empty reply"),
+        (Reply(" \n "), "an empty reply"),
+        (Reply("1. Chip in.\n2. We ne", finish="length"), "cut at its limit"),
+        (Reply("I'm sorry, but I can't help with that."), "refused: I'm sorry"),
+        (Reply("", finish="content_filter"), "content filter"),
+        (Reply(malformed="json"), "ModelReplyError"),
+        (Reply(malformed="no_choices"), "ModelReplyError"),
+        (Reply(malformed="html"), "ModelReplyError"),
+        (Reply(malformed="error_in_200"), "Model"),
+        (Reply.bad_key(), "MissingKeyError"),
+        (Reply.unknown_model(), "ModelRefusedError"),
+        (Reply.too_long(), "PromptTooLongError"),
+        (Reply.quota(), "Model"),
+    ],
+)
+def test_what_goes_wrong_with_one_model_is_named(write: Writing, reply: Reply, said: str) -> None:
+    batch = write(SHORT, by_model(good=GOOD, bad=reply), "bad", "good")
+    bad, good = batch.models
+    assert [text.model for text in batch.texts if text.model != bad] == [good] * 3
+    assert any(note.startswith(bad) and said in note for note in batch.notes), batch.notes
+    assert sum(prompt.model == bad for prompt in batch.prompts) in (1, 2)
+
+
+def test_slow_and_unknown_models_stop_no_other(write: Writing) -> None:
+    script = by_model(good=GOOD, slow=Reply(GOOD, delay=0.3))
+    batch = write(SHORT, script, "slow", "good", "opnai:x")
+    assert len(batch.texts) == 6
+    assert noted(batch, "unknown provider 'opnai'")
+
+
+@pytest.mark.parametrize(
+    ("models", "error", "said"),
+    [
+        (["key"], MissingKeyError, ()),
+        (["key", "key2"], MissingKeyError, ()),
+        (["json"], core.ModelReplyError, ()),
+        (["key", "json"], core.ModelError, ("each of the 2 models failed",
+            "#key: MissingKeyError", "#json: ModelReplyError")),
+    ],
+)  # fmt: skip
+def test_every_model_failing_is_an_error_that_names_each(
+    write: Writing, models: list[str], error: type[core.RagwrightError], said: tuple[str, ...]
+) -> None:
+    bad, json = Reply.bad_key(), Reply(malformed="json")
+    with pytest.raises(error) as failed:
+        write(SHORT, by_model(key=bad, key2=bad, json=json), *models)
+    assert [text for text in said if text not in failed.value.what] == []
+    assert failed.value.hint or not said
+
+
+def test_near_copies_are_named(write: Writing) -> None:
+    hit = write(SHORT, GOOD).hits[0]
+    text = hit.text[int(str(hit.metadata["message_at"])) :]
+    copied = f"1. {text.upper()}!\n2. We need you today.\n3. Today we need you, friends!"
+    batch = write(SHORT, copied, seed=9)
+    assert batch.texts[0].marks == (f"near copy of {hit.document_id} (1.00)",)
+    assert batch.texts[1].marks == ()
+
+
+def test_a_preview_and_a_dry_run_ask_nobody(write: Writing) -> None:
+    nobody = replace(write.plan(), models=())
+    with pytest.raises(core.ConfigError, match="no chat model is configured") as raised:
+        write.desk.draft(SHORT, nobody)
+    assert "--show-prompt" in (raised.value.hint or "")
+    for plan in (nobody, write.plan()):
+        batch = write.desk.draft(SHORT, replace(plan, preview=True))
+        [prompt] = batch.prompts
+        assert (batch.texts, prompt.messages[-1][0], prompt.reply) == ((), "user", "")
+    calls = write.desk.forecast(SHORT, write.plan("a", "b")).calls
+    assert (calls.low, calls.expected, calls.high) == (2, 2, 4)
+    assert write.server.count == 0
+
+
+# -- long texts: a call for each ---------------------------------------------------------------
+
+
+def long_records(text: str = "Friend {n} {word}", count: int = 30) -> list[core.Document]:
+    texts = [text.format(n=n, word=WORDS[n % 12]) for n in range(count)]
+    return [record(n, length="long", text=text) for n, text in enumerate(texts)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", [False, True])
+def test_long_texts_have_calls_and_unlike_examples_of_their_own(
+    tmp_path: Path, write: Writing, vectors: bool
+) -> None:
+    write.server.play(lambda request: f"{write.server.count}: {WHOLE}")
+    with Desk(tmp_path, long_records(), vectors=vectors) as desk:
+        batch = desk.draft(LONG, write.plan())
+    sets = [frozenset(prompt.examples) for prompt in batch.prompts]
+    assert len(sets) == len(set(sets)) == len(batch.texts) == 3
+    assert all(prompt.wanted == 1 for prompt in batch.prompts)
+    assert all(text.characters >= 400 for text in batch.texts)
+    told = write.server.requests[-1].prompt
+    assert "long: 400 characters or more" in told
+    assert "without a number" in told
+
+
+def test_messages_of_one_template_are_one_example_of_a_long_draft(
+    tmp_path: Path, write: Writing
+) -> None:
+    one = "Hi {}, Jane Doe must raise ${} by {} 5 to keep teachers in our schools. Will you help?"
+    days = ("March", "April", "May", "June")
+    texts = [one.format(WORDS[n % 12].title(), n * 25, days[n % 4]) for n in range(20)]
+    texts += [f"Our {word} in {word} needs a {word}, and friends of {word}." for word in WORDS[:4]]
+    records = [record(n, length="long", text=text) for n, text in enumerate(texts)]
+    write.server.play(lambda request: f"{write.server.count}: {WHOLE}")
+    with Desk(tmp_path, records) as desk:
+        batch = desk.draft(LONG, write.plan(examples=5, pool=24))
+    for prompt in batch.prompts:
+        numbers = sorted(int(re.findall(r"\d+", name)[0]) for name in prompt.examples)
+        assert numbers[1:] == [20, 21, 22, 23]  # and one of the twenty
+
+
+def test_long_texts_that_are_too_short_are_asked_for_each(tmp_path: Path, write: Writing) -> None:
+    count = write.server
+    count.play(lambda request: "Too short." if count.count <= 3 else a_text(count.count))
+    with Desk(tmp_path, long_records()) as desk:
+        batch = desk.draft(LONG, write.plan())
+        calls = desk.forecast(LONG, write.plan("other")).calls
+    assert calls_of(batch) == [("first", 1)] * 3 + [("length", 1)] * 3
+    assert len({prompt.examples for prompt in batch.prompts}) == 6
+    assert not any("too short" in mark for text in batch.texts for mark in text.marks)
+    assert (calls.low, calls.expected, calls.high) == (3, 3, 6)
+
+
+@pytest.mark.parametrize(("pool", "sets"), [(4, 1), (5, 5)])
+def test_every_long_text_is_a_call_of_its_own(
+    tmp_path: Path, write: Writing, pool: int, sets: int
+) -> None:
+    """Equal prompts are samples of their own; a set of examples is used once where it can be."""
+    write.server.play(lambda request: a_text(write.server.count))
+    request = replace(LONG, count=5)
+    with priced_desk(tmp_path, write.server, length="long") as desk:
+        batch = desk.draft(request, write.plan(pool=pool))
+        assert desk.forecast(request, write.plan("b", pool=pool)).calls.low == 5
+        plans = (write.plan(examples=1, pool=1, seed=seed) for seed in (0, 1))
+        one, other = (desk.draft(LONG, plan) for plan in plans)
+    assert batch.usage.calls == len(set(texts_of(batch))) == 5
+    assert [prompt.sample for prompt in batch.prompts] == list(range(5))
+    assert len({frozenset(prompt.examples) for prompt in batch.prompts}) == sets
+    # another seed gives other texts from equal examples
+    assert one.prompts[0].messages == other.prompts[0].messages
+    assert len({*texts_of(one), *texts_of(other)}) == 6
+
+
+# -- stops -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "options", "most", "calls"),
+    [(LONG, {"max_tokens": 400}, 0.1, 3), (MANY, {"per_call": 25}, 0.6, 8)],
+    ids=["long", "many"],
+)
+def test_what_was_written_before_a_budget_stop_is_left(
+    tmp_path: Path, write: Writing, request_: DraftRequest, options: Any, most: float, calls: int
+) -> None:
+    server, count = write.server, request_.count
+    server.play(lambda r: written(r) if count == 200 else a_text(server.count))
+    with priced_desk(tmp_path, server, length=request_.length) as desk:
+        plan, underway = write.plan("s:m", **options), Underway()
+        desk.runner.budget.max_cost = most
+        with pytest.raises(core.BudgetStopped):
+            desk.runner.run(draft(request_, desk.target, plan, underway))
+        left = underway.batch(desk.runner.known, "the budget")
+        assert left is not None
+        assert left.partial
+        assert 1 <= server.count == len(left.prompts) == left.usage.calls < calls
+        assert left.usage.cost == pytest.approx(desk.runner.budget.spent)
+        assert len(left.texts) == options.get("per_call", 1) * len(left.prompts)
+        assert all(text.text in left.prompts[text.prompt].reply for text in left.texts)
+        assert left.notes[0] == "stopped before its end: the budget"
+        assert f"of {count} texts came back before the stop" in left.notes[-1]
+        paid, desk.runner.budget.max_cost = server.count, None
+        whole = desk.draft(request_, plan)
+    assert (whole.partial, len(whole.texts)) == (False, count)
+    assert whole.usage.calls == server.count - paid == calls - paid
+
+
+@pytest.mark.slow
+def test_replies_in_flight_at_a_stop_are_left_too(tmp_path: Path, write: Writing) -> None:
+    """They are paid for, and reach the store of replies after the draft is closed."""
+    begun, server = Event(), write.server
+
+    def slow(request: ServerRequest) -> Reply:
+        if server.count >= 3:
+            begun.set()
+        return Reply(a_text(server.count), delay=0.5 if server.count >= 3 else 0.0)
+
+    server.play(slow)
+    with priced_desk(tmp_path, server, length="long") as desk:
+        stopper = Thread(target=lambda: desk.runner.interrupt() if begun.wait(5) else None)
+        underway = Underway()
+        stopper.start()
+        with pytest.raises(core.Interrupted):
+            desk.runner.run(draft(LONG, desk.target, write.plan("s:m"), underway))
+        stopper.join()
+        left = underway.batch(desk.runner.known, "the user")
+    assert left is not None
+    assert len(left.texts) == server.count == left.usage.calls == 3
+    assert not any(prompt.cached for prompt in left.prompts)
+
+
+def test_nothing_is_left_where_nothing_was_answered(write: Writing) -> None:
+    underway, runner = Underway(), write.desk.runner
+    assert underway.batch(runner.known, "") is None
+    write.server.play(Reply.bad_key())
+    with pytest.raises(MissingKeyError):
+        runner.run(draft(SHORT, write.desk.target, write.plan(), underway))
+    assert underway.batch(runner.known, "") is None
+
+
+# -- many texts: as many calls as their replies need -------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_hundred_texts_come_whole_from_each_model(write: Writing) -> None:
+    plan = write.plan("a", "b")
+    forecast = write.desk.forecast(MANY, plan)
+    assert write.server.count == 0
+    batch = write(MANY, written, "a", "b")
+    assert len(set(texts_of(batch))) == 400
+    one, other = plan.models
+    assert [text.model for text in batch.texts] == [one] * 200 + [other] * 200
+    assert all(batch.prompts[text.prompt].model == text.model for text in batch.texts)
+    assert not any(text.marks for text in batch.texts)
+    assert not batch.notes
+    assert write.server.count == len(batch.prompts) == batch.usage.calls
+    mine = [prompt for prompt in batch.prompts if prompt.model == one]
+    assert [prompt.sample for prompt in mine] == list(range(len(mine)))
+    assert {(prompt.purpose, prompt.finish) for prompt in mine} == {("first", "stop")}
+    assert sum(prompt.wanted for prompt in mine) == 200
+    assert len({prompt.examples for prompt in mine}) == len(mine) > 1
+    places = [text.prompt for text in batch.texts]
+    assert places == sorted(places)
+    assert sum((text.usage for text in batch.texts), Usage()).calls == write.server.count
+    assert forecast.calls.low == forecast.calls.expected == len(batch.prompts)
+    assert forecast.calls.high == 2 * len(batch.prompts)
+    again = write(MANY, None, "a", "b")
+    assert (again.cached, texts_of(again)) == (True, texts_of(batch))
+    assert write.desk.forecast(MANY, plan).calls.expected == 0
+
+
+@pytest.mark.slow
+def test_what_some_calls_lack_is_asked_for_in_calls_that_fit(write: Writing) -> None:
+    batch = write(MANY, lambda r: written(r, step=1 if write.server.count > 8 else 2), per_call=25)
+    assert len(batch.texts) == 200
+    assert calls_of(batch) == [("first", 25)] * 8 + [("missing", 24)] * 4
+    assert [prompt.sample - batch.prompts[0].sample for prompt in batch.prompts] == list(range(12))
+    assert noted(batch, "96 of 200 texts were requested again: 96 missing")
+
+
+def test_the_same_text_of_two_calls_is_kept_once(write: Writing) -> None:
+    def repeating(request: ServerRequest) -> str:
+        count = write.server.count
+        same = ["Chip in today, friend!", "CHIP IN TODAY, friend."][count % 2]
+        own = [a_text(f"{count}:{n}", 155) for n in range(wanted(request))]
+        return listed(*([same, *own][: wanted(request)] if count <= 4 else own))
+
+    request = replace(SHORT, count=20)
+    batch = write(request, repeating, per_call=5)
+    assert [prompt.wanted for prompt in batch.prompts] == [5, 5, 5, 5, 3]
+    assert len(batch.texts) == 20
+    assert not any(text.marks for text in batch.texts)
+    assert noted(batch, "3 of 20 texts were requested again: 3 equal to that of another call")
+    few = write(request, "1. Chip in today, friend!\n2. We need you.", per_call=2, seed=5)
+    # marked, where nothing better came
+    assert [bool(text.marks) for text in few.texts] == [False] * 2 + [True] * 18
+
+
+def test_a_call_that_fails_costs_its_own_texts(write: Writing) -> None:
+    script = lambda r: Reply.too_long() if write.server.count == 2 else written(r)  # noqa: E731
+    batch = write(MANY, script, per_call=25)
+    assert write.server.count == len(batch.prompts) == 8
+    assert sum(bool(prompt.error) for prompt in batch.prompts) == 1
+    assert (len(batch.texts), batch.usage.calls) == (175, 7)
+    assert noted(batch, "175 of 200 texts came back")
+
+
+@pytest.mark.parametrize("form", ["chat", "llama3"])
+def test_a_dry_run_knows_how_long_texts_get(write: Writing, form: str) -> None:
+    """Where texts are as long as the examples are."""
+
+    def alike(request: ServerRequest) -> str:
+        return listed(*(a_text(f"{write.server.count}:{n}", 58) for n in range(wanted(request))))
+
+    for count in (5, 200):
+        request = replace(MANY, count=count)
+        told = write.desk.forecast(request, write.plan(format=form)).completion_tokens
+        paid = write(request, alike, format=form).usage.completion_tokens
+        assert told.low <= paid <= told.high
+        assert paid / 2 < told.expected < paid * 2
+
+
+@pytest.mark.parametrize("length", ["short", "long"])
+def test_a_dry_run_bounds_the_tokens_of_prompts(write: Writing, length: str) -> None:
+    """Before a first reply, and by what replies have taught."""
+    for seed in (9, 10):
+        request = replace(MANY, count=4, length=length)
+        told = write.desk.forecast(request, write.plan(seed=seed))
+        batch = write(request, lambda _: "This is long. " * 31, seed=seed)
+        paid = sum(p.usage.prompt_tokens for p in batch.prompts if p.purpose == "first")
+        assert told.prompt_tokens.low <= paid <= told.prompt_tokens.high
+        assert 0.9 * paid <= told.prompt_tokens.expected <= 1.1 * paid
+        assert told.completion_tokens.low <= batch.usage.completion_tokens
