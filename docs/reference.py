@@ -18,7 +18,7 @@ from ragwright.answer import PromptOptions, compose, load_shipped_personas, pres
 from ragwright.app import command_line
 from ragwright.core import Hit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ingest"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "projects"))
 from reader_table import ROWS
 
 FOLDER = Path(__file__).parent / "reference"

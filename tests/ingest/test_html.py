@@ -1,10 +1,11 @@
-"""HTML to Markdown text: tables, code, hidden parts, and the main part of a page."""
+"""HTML to text: what a page shows, tables, code, hidden parts, and the main part of a page."""
 
 from __future__ import annotations
 
 import pytest
+from one_file import read, warned
 
-from ragwright.ingest import SourceOptions, extract_bytes, parse_html
+from ragwright.ingest import parse_html
 
 TEXT = "This paragraph says something that a reader came for, in whole sentences. " * 4
 
@@ -13,50 +14,127 @@ def whole(html: str) -> str:
     return parse_html(html, main_only=False).text
 
 
-def test_merged_cells_stand_in_every_place_they_cover() -> None:
-    html = """<table><caption>Sizes</caption>
-    <tr><th rowspan=2>name</th><th colspan=2>size</th></tr>
-    <tr><th>w</th><th>h</th></tr><tr><td>a|b</td><td>1</td><td>2<br>3</td></tr></table>after"""
-    assert whole(html) == (
-        "Sizes\n\n| name | size | size |\n| - | - | - |\n| name | w | h |\n"
-        "| a\\|b | 1 | 2 3 |\n\nafter"
-    )
+def main(html: str) -> str:
+    return parse_html(html, main_only=True).text
 
 
-def test_lists_and_tables_inside_a_cell_stay_on_its_line() -> None:
-    html = (
-        "<table><tr><td>x</td><td><ul><li>one<li>two</ul></td></tr><tr><td>y</td><td>"
-        "<table><tr><td>in</td><td>side</td></tr></table></td></tr></table>"
-    )
-    assert whole(html) == "| x | - one - two |\n| - | - |\n| y | in side |"
+MERGED = """<table><caption>Sizes</caption>
+<tr><th rowspan=2>name</th><th colspan=2>size</th></tr>
+<tr><th>w</th><th>h</th></tr><tr><td>a|b</td><td>1</td><td>2<br>3</td></tr></table>after"""
+SIZES = "Sizes\n\n| name | size | size |\n| - | - | - |\n| name | w | h |\n| a\\|b | 1 | 2 3 |"
+NESTED = """<table><tr><td>x</td><td><ul><li>one<li>two</ul></td></tr><tr><td>y</td><td>
+<table><tr><td>in</td><td>side</td></tr></table></td></tr></table>"""
+UNSEEN = """<p>seen</p><script>var a</script><style>b</style><p hidden>c</p>
+<p style="display:none">d <b>e</b></p><noscript>f</noscript><img src="x" alt="a duck">"""
+LINKS = '<p>see <a href="https://x.org">the <b>site</b></a> H<sub>2</sub>O</p>'
+NOTICES = """<h1>Rules</h1><p>Bring a key.</p><div hidden><p>Bring a key.</p></div>
+<div id="cookie-banner" style="display:none">We store things.</div>
+<div style="display:none"><p>This site uses cookies. All about cookies.</p></div>"""
+FRAMES = "<p>See the film.</p><iframe src=x>no frames</iframe><object data=y></object>"
 
 
-def test_tables_that_only_arrange_the_page_are_opened() -> None:
-    html = f"<table><tr><td><h1>Title</h1><p>{TEXT}</p></td><td>side</td></tr></table>"
-    text = whole(html)
-    assert text.startswith("# Title\n\nThis paragraph")
-    assert "|" not in text
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        pytest.param(MERGED, f"{SIZES}\n\nafter", id="merged cells in every place they cover"),
+        pytest.param(NESTED, "| x | - one - two |\n| - | - |\n| y | in side |", id="inside a cell"),
+        pytest.param(LINKS, "see the site H₂O", id="links and emphasis"),
+        pytest.param(UNSEEN, "seen\n\nc\n\nd e\n\na duck", id="scripts and styles"),
+        pytest.param(NOTICES, "# Rules\n\nBring a key.", id="hidden notices, second copies"),
+        pytest.param(FRAMES, "See the film.", id="frames"),
+        ("<details><summary>How long?</summary>A year.</details>", "How long?\n\nA year."),
+        ("<p>3 × 10<sup>8</sup> m/s</p>", "3 × 10⁸ m/s"),
+        ("<p>10<sup>-5</sup> and 10<sup>&minus;5</sup></p>", "10⁻⁵ and 10⁻⁵"),
+        ("<p>2<sup>a+b</sup>, V<sub>max</sub></p>", "2^(a+b), V_max"),
+        ("<p>an area of 7 m<sup>2</sup>, CO<sub>2</sub></p>", "an area of 7 m², CO₂"),
+        ("<p>the valve<sup>3</sup> opens.<sup>4</sup></p>", "the valve ³ opens. ⁴"),
+        ("<p>as shown<sup><a href='#n'>12</a></sup>, and</p>", "as shown ¹², and"),
+        ("<p>known<sup class=reference><a>[7]</a></sup>.</p>", "known [7]."),
+        ("<p>known<sup>[7]</sup></p>", "known [7]"),
+        ("<p>the 1<sup>st</sup> and XX<sup>e</sup></p>", "the 1st and XXe"),
+        (
+            "<table><tr><th>a<td>b<tr><td>x<sup>2</sup><td>1</table>",
+            "| a | b |\n| - | - |\n| x² | 1 |",
+        ),
+    ],
+)
+def test_a_page_becomes_text(html: str, text: str) -> None:
+    assert whole(html) == text
 
 
 def test_codes_and_code_come_through_untouched() -> None:
-    html = "<p>Error APP_w304 and a*b*c [x]</p><pre>if x:\n    y_1 = 2 * z</pre>"
-    text = whole(html)
+    text = whole("<p>Error APP_w304 and a*b*c [x]</p><pre>if x:\n    y_1 = 2 * z</pre>")
     assert "Error APP_w304 and a*b*c [x]" in text
     assert "if x:\n    y_1 = 2 * z" in text
 
 
-def test_scripts_and_styles_are_left_out() -> None:
-    html = (
-        "<p>seen</p><script>var a</script><style>b</style><p hidden>c</p>"
-        '<p style="display:none">d <b>e</b></p><noscript>f</noscript><img src="x" alt="a duck">'
-    )
-    assert " ".join(whole(html).split()) == "seen c d e a duck"
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<tr><td class=gutter><pre>1\n2</pre><td><pre>if x:\n    y()</pre>",
+        "<tr><td class=blob-num>1<td><code>if x:</code><tr><td class=blob-num>2<td>"
+        "<code>    y()</code>",
+        "<tr><td>1\n2<td><pre>if x:\n    y()</pre>",
+    ],
+)
+def test_numbered_code_is_code_without_numbers(table: str) -> None:
+    assert whole(f"<p>Call:</p><table>{table}</table>") == "Call:\n\n```\nif x:\n    y()\n```"
 
 
-def test_links_and_emphasis_become_plain_words() -> None:
-    assert whole('<p>see <a href="https://x.org">the <b>site</b></a> H<sub>2</sub>O</p>') == (
-        "see the site H₂O"
-    )
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<tr><td>Home<td><p>{0}</p><p>{1}</p>",
+        "<tr><td>Home<td>{0}<br><br>{1}",
+        "<tr><td colspan=2>Logo<tr><td>Nav<td><div><div>{0}</div><div>{1}</div></div>",
+        "<tr><td><p>{0}</p><p>{1}</p><td><ul><li>one</ul><p>two</p>",
+        "<tr><td><h1>{0}</h1><p>{1}</p></td><td>side</td></tr>",
+    ],
+)
+def test_a_table_that_arranges_a_page_is_no_table(table: str) -> None:
+    first, second = "Gears mesh with other gears.", "Axles turn; oil them weekly."
+    text = whole(f"<table width=100%>{table.format(first, second)}</table>")
+    assert {first, second} <= {line.strip("# ") for line in text.splitlines()}
+    assert "|" not in text
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<tr><td>M8<td>25 Nm<tr><td>M10<td>49 Nm",
+        "<tr><th>Bolt<th>Note<tr><td>M8<td><p>25 Nm</p><p>greased</p><ul><li>x</ul>",
+        "<tr><td>M8<td><p>25 Nm</p><tr><td>M10<td><p>49 Nm</p>",
+    ],
+)
+def test_a_table_of_data_stays_one(table: str) -> None:
+    assert "\n| M8 | 25 Nm" in whole(f"<p>Torque</p><table>{table}</table>")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<div role=tabpanel hidden>{}</div>",
+        "<div class='collapse' style='display: none'>{}</div>",
+        "<section style='visibility:hidden' aria-hidden=true>{}</section>",
+        "<details><summary>More</summary>{}</details>",
+        "<dl><dt>q</dt><dd style='display:none'>{}</dd></dl>",
+    ],
+)
+def test_what_a_click_opens_is_text(hidden: str) -> None:
+    page = f"<main><h1>Rules</h1><p>Visible words.</p>{hidden.format('<p>Bring a key.</p>')}</main>"
+    for main_only in (True, False):
+        found = parse_html(page, main_only=main_only)
+        assert "Bring a key." in found.text
+        assert not found.faults
+
+
+def test_a_button_that_opens_something_is_its_heading_and_frames_are_counted() -> None:
+    page = """<h2><button aria-expanded="false" aria-controls="x">How long?</button></h2>
+    <div id=x hidden>Two years.</div><button>Copy</button>"""
+    found = parse_html(page, main_only=False)
+    assert found.text.split() == ["##", "How", "long?", "Two", "years."]
+    assert [section.title for section in found.sections] == ["How long?"]
+    assert warned(parse_html(FRAMES, main_only=False)) == ["2 frames"]
 
 
 def test_sections_title_dates_and_language() -> None:
@@ -87,22 +165,42 @@ PAGE = f"""<body>
 
 
 def test_the_main_part_without_furniture() -> None:
-    text = parse_html(PAGE, main_only=True).text
+    text = main(PAGE)
     for kept in ("# The headline", "came for", "another page", "- first point", "| speed | fast |"):
         assert kept in text
     for gone in ("About us", "Menu entry", "cookies", "Related one", "Buy now", "Imprint"):
         assert gone not in text
     assert "Menu entry" in whole(PAGE)
+    teased = f"<div>Teaser of something else</div><main><p>{TEXT}</p></main><p>Legal</p>"
+    assert main(f"<body>{teased}</body>") == TEXT.strip(), "main is taken at its word"
+    assert "came for" in main(f'<body><div class="menu-page"><p>{TEXT}</p></div></body>')
 
 
-def test_main_and_article_are_taken_at_their_word() -> None:
-    html = f"<body><div>Teaser of something else</div><main><p>{TEXT}</p></main><p>Legal</p></body>"
-    assert parse_html(html, main_only=True).text == TEXT.strip()
+@pytest.mark.parametrize(
+    ("kept", "left"),
+    [
+        ("<aside><h2>Moved</h2><p>The concert is on 14 July.</p></aside>", ""),
+        ("<article><p>One.</p></article><article><p>Drops Python 3.8.</p></article>", ""),
+        ("<h1>Ask</h1><p>Short.</p><div class=comments><p>Use key 7.</p></div>", ""),
+        ("<main><h1>Gate</h1><p>Opens at nine on all days.</p></main>", "<footer>Imprint</footer>"),
+        ("<p>Bring a key.</p>", f"<div class=cookie-consent><p>{'We track. ' * 30}</p></div>"),
+        ("<p>Bring a key.</p>", "<nav><a>A</a> <a>B</a></nav>"),
+        ("<p>Bring a key.</p>", "<aside><a>Abc</a> <a>Bcd</a> <a>Cde</a></aside>"),
+    ],
+)
+def test_the_main_part_keeps_what_authors_write(kept: str, left: str) -> None:
+    text = main(f"<body>{left}{kept}{left}</body>")
+    assert text.split() == whole(f"<body>{kept}</body>").split()
 
 
-def test_a_page_named_after_a_menu_is_not_emptied() -> None:
-    html = f'<body><div class="menu-page"><p>{TEXT}</p></div></body>'
-    assert "came for" in parse_html(html, main_only=True).text
+@pytest.mark.parametrize("place", ["main", "article"])
+def test_asides_and_comments_beside_the_main_part_are_kept(place: str) -> None:
+    page = f"<p>Teaser</p><{place}><h1>Gate</h1><p>{'Opens at nine. ' * 20}</p></{place}>"
+    aside = main(f"{page}<aside><h3>Note</h3><p>Wear gloves.</p></aside>")
+    assert "Wear gloves." in aside
+    comments = main(f"{page}<div id=comments>Use key 7.</div>")
+    assert "Use key 7." in comments
+    assert "Teaser" not in aside + comments
 
 
 @pytest.mark.slow
@@ -120,20 +218,11 @@ def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
 
 
 @pytest.mark.slow
-def test_the_declared_encoding_is_used() -> None:
-    data = '<html><meta charset="iso-8859-2"><p>Łódź</p>'.encode("iso-8859-2")
-    assert extract_bytes("a.html", data, SourceOptions()).text == "Łódź"
-
-
-@pytest.mark.slow
-def test_saved_pages_are_reduced_to_their_main_text_where_asked() -> None:
-    page = (
-        b"<html><body><nav><a href='/'>Home</a> <a href='/shop'>Shop</a></nav><main><h1>Pumps</h1>"
-        b"<p>A pump moves water from one place to another.</p></main></body></html>"
-    )
-    whole = extract_bytes("page.html", page, SourceOptions()).text
-    main = extract_bytes("page.html", page, SourceOptions(main_text=True)).text
-    assert "Shop" in whole
-    assert main == "# Pumps\n\nA pump moves water from one place to another."
-    only_links = b"<html><body><nav><a href='/'>Home</a></nav></body></html>"
-    assert extract_bytes("page.html", only_links, SourceOptions(main_text=True)).text == "Home"
+def test_a_saved_page_is_decoded_as_it_states_and_reduced_where_asked() -> None:
+    page = '<html><meta charset="iso-8859-2"><p>Łódź</p>'.encode("iso-8859-2")
+    assert read("a.html", page).text == "Łódź"
+    nav = "<html><body><nav><a href='/'>Home</a> <a href='/shop'>Shop</a></nav>"
+    saved = f"{nav}<main><h1>Pumps</h1><p>A pump moves water.</p></main></body></html>"
+    assert "Shop" in read("page.html", saved).text
+    assert read("page.html", saved, main_text=True).text == "# Pumps\n\nA pump moves water."
+    assert read("page.html", f"{nav}</body></html>", main_text=True).text == "Home Shop"

@@ -1,7 +1,7 @@
 """What the readers keep and leave out: each row has a file that shows it.
 
-The page `docs/reference/readers.md` is written from these rows, and `test_reader_table.py` reads
-their files.
+The page `docs/reference/readers.md` is written from these rows, and `tests/ingest/test_ingest.py`
+reads their files.
 """
 
 from __future__ import annotations
@@ -52,28 +52,8 @@ def _text(
     return Row(kind, state, what, name, lambda: data, shown, said)
 
 
-def _word(extra: str = "", **parts: str) -> bytes:
-    from test_office import paragraph, run, word
-
-    return word(paragraph(run("Body.")) + extra, **parts)
-
-
-def _word_part(root: str, inner: str) -> str:
-    from test_office import WORD, paragraph, run
-
-    text = paragraph(run(inner))
-    if root == "comments":
-        text = f'<w:comment w:id="4" w:author="Ann">{text}</w:comment>'
-    return f"<w:{root} {WORD}>{text}</w:{root}>"
-
-
-def _form(kind: str) -> Callable[[], bytes]:
-    def sample() -> bytes:
-        from test_pdf_marks import added
-
-        return added(kind) + b"trailer<</Root 1 0 R/Size 999>>\n%%EOF"
-
-    return sample
+def _word(extra: str, **parts: str) -> bytes:
+    return make.word(make.paragraph(make.run("Body.")) + extra, **parts)
 
 
 _HEADER = '<w:sectPr><w:headerReference r:id="header"/></w:sectPr>'
@@ -159,9 +139,9 @@ ROWS = (
     _text("CSV, TSV", "left out", "the line `sep=;`", "a.csv", "sep=;\na;b\n1;2\n", "sep="),
     Row("DOCX", "kept", "raised and lowered text", "a.docx", lambda: _word(_UP), "10⁶"),
     Row("DOCX", "kept", "heads and feet of pages", "a.docx",
-        lambda: _word(_HEADER, header=_word_part("hdr", "QM-1")), "QM-1"),
+        lambda: _word(_HEADER, header=make.word_part("hdr", "QM-1")), "QM-1"),
     Row("DOCX", "kept", "comments", "a.docx",
-        lambda: _word(_MARK, comments=_word_part("comments", "Now 8 bar")), "Now 8 bar"),
+        lambda: _word(_MARK, comments=make.word_part("comments", "Now 8 bar")), "Now 8 bar"),
     Row("DOCX", "counted", "hidden text", "a.docx",
         lambda: _word(_HIDDEN), "draft", "1 hidden text"),
     Row("DOCX", "counted", "images", "a.docx", lambda: _word(_IMAGE), "gone", "1 image"),
@@ -174,7 +154,7 @@ ROWS = (
     Row("PDF", "kept", "raised and lowered digits", "a.pdf",
         lambda: make.pdf(["BT 50 700 Td /F 12 Tf (Up to 10) Tj /F 7 Tf 5 Ts (6) Tj ET"]), "10⁶"),
     Row("PDF", "kept", "values of forms", "a.pdf",
-        _form("/Subtype/Widget/FT/Tx/T(f1)/V(Hydra GmbH)"), "Hydra GmbH"),
+        lambda: make.annotated_pdf("/Subtype/Widget/FT/Tx/T(f1)/V(Hydra GmbH)"), "Hydra GmbH"),
     Row("PDF", "kept", "notes", "a.pdf",
-        _form("/Subtype/Text/Contents(Now 48 Nm)/T(Ann)"), "Now 48 Nm"),
+        lambda: make.annotated_pdf("/Subtype/Text/Contents(Now 48 Nm)/T(Ann)"), "Now 48 Nm"),
 )  # fmt: skip
