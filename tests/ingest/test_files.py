@@ -23,7 +23,7 @@ def write(folder: Path, *names: str) -> Path:
     """Files whose text says their name, with the folders that they need."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"text of {name}", "utf-8")
+        (folder / name).write_bytes(os.fsencode(f"text of {name}"))
     return folder
 
 

@@ -6,6 +6,7 @@ import base64
 import quopri
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import made_files as make
 import pytest
@@ -173,7 +174,11 @@ def test_a_mailbox_is_its_mails(tmp_path: Path, name: str, encode: str) -> None:
 
 @pytest.mark.parametrize("coding", ["base64", "quoted-printable", "8bit"])
 def test_a_mail_within_a_mail(tmp_path: Path, coding: str) -> None:
-    codes = {"base64": base64.encodebytes, "quoted-printable": quopri.encodestring, "8bit": bytes}
+    codes: dict[str, Any] = {
+        "base64": base64.encodebytes,
+        "quoted-printable": quopri.encodestring,
+        "8bit": bytes,
+    }
     outer = (
         f"{HEADERS}MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n"
         "Content-Type: text/plain\n\nSee below.\n--B\nContent-Type: message/rfc822\n"

@@ -1,15 +1,193 @@
-"""Web pages over a real connection: main text, charsets, other types, failures."""
+"""Web pages, Wikipedia, arXiv and BEIR: replies in their shapes, served from this machine."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from local_site import Answer, Site, fetch_bytes, running_site
+from made_files import pdf_of
 
-from ragwright.core import Document, EmptySourceError, FetchError, Interrupted
-from ragwright.ingest import Failure, Fetched, WebReader, catch_failures
+from ragwright.core import (
+    Document,
+    DuplicateIdError,
+    EmptySourceError,
+    FetchError,
+    Interrupted,
+    MalformedSourceError,
+)
+from ragwright.ingest import (
+    ArxivReader,
+    BeirReader,
+    Failure,
+    Fetched,
+    FileReader,
+    Reader,
+    WebReader,
+    WikipediaReader,
+    catch_failures,
+)
+from ragwright.testing import ReaderSuite
+
+EXTRACT = """A bicycle pump is a type of positive-displacement air pump made for inflating tires.
+It has a connection for use with several valve types.
+
+
+== History ==
+The first bicycle pump was devised in England in 1887 and was soon popular with cyclists everywhere.
+
+
+=== Valves ===
+Presta
+Schrader
+
+
+== See also ==
+Gas cylinder"""
+MEANINGS = (
+    "Mercury may refer to:\n\nMercury (planet), closest to the Sun\nMercury (element), a metal"
+)
+PAGES: dict[str, dict[str, object]] = {
+    "Bicycle pump": {
+        "pageid": 1133741, "ns": 0, "extract": EXTRACT, "contentmodel": "wikitext",
+        "pagelanguage": "en", "touched": "2024-05-02T06:12:31Z", "lastrevid": 1221846172,
+        "fullurl": "https://en.wikipedia.org/wiki/Bicycle_pump", "length": 9310,
+        "revisions": [{"revid": 1221846172, "parentid": 1, "timestamp": "2024-05-01T21:40:05Z"}],
+    },
+    "Mercury": {"pageid": 19007, "extract": MEANINGS, "pageprops": {"disambiguation": ""}},
+    "Blank": {"pageid": 5, "ns": 0, "extract": ""},
+    "A|B": {"invalid": True, "invalidreason": 'The title contains "|".'},
+}  # fmt: skip
+
+
+def wiki_api(query: dict[str, str]) -> Answer:
+    assert (query["action"], query["format"], query["explaintext"]) == ("query", "json", "1")
+    title = query["titles"]
+    inner: dict[str, object] = {}
+    if title == "Bike pump":
+        inner["redirects"] = [{"from": "Bike pump", "to": "Bicycle pump"}]
+        title = "Bicycle pump"
+    inner["pages"] = [{"title": title, **PAGES.get(title, {"ns": 0, "missing": True})}]
+    body = json.dumps({"batchcomplete": True, "query": inner})
+    return Answer(body, headers={"Content-Type": "application/json; charset=utf-8"})
+
+
+ENTRY = """<entry>
+<id>http://arxiv.org/abs/{0}</id><updated>2024-02-01T10:00:00Z</updated>
+<published>2024-01-02T09:30:00Z</published><title>Pumps that learn:
+  a study</title><summary>  We study pumps.
+</summary><author><name>Ada Martin</name></author><author><name>Ben Okafor</name></author>
+<arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">10.1000/xyz</arxiv:doi>
+<link href="http://arxiv.org/abs/{0}" rel="alternate" type="text/html"/>
+<link title="pdf" href="http://arxiv.org/pdf/{0}" rel="related" type="application/pdf"/>
+<category term="cs.CL" scheme="http://arxiv.org/schemas/atom"/>
+<category term="cs.IR" scheme="http://arxiv.org/schemas/atom"/></entry>"""
+ERROR = """<entry><id>http://arxiv.org/api/errors#incorrect_id_format_for_1234</id>
+<title>Error</title><summary>incorrect id format for 1234</summary></entry>"""
+PDF = Answer(
+    pdf_of("We study pumps and more pumps.", "Grease the seal every summer."),
+    headers={"Content-Type": "application/pdf"},
+)
+
+
+def feed(*entries: str, status: int = 200) -> Answer:
+    """The reply of arXiv's API: these entries, or those of papers with these ids."""
+    inner = "".join(e if e.startswith("<") else ENTRY.format(e) for e in entries)
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom">'
+        '<title type="html">ArXiv Query: search_query=&amp;id_list=</title>'
+        f"<id>http://arxiv.org/api/cHxbiOdZaP56ODnBPIenZhzg5f8</id>{inner}</feed>"
+    )
+    return Answer(body, status, {"Content-Type": "application/atom+xml; charset=UTF-8"})
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Site]:
+    with running_site() as made:
+        yield made
+
+
+@pytest.fixture
+def site(running: Site) -> Site:
+    """Wikipedia in two languages, and arXiv with one paper."""
+    running.asked.clear()
+    running.routes.clear()
+    running.routes["/en/w/api.php"] = running.routes["/fr/w/api.php"] = wiki_api
+    running.routes["/api/query"] = lambda query: (
+        feed() if query.get("id_list") == "2401.99999" else feed("2401.01234v2")
+    )
+    running.routes["/pdf/2401.01234v2"] = PDF
+    return running
+
+
+def reader_of(site: Site, source: str) -> Reader:
+    if source.startswith("arxiv:"):
+        return ArxivReader(api=f"{site.base}/api/query", site=site.base)
+    if "wikipedia" in source:
+        return WikipediaReader(base=f"{site.base}/{{language}}")
+    return WebReader() if source.startswith("http") else BeirReader()
+
+
+def read(site: Site, source: str) -> list[Document | Failure]:
+    source = site.base + source if source.startswith("/") else source
+    reader = reader_of(site, source)
+    assert reader.accepts(source)
+    return list(catch_failures(reader.read(source, fetch_bytes), source, reader))
+
+
+def article(site: Site, source: str) -> Document:
+    found, *_ = read(site, source)
+    assert isinstance(found, Document), found.error
+    return found
+
+
+def failure(site: Site, source: str) -> Failure:
+    (found,) = read(site, source)
+    assert isinstance(found, Failure)
+    return found
+
+
+class TestReaders(ReaderSuite):
+    @pytest.fixture(params=["web", "wikipedia", "arxiv", "beir", "files"])
+    def given(self, request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Any:
+        """A reader, what it can read, and what does not exist."""
+        site.routes["/p"] = html("<h1>Cafe\u0301</h1>\r\n<p>Some text\u2028of a page.</p>")
+        (tmp_path / "a.md").write_text("# A\r\n\r\nCafe\u0301\u00ad.\n\n## B\n\nMore.", "utf-8")
+        (tmp_path / "b.txt").write_text("first page\fsecond page", "utf-8")
+        row = {"title": "T", "text": "Cafe\u0301\r\n\u00adx \ud800", "metadata": {"k": [1, 2]}}
+        write(tmp_path / "set", {"_id": "a", **row}, {"_id": "b", **row})
+        sources = {
+            "web": (f"{site.base}/p", f"{site.base}/none"),
+            "wikipedia": ("wikipedia:Bicycle pump", "wikipedia:No such page"),
+            "arxiv": ("arxiv:2401.01234", "arxiv:2401.99999"),
+            "beir": (f"beir:{tmp_path}/set", f"beir:{tmp_path}/none"),
+            "files": (".", "none.txt"),
+        }[request.param]
+        files = request.param == "files"
+        return FileReader(base=tmp_path) if files else reader_of(site, sources[0]), *sources
+
+    @pytest.fixture
+    def reader(self, given: Any) -> Reader:
+        return given[0]  # type: ignore[no-any-return]
+
+    @pytest.fixture
+    def source(self, given: Any) -> str:
+        return given[1]  # type: ignore[no-any-return]
+
+    @pytest.fixture
+    def missing(self, given: Any) -> str:
+        return given[2]  # type: ignore[no-any-return]
+
+    @pytest.fixture
+    def fetch(self) -> Any:
+        return fetch_bytes
+
+
+# Web pages.
 
 PAGE = """<!doctype html><html lang="fr"><head><title>Les pompes</title>
 <meta name="author" content="A. Martin"></head><body>
@@ -18,38 +196,18 @@ PAGE = """<!doctype html><html lang="fr"><head><title>Les pompes</title>
 longtemps déjà.</p><h2>Entretien</h2><p>Il faut graisser le joint chaque été, sinon il sèche.</p>
 <table><tr><th>Pièce</th><th>Prix</th></tr><tr><td>Joint</td><td>3 €</td></tr></table></main>
 <div class="cookie-banner">Nous utilisons des cookies.</div><footer>© 2024</footer></body></html>"""
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with running_site() as made:
-        yield made
+META = PAGE.replace("<head>", '<head><meta charset="windows-1252">')
 
 
 def html(body: bytes | str = PAGE, charset: str = "; charset=utf-8", **headers: str) -> Answer:
     return Answer(body, headers={"Content-Type": f"text/html{charset}", **headers})
 
 
-def read(url: str) -> Document:
-    reader = WebReader()
-    found, *_ = catch_failures(reader.read(url, fetch_bytes), url, reader)
-    assert isinstance(found, Document), found.error
-    return found
-
-
-def failure(url: str) -> Failure:
-    reader = WebReader()
-    found, *_ = catch_failures(reader.read(url, fetch_bytes), url, reader)
-    assert isinstance(found, Failure)
-    return found
-
-
 def test_the_main_part_of_a_page_with_title_address_and_sections(site: Site) -> None:
     site.routes["/old"] = Answer(status=301, headers={"Location": "/pumps"})
     site.routes["/pumps"] = html()
-    found = read(f"{site.base}/old#joint")
-    assert found.id == f"{site.base}/old"
-    assert found.source == f"{site.base}/pumps"
+    found = article(site, "/old#joint")
+    assert (found.id, found.source) == (f"{site.base}/old", f"{site.base}/pumps")
     assert (found.title, found.language) == ("Les pompes", "fr")
     assert found.metadata["author"] == "A. Martin"
     assert [s.title for s in found.sections] == ["Les pompes", "Entretien"]
@@ -60,73 +218,54 @@ def test_the_main_part_of_a_page_with_title_address_and_sections(site: Site) -> 
         assert section.title in found.text[section.span.start : section.span.end].split("\n")[0]
 
 
-META = '<head><meta charset="windows-1252">'
-
-
 @pytest.mark.parametrize(
-    ("body", "charset"),
+    "answer",
     [
-        (PAGE.encode(), "; charset=utf-8"),
-        (PAGE.encode(), ""),
-        (PAGE.encode(), "; charset=iso-8859-1"),
-        (PAGE.encode(), "; charset=no-such-thing"),
-        (PAGE.encode("cp1252"), "; charset=iso-8859-1"),
-        (PAGE.encode("cp1252"), "; charset=utf-8"),
-        (PAGE.replace("<head>", META).encode("cp1252"), ""),
-        (PAGE.encode("utf-16"), "; charset=utf-16"),
+        html(),
+        html(PAGE, ""),
+        html(PAGE, "; charset=iso-8859-1"),
+        html(PAGE, "; charset=no-such-thing"),
+        html(PAGE.encode("cp1252"), "; charset=iso-8859-1"),
+        html(PAGE.encode("cp1252")),
+        html(META.encode("cp1252"), ""),
+        html(PAGE.encode("utf-16"), "; charset=utf-16"),
+        html(gzip.compress(PAGE.encode()), **{"Content-Encoding": "gzip"}),
+        Answer(PAGE, headers={"Content-Type": ""}),
     ],
 )
-def test_text_is_right_whatever_the_server_says_of_it(
-    site: Site, body: bytes, charset: str
-) -> None:
-    site.routes["/p"] = html(body, charset)
-    assert "déplace l'eau d'un lieu à" in " ".join(read(f"{site.base}/p").text.split())
+def test_text_is_right_whatever_the_server_says_of_it(site: Site, answer: Answer) -> None:
+    site.routes["/p"] = answer
+    found = article(site, "/p")
+    assert "déplace l'eau d'un lieu à" in " ".join(found.text.split())
+    assert found.title == "Les pompes"
 
 
-def test_packed_pages_are_unpacked(site: Site) -> None:
-    site.routes["/p"] = html(gzip.compress(PAGE.encode()), **{"Content-Encoding": "gzip"})
-    assert "joint" in read(f"{site.base}/p").text
-
-
-def test_other_types_are_read_as_files(site: Site) -> None:
-    site.routes["/export"] = Answer("a;b\n1;é\n".encode("cp1252"), headers={
-        "Content-Type": "text/csv; charset=windows-1252"
-    })  # fmt: skip
+def test_other_types_are_read_as_files_and_links_alone_as_text(site: Site) -> None:
+    kind = {"Content-Type": "text/csv; charset=windows-1252"}
+    site.routes["/export"] = Answer("a;b\n1;é\n".encode("cp1252"), headers=kind)
     site.routes["/notes.md"] = Answer("# Title\n\nSome text.", headers={"Content-Type": ""})
-    table = read(f"{site.base}/export?year=2024")
-    assert "é" in table.text
-    assert "|" in table.text
+    table = article(site, "/export?year=2024")
+    assert table.text == "| a | b |\n| - | - |\n| 1 | é |"
     assert table.id.endswith("?year=2024")
-    notes = read(f"{site.base}/notes.md")
-    assert [s.title for s in notes.sections] == ["Title"]
-
-
-def test_a_page_without_a_type_is_known_by_its_bytes(site: Site) -> None:
-    site.routes["/p"] = Answer(PAGE, headers={"Content-Type": ""})
-    assert read(f"{site.base}/p").title == "Les pompes"
+    assert [s.title for s in article(site, "/notes.md").sections] == ["Title"]
+    site.routes["/p"] = html("<body><nav><a href='/a'>Only</a> <a href='/b'>links</a></nav></body>")
+    assert "links" in article(site, "/p").text
 
 
 @pytest.mark.slow
-def test_what_cannot_be_read_is_a_failure(site: Site) -> None:
+def test_what_cannot_be_read_is_a_failure_and_a_stop_is_none(site: Site) -> None:
     site.routes["/empty"] = html("<html><body><script>x()</script></body></html>")
     site.routes["/picture"] = Answer(b"\x89PNG\r\n\x1a\n123", headers={"Content-Type": "image/png"})
     site.routes["/broken"] = Answer("oops", 500)
-    assert isinstance(failure(f"{site.base}/empty").error, EmptySourceError)
-    assert "image" in str(failure(f"{site.base}/picture").error)
-    missing = failure(f"{site.base}/none").error
+    assert isinstance(failure(site, "/empty").error, EmptySourceError)
+    assert "image" in str(failure(site, "/picture").error)
+    missing = failure(site, "/none").error
     assert isinstance(missing, FetchError)
     assert missing.status == 404
     assert f"{site.base}/none" in str(missing)
-    assert isinstance(failure(f"{site.base}/broken").error, FetchError)
-    assert isinstance(failure("http://[bad").error, FetchError)
+    for source in ("/broken", "http://[bad"):
+        assert isinstance(failure(site, source).error, FetchError)
 
-
-def test_a_page_of_links_alone_is_still_read(site: Site) -> None:
-    site.routes["/p"] = html("<body><nav><a href='/a'>Only</a> <a href='/b'>links</a></nav></body>")
-    assert "links" in read(f"{site.base}/p").text
-
-
-def test_a_stop_is_not_a_failure() -> None:
     def stopped(url: str) -> Fetched:
         raise Interrupted("stopped")
 
@@ -134,9 +273,192 @@ def test_a_stop_is_not_a_failure() -> None:
         list(WebReader().read("https://example.org/", stopped))
 
 
-def test_it_accepts_addresses_only() -> None:
-    reader = WebReader()
-    assert reader.accepts("https://example.org/a.pdf")
-    assert reader.accepts("HTTP://example.org")
-    assert not reader.accepts("manual.html")
-    assert not reader.accepts("wikipedia:Pump")
+# Wikipedia.
+
+
+def test_an_article_with_its_sections_and_address(site: Site) -> None:
+    found = article(site, "wikipedia:Bicycle pump")
+    assert (found.title, found.language) == ("Bicycle pump", "en")
+    assert found.source == "https://en.wikipedia.org/wiki/Bicycle_pump"
+    assert found.modified.startswith("2024-05-01")
+    assert found.metadata["revision"] == 1221846172
+    heads = [("History", 1), ("Valves", 2), ("See also", 1)]
+    assert [(s.title, s.level) for s in found.sections] == heads
+    assert found.headings_at(found.text.index("Schrader")) == ("History", "Valves")
+    assert found.headings_at(found.text.index("positive-displacement")) == ()
+    redirected = article(site, "wikipedia:Bike pump")
+    assert (redirected.title, redirected.metadata["redirected_from"]) == (found.title, "Bike pump")
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "title"),
+    [
+        ("wikipedia:Bicycle pump", "en", "Bicycle pump"),
+        ("wikipedia:en:Bicycle pump", "en", "Bicycle pump"),
+        ("wikipedia:fr:Bicycle pump", "fr", "Bicycle pump"),
+        ("https://en.wikipedia.org/wiki/Bicycle_pump", "en", "Bicycle pump"),
+        ("https://en.m.wikipedia.org/wiki/Bicycle%20pump#History", "en", "Bicycle pump"),
+        ("wikipedia:Star Trek: Picard", "en", "Star Trek: Picard"),
+    ],
+)
+def test_an_article_by_its_name_language_or_address(
+    site: Site, source: str, path: str, title: str
+) -> None:
+    (found,) = read(site, source)
+    assert site.asked[-1].path == f"/{path}/w/api.php"
+    assert site.asked[-1].query["titles"] == title
+    assert not isinstance(found, Document) or found.id == f"wikipedia:{path}:{title}"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("wikipedia:No such page at all", "Wikipedia has no page"),
+        ("wikipedia:Mercury", "Mercury (planet)"),
+        ("wikipedia:Blank", "no text"),
+        ("wikipedia:A|B", "contains"),
+        ("wikipedia:", "no title"),
+        ("wikipedia:fr:", "no title"),
+    ],
+)
+def test_pages_without_an_article_say_so(site: Site, source: str, said: str) -> None:
+    assert said in str(failure(site, source).error)
+
+
+def test_an_error_of_the_api_or_the_server_is_said(site: Site) -> None:
+    for body in ("<html>log in</html>", "[]", "{}", '{"query": {"pages": []}}'):
+        site.routes["/en/w/api.php"] = Answer(body)
+        assert isinstance(failure(site, "wikipedia:Pump").error, MalformedSourceError)
+    lagged = {"error": {"code": "maxlag", "info": "Waiting for a database server: 7 s lagged"}}
+    site.routes["/en/w/api.php"] = Answer(json.dumps(lagged))
+    assert "lagged" in str(failure(site, "wikipedia:Pump").error)
+    site.routes["/en/w/api.php"] = Answer("", 503)
+    error = failure(site, "wikipedia:Pump").error
+    assert isinstance(error, FetchError)
+    assert error.retryable
+
+
+# arXiv.
+
+
+@pytest.mark.slow
+def test_a_paper_with_its_metadata_and_pages(site: Site) -> None:
+    found = article(site, "arxiv:2401.01234")
+    assert site.asked[0].query["id_list"] == "2401.01234"
+    assert (found.id, found.title) == ("arxiv:2401.01234", "Pumps that learn: a study")
+    assert found.source == f"{site.base}/abs/2401.01234v2"
+    assert found.created.startswith("2024-01-02")
+    assert found.metadata["authors"] == ("Ada Martin", "Ben Okafor")
+    assert found.metadata["categories"] == ("cs.CL", "cs.IR")
+    assert (found.metadata["doi"], found.metadata["version"]) == ("10.1000/xyz", "v2")
+    assert found.page_at(found.text.index("Grease")) == 2
+    assert article(site, "arxiv:2401.01234v2").id == "arxiv:2401.01234v2"
+    site.routes["/api/query"] = feed("hep-th/9901001v1")
+    site.routes["/pdf/hep-th/9901001v1"] = PDF
+    assert article(site, "arxiv:hep-th/9901001").id == "arxiv:hep-th/9901001"
+
+
+def test_a_query_gives_several_papers_one_by_one_and_a_bad_one_costs_no_other(site: Site) -> None:
+    names = ("2401.00001v1", "2401.00002v1", "2401.00003v1")
+    site.routes["/api/query"] = feed(*names)
+    for name in (names[0], names[2]):
+        site.routes[f"/pdf/{name}"] = PDF
+    papers = reader_of(site, "arxiv:").read("arxiv:learning pumps?max=3", fetch_bytes)
+    found = [next(papers)]
+    assert [asked.path for asked in site.asked] == ["/api/query", "/pdf/2401.00001v1"]
+    found += papers
+    assert site.asked[0].query["search_query"] == "all:learning AND all:pumps"
+    assert site.asked[0].query["max_results"] == "3"
+    assert [isinstance(item, Document) for item in found] == [True, False, True]
+    assert found[1].source == "arxiv:2401.00002"
+    read(site, "arxiv:au:martin AND ti:pump")
+    queries = [asked.query for asked in site.asked if asked.path == "/api/query"]
+    assert queries[-1]["search_query"] == "au:martin AND ti:pump"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (feed(), "has no paper"),
+        (feed(ERROR), "incorrect id format"),
+        (feed(ERROR, status=400), "400"),
+        (feed("2401.09999v1"), "no PDF"),
+    ],
+)
+def test_missing_papers_say_so(site: Site, answer: Answer, said: str) -> None:
+    site.routes["/api/query"] = answer
+    assert said in str(failure(site, "arxiv:2401.01234").error)
+
+
+DTD = '<!DOCTYPE x [<!ENTITY a "b">]><feed xmlns="http://www.w3.org/2005/Atom">&a;</feed>'
+
+
+def test_replies_of_something_else_are_malformed_and_senseless_sources_unasked(site: Site) -> None:
+    site.routes["/pdf/2401.01234v2"] = Answer("<html>come back later</html>")
+    assert isinstance(failure(site, "arxiv:2401.01234").error, MalformedSourceError)
+    for body in ("<html><body>log in</body></html>", "not xml", DTD):
+        site.routes["/api/query"] = Answer(body)
+        assert isinstance(failure(site, "arxiv:2401.01234").error, MalformedSourceError)
+    site.asked.clear()
+    for source in ("arxiv:", "arxiv:x?max=0", "arxiv:x?max=many", "arxiv:x?n=2"):
+        assert failure(site, source).error.hint
+    assert not site.asked
+
+
+# BEIR.
+
+GOOD = {"_id": "1", "title": "Pumps", "text": "A pump moves water.", "metadata": {"topic": "m"}}
+
+
+def write(folder: Path, *lines: object) -> str:
+    """A corpus of these lines; its address."""
+    folder.mkdir(exist_ok=True)
+    text = "".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines)
+    (folder / "corpus.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
+    return f"beir:{folder}"
+
+
+def test_a_line_is_a_document_and_a_repeated_id_names_both_lines(
+    tmp_path: Path, site: Site
+) -> None:
+    titled = {"_id": 7, "title": "Only a title", "text": " "}
+    source = write(tmp_path, GOOD, "", {**GOOD, "text": "b"}, titled)
+    first, twice, last = read(site, source)
+    assert isinstance(first, Document)
+    assert (first.id, first.title, first.text) == ("1", "Pumps", "A pump moves water.")
+    assert first.metadata == {"topic": "m"}
+    assert first.source.endswith("corpus.jsonl:1")
+    assert isinstance(twice, Failure)
+    assert isinstance(twice.error, DuplicateIdError)
+    assert "line 1 and again on line 3" in str(twice.error)
+    assert isinstance(last, Document)
+    assert (last.id, last.text) == ("7", "Only a title")
+    (found, *_) = BeirReader(tmp_path.parent).read(f"beir:{tmp_path.name}", fetch_bytes)
+    assert isinstance(found, Document), "paths start from the base"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "{not json",
+        "[1, 2]",
+        '{"title": "no id", "text": "x"}',
+        '{"_id": "", "text": "x"}',
+        '{"_id": "9", "text": 5}',
+        '{"_id": "9", "text": "", "title": ""}',
+        '{"_id": "9", "text": "x", "metadata": [1]}',
+        '{"_id": "0", "text": "\udcff\udcfe"}',
+        "[" * 100_000,
+    ],
+)
+def test_a_bad_line_is_named_and_costs_nothing_else(tmp_path: Path, bad: str, site: Site) -> None:
+    found = read(site, write(tmp_path, GOOD, bad, {**GOOD, "_id": "2"}))
+    assert [d.id for d in found if isinstance(d, Document)] == ["1", "2"]
+    (failure,) = [f for f in found if isinstance(f, Failure)]
+    assert (failure.error.where or "").endswith("corpus.jsonl:2")
+
+
+def test_a_corpus_that_is_missing_or_empty_is_a_failure(tmp_path: Path, site: Site) -> None:
+    assert failure(site, f"beir:{tmp_path}/none").error.hint
+    for lines in ((), (" ",)):
+        assert isinstance(failure(site, write(tmp_path, *lines)).error, EmptySourceError)

@@ -1,6 +1,6 @@
 """What the readers keep and leave out: each row has a file that shows it.
 
-The page `docs/reference/readers.md` is written from these rows, and `tests/ingest/test_ingest.py`
+The page `docs/reference/readers.md` is written from these rows, and `tests/ingest/test_extract.py`
 reads their files.
 """
 

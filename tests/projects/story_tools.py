@@ -98,27 +98,6 @@ def settings(**values: object) -> list[str]:
     return [word for pair in pairs for word in ("--set", pair)]
 
 
-def pdf_of(*pages: str) -> bytes:
-    """A PDF with one line of text on each page, or what a content stream draws."""
-    kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
-    objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>"]
-    for n, text in enumerate(pages):
-        font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
-        stream = text if "BT /F" in text else f"BT /F 11 Tf 40 700 Td ({text}) Tj ET"
-        objects += [
-            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F {font}>>>>"
-            f"/Contents {4 + 2 * n} 0 R>>",
-            f"<</Length {len(stream)}>>stream\n{stream}\nendstream",
-        ]
-    made, places = "%PDF-1.4\n", []
-    for n, text in enumerate(objects, 1):
-        places.append(f"{len(made):010d} 00000 n \n")
-        made += f"{n} 0 obj\n{text}\nendobj\n"
-    table = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{''.join(places)}"
-    trailer = f"trailer<</Root 1 0 R/Size {len(objects) + 1}>>\nstartxref\n{len(made)}\n%%EOF"
-    return (made + table + trailer).encode()
-
-
 def schema_keys(request: ServerRequest) -> list[str]:
     """The keys that a chat request wants in the reply, if it wants JSON."""
     form = request.body.get("response_format") or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,12 +48,48 @@ def events(*chunks: Any) -> Raw:
     return Raw(b"".join(b"data: " + line + b"\n\n" for line in raw), kind="text/event-stream")
 
 
+class QuietHandler(BaseHTTPRequestHandler):
+    """A handler that logs nothing."""
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head of a reply."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing of clients that hang up."""
+
+
+@contextmanager
+def serving(handler: Any, context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The free local port on which a handler serves for a while, over TLS with a context."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @contextmanager
 def raw_server(script: Script | Raw) -> Iterator[RawServer]:
     """A server on a free local port, for a while."""
     play = (lambda _path, _body: script) if isinstance(script, Raw) else script
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -63,36 +100,16 @@ def raw_server(script: Script | Raw) -> Iterator[RawServer]:
                 self.answer(reply)
 
         def answer(self, reply: Raw) -> None:
-            self.send_response(reply.status)
-            self.send_header("Content-Type", reply.kind)
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
+            head = {"Content-Type": reply.kind, **reply.headers}
             if isinstance(reply.body, bytes):
-                self.send_header("Content-Length", str(len(reply.body)))
-                self.end_headers()
+                self.begin(reply.status, {**head, "Content-Length": str(len(reply.body))})
                 self.wfile.write(reply.body)
                 return
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
+            self.begin(reply.status, {**head, "Transfer-Encoding": "chunked"})
             for piece in reply.body:
                 self.wfile.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
             self.wfile.write(b"0\r\n\r\n")
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            """Say nothing of clients that hang up."""
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        made = RawServer(f"http://127.0.0.1:{server.server_port}/v1", play)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield made
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as port:
+        made = RawServer(f"http://127.0.0.1:{port}/v1", play)
+        yield made

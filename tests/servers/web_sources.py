@@ -9,7 +9,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from story_tools import pdf_of, write_files
+from made_files import pdf_of
+from story_tools import write_files
 
 READERS = """\
 from ragwright.ingest import ArxivReader, WikipediaReader

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
+from made_files import pdf_of
 from story_tools import (
     Model,
     embedded,
     make_project,
-    pdf_of,
     playing,
     read_json,
     read_rows,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
+from made_files import pdf_of
 from own_embedders import PIECES
-from story_tools import lacking, make_project, pdf_of, read_json, settings
+from story_tools import lacking, make_project, read_json, settings
 
 from ragwright.testing import ScriptedServer
 

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from agent import with_tools
 from command_line import ragwright
+from made_files import pdf_of
 from served import Running, served
 from story_tools import (
     csv_rows,
     lacking,
     make_project,
-    pdf_of,
     playing,
     read_json,
     read_rows,

@@ -1,16 +1,25 @@
+"""Ingest: what is read, embedded, kept and removed, again and again, and what failures cost."""
+
 from __future__ import annotations
 
-import os
+import json
+import re
+import sqlite3
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from raw_server import Raw, RawServer, raw_server
 from small_project import MANUAL, MakeProject
+from waiting import skip_short_pauses
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, Document, ModelError, RetrieveError, Span
+from ragwright.core import ConfigError, Document, ModelError, RagwrightError, RetrieveError, Span
 from ragwright.ingest import Chunker, Failure, FetchBytes, Fetched, FileReader, Reader
 from ragwright.models import Embedder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -21,10 +30,17 @@ def make_project(tmp_path: Path) -> MakeProject:
     return MakeProject(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[ScriptedServer]:
+    with ScriptedServer("ok") as server:
+        yield server
+
+
 @pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer("The brake fluid must be changed every two years [1].") as running:
-        yield running
+def server(running: ScriptedServer) -> ScriptedServer:
+    running.play("ok")
+    running.requests.clear()
+    return running
 
 
 class CountingEmbedder(Embedder):
@@ -38,9 +54,8 @@ class CountingEmbedder(Embedder):
 
     def embed_batch(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
         self.texts += texts
-        made: np.ndarray = np.array(
-            [[1 + t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32
-        )
+        rows = [[1 + t.lower().count(chr(97 + i)) for i in range(26)] for t in texts]
+        made = np.array(rows, np.float32)
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
@@ -51,51 +66,59 @@ def opened(folder: Path, *overrides: str, embedder: Embedder | None = None) -> W
     return bench
 
 
-def test_added_changed_unchanged_removed(make_project: MakeProject) -> None:
+def with_sources(folder: Path, sources: str) -> Path:
+    (folder / "ragwright.yaml").write_text(f"sources: {sources}\n", "utf-8")
+    return folder
+
+
+def refuse(request: ServerRequest) -> Reply:
+    return Reply(status=401, error="no key")
+
+
+def test_added_changed_failed_moved_and_removed(make_project: MakeProject) -> None:
     folder = make_project()
+    docs = folder / "docs"
+    codes = docs / "codes.md"
+    text = codes.read_text("utf-8")
     with opened(folder) as bench:
         first = bench.ingest()
-    assert (first.counts.added, first.counts.chunks_added, first.failures) == (2, 2, ())
-    (folder / "docs/service.md").write_text(MANUAL + "\nMore.\n", "utf-8")
-    (folder / "docs/codes.md").unlink()
-    with opened(folder) as bench:
-        second = bench.ingest()
-        assert second.counts.changed == 1
-        assert second.counts.removed == 0
+        assert (first.counts.added, first.counts.chunks_added, first.failures) == (2, 2, ())
+        (docs / "service.md").write_text(MANUAL + "\nMore.\n", "utf-8")
+        (docs / "empty.md").write_bytes(b"")
+        (docs / "broken.docx").write_bytes(b"PK\x03\x04 not a document")
+        for _ in range(2):  # a fault is said again, not forgotten
+            second = bench.ingest()
+            assert second.counts.added == 0
+            assert {Path(f.source).name for f in second.failures} == {"empty.md", "broken.docx"}
+        (docs / "empty.md").unlink()
+        (docs / "broken.docx").unlink()
+        docs.rename(folder / "moved")
+        report = bench.ingest(prune=True)
+        assert (report.counts.removed, len(report.failures)) == (0, 1), "a source is not there"
+        (folder / "moved").rename(docs)
+        codes.write_bytes(b"")
+        assert bench.ingest(prune=True).counts.removed == 0, "it cannot be read now"
+        codes.unlink()
+        third = bench.ingest()
+        assert third.counts.removed == 0
+        assert any("--prune" in note for note in third.notes)
         assert bench.retrieve("accelerator").hits  # nothing is removed unless asked
         pruned = bench.ingest(prune=True)
         assert (pruned.counts.removed, pruned.counts.unchanged) == (1, 1)
         assert not bench.retrieve("accelerator").hits
-
-
-def test_an_unchanged_file_is_not_even_read(
-    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = make_project()
-    for path in (folder / "docs").iterdir():
-        os.utime(path, (1_600_000_000, 1_600_000_000))
-    read: list[str] = []
-    original = FileReader.read_file
-
-    def counting(self: FileReader, path: Path) -> Iterator[Document | Failure]:
-        read.append(path.name)
-        return original(self, path)
-
-    monkeypatch.setattr(FileReader, "read_file", counting)
-    monkeypatch.setattr("ragwright.project.building._feeds._RACY_NS", 0)
-    with opened(folder) as bench:
+        codes.write_text(text, "utf-8")
+        assert bench.ingest(docs).counts.added == 1
+        codes.unlink()  # another spelling of a folder is the same source
+        assert bench.ingest(f"{folder}/./docs/", prune=True).counts.removed == 1
+        codes.write_text(text, "utf-8")
         bench.ingest()
-        assert sorted(read) == ["codes.md", "service.md"]
-        read.clear()
-        again = bench.ingest()
-        assert read == []
-        assert again.counts.unchanged == 2
-        (folder / "docs/codes.md").write_text("# New\n\nOther words.\n", "utf-8")
-        assert bench.ingest().counts.changed == 1
-        assert read == ["codes.md"]
+    with_sources(folder, "[{source: docs/, exclude: ['codes.md']}]")
+    with opened(folder) as bench:
+        report = bench.ingest(prune=True)
+        assert (report.counts.unchanged, report.counts.removed) == (1, 1)
 
 
-def test_a_warning_is_reported_again_without_reading_its_file_again(
+def test_an_unchanged_file_is_not_read_again_and_its_warning_is_said_again(
     make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_project()
@@ -112,38 +135,34 @@ def test_a_warning_is_reported_again_without_reading_its_file_again(
     monkeypatch.setattr("ragwright.project.building._feeds._RACY_NS", 0)
     with opened(folder) as bench:
         first = bench.ingest().as_dict()
+        assert sorted(read) == ["broken.pdf", "codes.md", "frames.html", "service.md"]
         read.clear()
-        again = bench.ingest().as_dict()
-    assert "frame" in str(first["warnings"])
-    assert again["warnings"] == first["warnings"]
-    assert read == ["broken.pdf"]  # a failure is tried again
+        again: dict[str, Any] = bench.ingest().as_dict()
+        assert "frame" in str(first["warnings"])
+        assert again["warnings"] == first["warnings"]
+        assert again["documents"]["unchanged"] == 3
+        assert read == ["broken.pdf"]  # a failure is tried again
+        read.clear()
+        (folder / "docs/codes.md").write_text("# New\n\nOther words.\n", "utf-8")
+        assert bench.ingest().counts.changed == 1
+        assert sorted(read) == ["broken.pdf", "codes.md"]
 
 
-def test_a_changed_reader_setting_reads_every_file_again(make_project: MakeProject) -> None:
-    folder = make_project()
-    with opened(folder) as bench:
-        bench.ingest()
-    (folder / "ragwright.yaml").write_text(
-        "sources: [{source: docs/, exclude: ['codes.md']}]\n", "utf-8"
-    )
-    with opened(folder) as bench:
-        report = bench.ingest(prune=True)
-    assert (report.counts.unchanged, report.counts.removed) == (1, 1)
-
-
-def test_known_texts_are_embedded_once(make_project: MakeProject) -> None:
-    folder = make_project("embed: {model: counting}\n")
+def test_known_texts_are_embedded_once(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragwright.project.building._ingest._BATCH_CHUNKS", 4)
+    texts = {f"{n:02}.txt": f"Text number {n % 5}.\n" for n in range(40)}
+    folder = make_project("embed: {model: counting}\n", **texts)
     embedder = CountingEmbedder()
     with opened(folder, embedder=embedder) as bench:
-        bench.ingest()
-        passages = len(embedder.texts)
-        assert passages == 2
-        bench.ingest()
-        assert len(embedder.texts) == passages
-    with opened(folder, "chunk.by=whole", embedder=embedder) as bench:
         report = bench.ingest()
-        assert report.counts.added == 2  # another pair is built …
-        assert len(embedder.texts) == passages  # … from the vectors that are there
+        assert (report.counts.added, report.embedded) == (40, 5), "in neighbouring batches too"
+        assert sorted(embedder.texts) == [f"Text number {n}.\n" for n in range(5)]
+        bench.ingest()
+    with opened(folder, "chunk.by=whole", embedder=embedder) as bench:
+        assert bench.ingest().counts.added == 40  # another pair is built …
+    assert len(embedder.texts) == 5  # … from the vectors that are there
 
 
 def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> None:
@@ -161,42 +180,13 @@ def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> Non
         assert len(bench.project.store.index_specs()) == 2
 
 
-@pytest.mark.slow
-def test_bad_files_are_named_and_the_rest_is_kept(make_project: MakeProject) -> None:
-    folder = make_project()
-    (folder / "docs/empty.md").write_bytes(b"")
-    (folder / "docs/broken.docx").write_bytes(b"PK\x03\x04 not a document")
-    with opened(folder) as bench:
-        report = bench.ingest()
-        assert report.counts.added == 2
-        assert {Path(f.source).name for f in report.failures} == {"empty.md", "broken.docx"}
-        again = bench.ingest()  # a fault is said again, not forgotten
-        assert len(again.failures) == 2
-
-
-def test_a_source_that_cannot_be_read_is_never_pruned(make_project: MakeProject) -> None:
-    folder = make_project()
-    with opened(folder) as bench:
-        bench.ingest()
-        (folder / "docs").rename(folder / "moved")
-        report = bench.ingest(prune=True)
-        assert report.counts.removed == 0
-        assert len(report.failures) == 1
-        (folder / "moved").rename(folder / "docs")
-        (folder / "docs/codes.md").write_bytes(b"")
-        report = bench.ingest(prune=True)
-        assert report.counts.removed == 0
-        assert bench.retrieve("accelerator").hits
-
-
 def test_an_empty_folder_is_no_failure_until_documents_were_in_it(
     make_project: MakeProject,
 ) -> None:
-    folder = make_project()
+    folder = with_sources(make_project(), "[docs/, uploads/]")
     uploads = folder / "uploads"
     uploads.mkdir()
     (uploads / ".gitkeep").touch()
-    (folder / "ragwright.yaml").write_text("sources: [docs/, uploads/]\n", "utf-8")
     with opened(folder) as bench:
         report = bench.ingest(prune=True)
         assert not report.failures
@@ -207,21 +197,6 @@ def test_an_empty_folder_is_no_failure_until_documents_were_in_it(
         report = bench.ingest(prune=True)
         assert report.counts.removed == 0
         assert [failure.source for failure in report.failures] == ["uploads"]
-
-
-def test_a_failing_embedding_server_leaves_what_was_there(
-    make_project: MakeProject, server: ScriptedServer
-) -> None:
-    folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n")
-    with opened(folder) as bench:
-        bench.ingest()
-        assert len(bench.retrieve("brake fluid").hits) == 2
-        (folder / "docs/new.md").write_text("# New\n\nNew words.\n", "utf-8")
-        server.play(lambda _: Reply(status=401, error="no"))
-        with pytest.raises(ModelError):
-            bench.ingest()
-        server.play("ok")
-        assert len(bench.retrieve("brake fluid").hits) == 2
 
 
 class TwiceReader(Reader):
@@ -238,28 +213,59 @@ class TwiceReader(Reader):
         raise ValueError("broken reader")
 
 
-def test_duplicate_ids_and_broken_readers_are_failures(make_project: MakeProject) -> None:
-    folder = make_project()
-    (folder / "ragwright.yaml").write_text(
-        "sources:\n  - source: x\n    reader: test_ingest:TwiceReader\n", "utf-8"
-    )
-    with opened(folder) as bench:
+class EagerReader(TwiceReader):
+    """Fails as soon as it is asked for its files."""
+
+    def files(self, source: str) -> Iterator[Path | Failure] | None:
+        raise ValueError("no files")
+
+
+class DeafReader(TwiceReader):
+    """Fails when it is asked whether a source is its own."""
+
+    def accepts(self, source: str) -> bool:
+        raise ValueError("no answer")
+
+
+class FussyChunker(Chunker):
+    """Dislikes one document."""
+
+    spec = "fussy"
+
+    def cut(self, document: Document) -> list[Span]:
+        if "codes" in document.id:
+            raise ZeroDivisionError("no")
+        return [Span(0, len(document.text))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "added", "errors"),
+    [
+        (
+            "[{source: x, reader: 'test_ingest:TwiceReader'}]",
+            1,
+            ["DuplicateIdError", "SourceError"],
+        ),
+        ("[{source: x, reader: 'test_ingest:EagerReader'}, docs/]", 2, ["SourceError"]),
+        ("[{source: x, reader: 'test_ingest:DeafReader'}, docs/]", 2, ["SourceError"]),
+        ("[docs/]\nchunk: {by: 'test_ingest:FussyChunker'}", 1, ["ChunkError"]),
+    ],
+)
+def test_broken_readers_and_chunkers_cost_their_own_documents_only(
+    make_project: MakeProject, settings: str, added: int, errors: list[str]
+) -> None:
+    with opened(with_sources(make_project(), settings)) as bench:
         report = bench.ingest()
-    assert report.counts.added == 1
-    kinds = [type(f.error).__name__ for f in report.failures]
-    assert kinds == ["DuplicateIdError", "SourceError"]
+    assert report.counts.added == added
+    assert [type(failure.error).__name__ for failure in report.failures] == errors
 
 
-def test_nothing_to_ingest_is_said(make_project: MakeProject) -> None:
-    folder = make_project()
-    (folder / "ragwright.yaml").write_text("retrieve: {top_k: 3}\n", "utf-8")
-    with opened(folder) as bench, pytest.raises(ConfigError, match="nothing to ingest"):
-        bench.ingest()
-
-
-def test_a_project_is_required(tmp_path: Path) -> None:
+def test_no_project_and_no_sources_are_said(make_project: MakeProject, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ragwright\.yaml"):
         Workbench.open(tmp_path)
+    folder = with_sources(make_project(), "[]")
+    with opened(folder) as bench, pytest.raises(ConfigError, match="nothing to ingest"):
+        bench.ingest()
 
 
 def test_a_dry_run_prices_the_embedding_and_writes_nothing(
@@ -270,34 +276,37 @@ def test_a_dry_run_prices_the_embedding_and_writes_nothing(
         f"embed: {{model: '{name}', dimensions: 16}}\nmodels: {{'{name}': {{price_in: 1}}}}\n"
     )
     with opened(folder) as bench:
-        before = len(server.requests)
         planned = bench.forecast_ingest()
         assert (planned.documents, planned.chunks, planned.texts) == (2, 2, 2)
         assert planned.calls is not None
         assert planned.calls.calls.expected == 1
         assert planned.calls.cost is not None
         assert planned.calls.cost.expected > 0
-        asked = len(server.requests) - before
-        assert asked <= 1  # the length of a vector
+        assert len(server.requests) <= 1  # the length of a vector
         assert bench.ingest().counts.added == 2
         again = bench.forecast_ingest()
         assert (again.documents, again.unchanged, again.texts) == (0, 2, 0)
 
 
-def test_one_refused_text_costs_its_own_document_only(
+def test_a_server_that_refuses_leaves_what_was_there_and_one_text_costs_its_document(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:
     folder = make_project(f"embed: {{model: '{server.url}#vectors'}}\n")
-    (folder / "docs/bad.md").write_text("# Bad\n\nPOISON\n", "utf-8")
 
-    def script(request: ServerRequest) -> Reply:
-        poisoned = "POISON" in str(request.body)
-        return Reply(status=400, error="no") if poisoned else Reply()
+    def poisoned(request: ServerRequest) -> Reply:
+        return Reply(status=400, error="no") if "POISON" in str(request.body) else Reply()
 
-    server.play(script)
     with opened(folder) as bench:
+        bench.ingest()
+        (folder / "docs/bad.md").write_text("# Bad\n\nPOISON\n", "utf-8")
+        (folder / "docs/new.md").write_text("# New\n\nNew words.\n", "utf-8")
+        server.play(refuse)
+        with pytest.raises(ModelError):
+            bench.ingest()
+        server.play(poisoned)
+        assert len(bench.retrieve("brake fluid").hits) == 2
         report = bench.ingest()
-        assert report.counts.added == 2
+        assert report.counts.added == 1
         [failure] = report.failures
         assert failure.source.endswith("bad.md")
         assert bench.retrieve("brake fluid").mode == "hybrid"
@@ -333,63 +342,21 @@ def test_paid_vectors_survive_an_ingest_that_fails(
     assert not set(sent) & set(paid)
 
 
-def test_a_broken_own_chunker_costs_its_own_document_only(make_project: MakeProject) -> None:
-    folder = make_project("chunk: {by: 'test_ingest:FussyChunker'}\n")
-    with opened(folder) as bench:
-        report = bench.ingest()
-    assert report.counts.added == 1
-    assert [type(f.error).__name__ for f in report.failures] == ["ChunkError"]
-
-
-class FussyChunker(Chunker):
-    """Dislikes one document."""
-
-    spec = "fussy"
-
-    def cut(self, document: Document) -> list[Span]:
-        if "codes" in document.id:
-            raise ZeroDivisionError("no")
-        return [Span(0, len(document.text))]
-
-
-def test_another_spelling_of_a_folder_is_the_same_source(make_project: MakeProject) -> None:
-    folder = make_project()
-    with opened(folder) as bench:
-        bench.ingest(folder / "docs")
-        (folder / "docs/codes.md").unlink()
-        report = bench.ingest(f"{folder}/./docs/", prune=True)
-    assert report.counts.removed == 1
-
-
-def test_what_vanished_is_said(make_project: MakeProject) -> None:
-    folder = make_project()
-    with opened(folder) as bench:
-        bench.ingest()
-        (folder / "docs/codes.md").unlink()
-        assert any("--prune" in note for note in bench.ingest().notes)
-
-
-def test_an_ingest_that_was_cut_off_is_said(
+def test_an_ingest_that_was_cut_off_is_said_and_asking_goes_on_while_another_ingests(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:
     folder = make_project()
     with opened(folder) as bench:
         bench.ingest()
         assert bench.project.partial_note() == ()
-    server.play(lambda _: Reply(status=401, error="no key"))
+    server.play(refuse)
     vectors = (f"embed.model={server.url}#m", "embed.dimensions=16")
     with opened(folder, *vectors) as bench, pytest.raises(ModelError):
         bench.ingest()
-    with opened(folder) as bench:
-        assert any("partial" in note for note in bench.retrieve("brake fluid").notes)
-        bench.ingest()
-        assert bench.retrieve("brake fluid").notes == ()
-
-
-def test_asking_goes_on_while_another_process_ingests(make_project: MakeProject) -> None:
-    folder = make_project()
     with opened(folder) as reader, opened(folder) as writer:
-        writer.ingest()
+        assert any("partial" in note for note in reader.retrieve("brake fluid").notes)
+        reader.ingest()
+        assert reader.retrieve("brake fluid").notes == ()
         flow = reader.ask_flow("How often must the brake fluid be changed?", [""])
         (folder / "docs/service.md").write_text("# Other\n\nNothing.\n", "utf-8")
         writer.ingest()
@@ -397,25 +364,9 @@ def test_asking_goes_on_while_another_process_ingests(make_project: MakeProject)
     assert "two years" in answer.text
 
 
-def test_equal_texts_of_neighbouring_batches_are_embedded_once(
-    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragwright.project.building._ingest._BATCH_CHUNKS", 4)
-    texts = {f"{n:02}.txt": f"Text number {n % 5}.\n" for n in range(40)}
-    folder = make_project("embed: {model: counting}\n", **texts)
-    embedder = CountingEmbedder()
-    with opened(folder, embedder=embedder) as bench:
-        report = bench.ingest()
-    assert report.counts.added == 40
-    assert sorted(embedder.texts) == [f"Text number {n}.\n" for n in range(5)]
-    assert report.embedded == 5
-
-
 def test_web_pages_are_fetched_a_few_at_a_time(
     make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = make_project()
-    (folder / "ragwright.yaml").write_text("chunk: {by: whole}\n", "utf-8")
     open_now = most = 0
     lock, together = threading.Lock(), threading.Event()
 
@@ -433,37 +384,137 @@ def test_web_pages_are_fetched_a_few_at_a_time(
 
     monkeypatch.setattr("ragwright.project._ingesting.fetch_by_runner", lambda project: slow)
     pages = [f"https://example.org/{n}.txt" for n in range(20)]
-    with opened(folder) as bench:
-        report = bench.ingest(*pages)
-        assert report.counts.added == 20
+    with opened(make_project("chunk: {by: whole}\n")) as bench:
+        assert bench.ingest(*pages).counts.added == 20
         assert [d.id for d in bench.documents()] == sorted(pages)
     assert 2 <= most <= 8
 
 
-class EagerReader(TwiceReader):
-    """Fails as soon as it is asked for its files."""
+# Vectors that no search can use: kept out of the index, found in it, and made again.
 
-    def files(self, source: str) -> Iterator[Path | Failure] | None:
-        raise ValueError("no files")
+TEXTS = {f"{n}.md": f"# {n}\n\n{n} is a word in a manual about cars.\n" for n in ("oil", "fuel")}
 
 
-class DeafReader(TwiceReader):
-    """Fails when it is asked whether a source is its own."""
+def word_vector(text: str, width: int = 8) -> list[float]:
+    """Counts of the words by their hash: equal texts, equal vectors."""
+    counts = [0.01] * width
+    for word in re.findall(r"\w+", text.lower()):
+        counts[zlib.crc32(word.encode()) % width] += 1.0
+    return counts
 
-    def accepts(self, source: str) -> bool:
-        raise ValueError("no answer")
+
+def embeddings(vector: Callable[[str], Any]) -> Callable[[str, Any], Raw]:
+    def reply(_path: str, body: Any) -> Raw:
+        made = [{"index": i, "embedding": vector(t)} for i, t in enumerate(body["input"])]
+        return Raw(json.dumps({"data": made}).encode())
+
+    return reply
 
 
-@pytest.mark.parametrize("reader", ["EagerReader", "DeafReader"])
-def test_a_reader_that_fails_when_asked_costs_its_own_source_only(
-    make_project: MakeProject, reader: str
+SOUND = embeddings(word_vector)
+BAD = {
+    "zeros": embeddings(lambda _: [0.0] * 8),
+    "overflowing": embeddings(lambda text: [v * 1e30 for v in word_vector(text)]),
+    "denormal": embeddings(lambda text: [v * 1e-30 for v in word_vector(text)]),
+    "one number in base 64": embeddings(lambda _: "AAAAAA=="),
+    "one vector for all": embeddings(lambda _: [1.0] * 8),
+}
+
+
+@pytest.fixture
+def raw(monkeypatch: pytest.MonkeyPatch) -> Iterator[RawServer]:
+    skip_short_pauses(monkeypatch)
+    with raw_server(SOUND) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(make_project: MakeProject, raw: RawServer) -> Path:
+    return make_project(f"embed: {{model: '{raw.url}#m'}}\nbudget: {{concurrency: 1}}\n", **TEXTS)
+
+
+def stored(folder: Path) -> np.ndarray:
+    """The vectors in the file, one row each."""
+    with closing(sqlite3.connect(folder / ".ragwright/data/store.sqlite")) as db:
+        rows = db.execute("SELECT data FROM vectors")
+        return np.stack([np.frombuffer(data, np.float32) for (data,) in rows])
+
+
+def dense_score(bench: Workbench, question: str = "oil is a word in a manual about cars") -> float:
+    return float(bench.retrieve(question).hits[0].channels["dense"].score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BAD)
+def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
+    kind: str, folder: Path, raw: RawServer
 ) -> None:
-    folder = make_project()
-    (folder / "ragwright.yaml").write_text(
-        f"sources: [{{source: x, reader: 'test_ingest:{reader}'}}, docs/]\n", "utf-8"
-    )
+    raw.script = BAD[kind]
+    with opened(folder) as bench, pytest.raises(ModelError):
+        bench.ingest()
+    raw.script = SOUND
+    with opened(folder) as bench:  # nothing of it was kept, in the cache either
+        assert bench.ingest().counts.added == 2
+    assert len(stored(folder)) == 2
+    (folder / "docs/oil.md").write_text("# oil\n\nAnother word in the manual.\n", "utf-8")
+    raw.script = BAD[kind]
+    with opened(folder) as bench:
+        with pytest.raises(ModelError):
+            bench.ingest(embed_again=True)
+        raw.script = SOUND
+        assert dense_score(bench) > 0.9
+        assert bench.ingest().counts.changed == 1
+    assert len(stored(folder)) == 3, "the vector of the former text stays for a while"
+
+
+@pytest.mark.slow
+def test_a_text_with_a_bad_vector_costs_its_own_document_only(folder: Path, raw: RawServer) -> None:
+    with opened(folder) as bench:
+        bench.ingest()
+    for name, text in TEXTS.items():
+        (folder / "docs" / name).write_text(f"{text}\nA line more.\n", "utf-8")
+    raw.script = embeddings(lambda t: [0.0] * 8 if "fuel" in t else word_vector(t))
     with opened(folder) as bench:
         report = bench.ingest()
-    assert report.counts.added == 2
-    [failure] = report.failures
-    assert "ValueError" in failure.error.what
+        assert report.counts.changed == 1
+        [failure] = report.failures
+        assert failure.source == "docs/fuel.md"
+        assert "a vector of zeros" in failure.error.what
+        kept = {d.id: "A line more." in d.text for d in bench.documents()}
+        assert kept == {"docs/oil.md": True, "docs/fuel.md": False}
+    raw.script = SOUND
+    with opened(folder) as bench:
+        assert bench.ingest().counts.changed == 1
+
+
+def test_embed_again_replaces_every_stored_vector_and_another_length_needs_it(
+    folder: Path, raw: RawServer
+) -> None:
+    with opened(folder) as bench:
+        bench.ingest()
+        first = bench.project.target().snapshot
+    before = stored(folder)
+    raw.script = embeddings(lambda text: word_vector(text)[::-1])
+    raw.bodies.clear()
+    with opened(folder) as bench:
+        assert bench.ingest().embedded == 0
+        assert "manual" not in str(raw.bodies)
+        report = bench.ingest(embed_again=True)
+        assert (report.embedded, report.counts.unchanged) == (2, 2)
+        assert bench.project.target().snapshot != first
+    assert np.allclose(stored(folder)[:, ::-1], before)
+    with Workbench.open(folder, Session(reuse=False)) as bench:
+        assert dense_score(bench) > 0.9
+    raw.script = embeddings(lambda text: word_vector(text, 12))
+    (folder / "docs/oil.md").write_text("# oil\n\nAnother word in the manual.\n", "utf-8")
+    with opened(folder) as bench:
+        with pytest.raises(RagwrightError, match="--embed-again"):
+            bench.ingest()
+        with pytest.raises(RagwrightError, match="--embed-again"):
+            bench.retrieve("a question that was never asked")
+        report = bench.ingest(embed_again=True)
+        assert report.counts.added == 2
+        assert "length 12, not 8" in report.notes[0]
+    with opened(folder) as bench:
+        assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
+    assert stored(folder).shape == (2, 12)
