@@ -1,14 +1,45 @@
-"""Fusion against slow references, and what must hold for any lists."""
+"""Fusion against slow references, weights from words, selection by caps, turns and difference."""
 
 from __future__ import annotations
 
+import gc
+import random
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
+from typing import Any
 
+import numpy as np
 import pytest
+from benchmarks.data_sets import DATA
+from hand_driver import hit
 from hypothesis import given, strategies as st
 
-from ragwright.core import RetrieveError, rank_best
-from ragwright.retrieve import convex, rrf
+from ragwright.core import Filter, FilterError, Hit, RetrieveError, Span, Term, rank_best
+from ragwright.flow import Lookup, Runner, Search
+from ragwright.index import IndexedDocument, IndexSpec, StoreOptions, ViewHandler, Views, open_store
+from ragwright.ingest import ChunkOptions, FileReader, make_chunker
+from ragwright.models import Analyzer, AnalyzerOptions, Tokenizer, WordTokenizer, make_analyzer
+from ragwright.retrieve import (
+    RetrieveOptions,
+    SelectOptions,
+    Target,
+    balance,
+    convex,
+    dissimilar,
+    measure_score_share,
+    one_sided,
+    retrieve,
+    rrf,
+    select_depth,
+    select_hits,
+    similarities,
+    unknown_share,
+    values_of,
+    word_similarities,
+)
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(40)]), unique=True, max_size=40)
 LISTS = st.lists(IDS, min_size=1, max_size=4)
@@ -16,114 +47,68 @@ LISTS = st.lists(IDS, min_size=1, max_size=4)
 
 def slow_rrf(lists: list[list[str]], k: int, weights: list[Fraction]) -> dict[str, Fraction]:
     """The formula, word for word, in exact arithmetic."""
-    documents = {d for ids in lists for d in ids}
-    return {
-        d: sum(
-            (w / (k + ids.index(d) + 1) for ids, w in zip(lists, weights, strict=True) if d in ids),
-            Fraction(0),
-        )
-        for d in documents
-    }
+    sums: dict[str, Fraction] = {}
+    for ids, weight in zip(lists, weights, strict=True):
+        for rank, key in enumerate(ids, 1):
+            sums[key] = sums.get(key, Fraction(0)) + weight / (k + rank)
+    return sums
 
 
-def test_ranks_count_from_one() -> None:
-    assert rrf([["a", "b"]]) == [("a", round(1 / 61, 6)), ("b", round(1 / 62, 6))]
-
-
-def test_found_twice_beats_found_first_once() -> None:
-    assert [key for key, _ in rrf([["a", "b"], ["c", "b"]])] == ["b", "a", "c"]
-
-
-@given(LISTS, st.integers(0, 100), st.data())
-def test_equals_the_slow_reference(lists: list[list[str]], k: int, data: st.DataObject) -> None:
-    weights = data.draw(
-        st.lists(st.integers(1, 20), min_size=len(lists), max_size=len(lists)).map(
-            lambda ws: [Fraction(w, 4) for w in ws]
-        )
-    )
+@given(LISTS, st.integers(0, 100), st.integers(0, 50), st.data())
+def test_rrf_equals_the_slow_reference(
+    lists: list[list[str]], k: int, limit: int, data: st.DataObject
+) -> None:
+    quarters = st.lists(st.integers(1, 20), min_size=len(lists), max_size=len(lists))
+    weights = [Fraction(weight, 4) for weight in data.draw(quarters)]
     exact = slow_rrf(lists, k, weights)
     fused = rrf(lists, k, [float(w) for w in weights])
     assert {key for key, _ in fused} == set(exact)
-    for key, score in fused:
-        assert abs(score - exact[key]) <= Fraction(1, 10**6)
+    assert all(abs(score - exact[key]) <= Fraction(1, 10**6) for key, score in fused)
     assert fused == sorted(fused, key=lambda pair: (-pair[1], pair[0]))
-
-
-@given(LISTS)
-def test_scores_are_as_the_ranking_rule_leaves_them(lists: list[list[str]]) -> None:
-    fused = rrf(lists)
     assert rank_best(fused, len(fused)) == fused
-
-
-@given(LISTS, st.integers(0, 50))
-def test_a_limit_cuts_the_whole_ranking(lists: list[list[str]], limit: int) -> None:
     assert rrf(lists, limit=limit) == rrf(lists)[:limit]
-
-
-@given(LISTS)
-def test_the_order_of_the_lists_does_not_matter(lists: list[list[str]]) -> None:
     assert rrf(lists) == rrf(lists[::-1])
+    assert [key for key, _ in rrf([lists[0], lists[0]])] == lists[0]
 
 
-@pytest.mark.slow
-@given(IDS)
-def test_one_list_keeps_its_order(ids: list[str]) -> None:
-    assert [key for key, _ in rrf([ids])] == ids
-    assert [key for key, _ in rrf([ids, ids])] == ids
-
-
-@given(IDS, st.integers(0, 38))
-def test_a_better_rank_never_lowers_a_score(ids: list[str], at: int) -> None:
-    if at + 1 >= len(ids):
-        return
-    swapped = [*ids[:at], ids[at + 1], ids[at], *ids[at + 2 :]]
-    assert dict(rrf([swapped]))[ids[at + 1]] >= dict(rrf([ids]))[ids[at + 1]]
-
-
-def test_a_repeated_id_counts_at_its_first_rank() -> None:
-    assert rrf([["a", "b", "a", "c"]]) == rrf([["a", "b", "c"]])
-
-
-def test_equal_scores_go_by_id() -> None:
-    assert [key for key, _ in rrf([["z", "a"], ["a", "z"]])] == ["a", "z"]
-
-
-def test_a_list_without_weight_is_left_out() -> None:
-    assert rrf([["a"], ["b"]], weights=[1, 0]) == rrf([["a"]])
-
-
-def test_nothing_in_nothing_out() -> None:
-    assert rrf([]) == []
-    assert rrf([[], []]) == []
+@pytest.mark.parametrize(
+    ("lists", "weights", "fused"),
+    [
+        ([["a", "b"]], None, {"a": 1 / 61, "b": 1 / 62}),  # ranks count from one
+        ([["a", "b"], ["c", "b"]], None, {"b": 2 / 62, "a": 1 / 61, "c": 1 / 61}),
+        ([["a", "b", "a", "c"]], None, {"a": 1 / 61, "b": 1 / 62, "c": 1 / 63}),
+        ([["z", "a"], ["a", "z"]], None, {"a": 1 / 61 + 1 / 62, "z": 1 / 61 + 1 / 62}),
+        ([["a"], ["b"]], [1, 0], {"a": 1 / 61}),
+        ([], None, {}),
+        ([[], []], None, {}),
+    ],
+)
+def test_ranks_become_scores(
+    lists: list[list[str]], weights: list[float] | None, fused: dict[str, float]
+) -> None:
+    assert rrf(lists, weights=weights) == [(key, round(score, 6)) for key, score in fused.items()]
 
 
 @pytest.mark.parametrize(
     ("k", "weights"),
-    [
-        (60, [1.0]),
-        (60, [1.0, -1.0]),
-        (60, [float("nan"), 1.0]),
-        (60, [1.0, float("inf")]),
-        (-1, None),
-    ],
+    [(60, [1.0]), (60, [1.0, -1.0]), (60, [np.nan, 1.0]), (60, [1.0, np.inf]), (-1, None)],
 )
 def test_weights_that_make_no_sense_are_refused(k: int, weights: list[float] | None) -> None:
     with pytest.raises(RetrieveError):
         rrf([["a"], ["b"]], k, weights)
 
 
+Scored = list[tuple[str, float]]
 SCORED = st.dictionaries(
     st.sampled_from([f"d{n}" for n in range(30)]), st.integers(-1000, 1000).map(lambda n: n / 1000)
 ).map(lambda d: sorted(d.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def slow_convex(
-    lists: list[list[tuple[str, float]]], shares: list[int], floors: list[int], pool: int
+    lists: Sequence[Scored], shares: list[int], floors: list[int], pool: int
 ) -> dict[str, Fraction]:
     """The formula, word for word, in exact arithmetic."""
     fused = {key: Fraction(0) for found in lists for key, _ in found}
-    if not sum(s for s, found in zip(shares, lists, strict=True) if found):
-        fused = {key: Fraction(0) for key in fused}
     for found, share, floor in zip(lists, shares, floors, strict=True):
         scores = {key: max(Fraction(score), Fraction(floor)) for key, score in found}
         best = max((Fraction(score) for _, score in found), default=Fraction(0))
@@ -138,9 +123,9 @@ def slow_convex(
 
 @given(st.tuples(SCORED, SCORED), st.integers(1, 9), st.integers(1, 9), st.integers(1, 40))
 def test_convex_equals_the_slow_reference(
-    lists: tuple[list[tuple[str, float]], list[tuple[str, float]]], one: int, two: int, pool: int
+    lists: tuple[Scored, Scored], one: int, two: int, pool: int
 ) -> None:
-    exact = slow_convex(list(lists), [one, two], [0, -1], pool)
+    exact = slow_convex(lists, [one, two], [0, -1], pool)
     fused = convex(lists, (one, two), (0.0, -1.0), pool)
     assert {key for key, _ in fused} == set(exact)
     for key, score in fused:
@@ -151,17 +136,12 @@ def test_convex_equals_the_slow_reference(
         assert convex(lists, (one, two), (0.0, -1.0), pool, limit=limit) == fused[:limit]
 
 
-def test_who_is_missing_has_the_most_it_can_have() -> None:
+def test_who_is_missing_has_the_most_it_can_have_and_flat_lists_leave_the_order() -> None:
     keyword, dense = [("a", 4.0), ("b", 2.0)], [("b", 0.5), ("c", 0.5)]
-    cut = dict(convex([keyword, dense], (1, 1), (0, -1), 2))
-    assert cut == {"a": 1.0, "b": 0.75, "c": 0.75}
-    whole = dict(convex([keyword, dense], (1, 1), (0, -1), 3))
-    assert whole == {"a": 0.5, "b": 0.75, "c": 0.5}
-
-
-def test_flat_lists_leave_the_order_to_the_others() -> None:
-    flat = [("a", 0.9), ("b", 0.899), ("c", 0.898)]
-    sharp = [("c", 9.0), ("b", 3.0)]
+    for pool, fused in ((2, (1.0, 0.75, 0.75)), (3, (0.5, 0.75, 0.5))):
+        found = dict(convex([keyword, dense], (1, 1), (0, -1), pool))
+        assert found == dict(zip("abc", fused, strict=True))
+    sharp, flat = [("c", 9.0), ("b", 3.0)], [("a", 0.9), ("b", 0.899), ("c", 0.898)]
     assert [key for key, _ in convex([sharp, flat], (0.2, 0.8), (0, -1), 100)] == ["c", "b", "a"]
 
 
@@ -171,3 +151,284 @@ def test_flat_lists_leave_the_order_to_the_others() -> None:
 def test_shares_that_make_no_sense_are_refused(shares: list[float], floors: list[float]) -> None:
     with pytest.raises(RetrieveError):
         convex([[("a", 1.0)], [("b", 1.0)]], shares, floors, 10)
+
+
+# -- weights of a query ----------------------------------------------------------------------
+
+SHARE = st.floats(0, 1)
+
+
+@given(SHARE, SHARE, SHARE, SHARE)
+def test_the_keyword_share_grows_with_what_only_the_index_knows(
+    base: float, unknown: float, held: float, other: float
+) -> None:
+    found = balance(base, unknown, held).keyword
+    assert base <= found <= 1.0 + 1e-12
+    assert balance(base, 0.0, held).keyword == balance(base, unknown, 0.0).keyword == base
+    more, less = (balance(base, pick(unknown, other), held).keyword for pick in (max, min))
+    assert more >= less
+
+
+class Pairs(Tokenizer):
+    """Knows words of up to four letters; cuts longer runs to pairs of characters."""
+
+    def spans(self, text: str) -> list[Span]:
+        if len(text) <= 4:
+            return [Span(0, len(text))] if text else []
+        return [Span(at, min(at + 2, len(text))) for at in range(0, len(text), 2)]
+
+
+def terms(**idf: float) -> tuple[Term, ...]:
+    return tuple(Term(token.lstrip("_"), 1, value, value) for token, value in idf.items())
+
+
+FIX, PUMP = terms(fix=1.0, e12=3.0, _12=3.0), terms(pump=1.0, manifold=3.0)
+ENDLESS = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "analyzer", "tokenizer", "share"),
+    [
+        # A code is unknown whatever the tokenizer makes of it.
+        ("fix E12", FIX, Analyzer(), Pairs(), 0.75),
+        ("fix E12", FIX, Analyzer(), None, 0.75),
+        ("fix E12", FIX, None, None, 3 / 7),
+        # pump is one piece; ma ni fo ld: three of four pieces go on within the word
+        ("pump manifold", PUMP, Analyzer(), Pairs(), 3.0 * 3 / 4 / 4.0),
+        *((nothing, (), Analyzer(), Pairs(), 0.0) for nothing in ("", "of the", "☃")),
+    ],
+)
+def test_words_count_by_the_pieces_that_go_on_within_them_and_by_rarity(
+    text: str, asked: Any, analyzer: Any, tokenizer: Any, share: float
+) -> None:
+    assert unknown_share(text, asked, analyzer, tokenizer) == pytest.approx(share)
+
+
+def test_an_endless_word_costs_its_beginning_and_a_tokenizer_out_of_use_is_let_go() -> None:
+    asked = terms(**dict.fromkeys(Analyzer().tokens(ENDLESS), 2.0))
+    tokenizer = Pairs()
+    assert 0.9 < unknown_share(ENDLESS, asked, Analyzer(), tokenizer) < 1.0
+    gone = weakref.ref(tokenizer)
+    del tokenizer
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_the_best_chunk_holds_is_a_share_of_the_greatest_score() -> None:
+    shares = [measure_score_share(best, PUMP) for best in (2.0, 9.0)]
+    assert (shares, measure_score_share(2.0, ())) == ([0.5, 1.0], 0.0)
+    reason = balance(0.2, 0.5, 0.5).reason
+    assert "keyword 0.40, dense 0.60" in reason
+    assert "50%" in reason
+
+
+# -- selection -------------------------------------------------------------------------------
+
+
+def found(number: int, text: str = "", document: str = "", **facts: Any) -> Hit:
+    more = {"headings": facts.pop("headings", ()), "title": "", "page": number}
+    return hit(number, text or f"word{number}", document=document, start=number,
+               metadata=facts, **more)  # fmt: skip
+
+
+def ranks(hits: Sequence[Hit], of: Sequence[Hit]) -> list[int]:
+    """Ranks before the selection."""
+    before = {one.chunk_id: one.rank for one in of}
+    return [before[one.chunk_id] for one in hits]
+
+
+@given(st.integers(1, 9), st.integers(0, 10_000), st.integers(0, 12), st.integers(0, 99))
+def test_each_dissimilar_item_is_the_one_farthest_from_those_before(
+    count: int, numbers: int, k: int, seed: int
+) -> None:
+    similarity = similarities(np.random.default_rng(numbers).standard_normal((count, 3)))
+    chosen = dissimilar(similarity, k, seed)
+    assert len(chosen) == min(k, count) == len(set(chosen))
+    for place in range(1, len(chosen)):
+        nearest = {
+            at: round(float(max(similarity[at][b] for b in chosen[:place])), 6)
+            for at in range(count)
+            if at not in chosen[:place]
+        }
+        assert nearest[chosen[place]] == min(nearest.values())
+    assert dissimilar(similarity, k, seed) == chosen
+
+
+def test_another_seed_gives_another_set_and_it_beats_chance() -> None:
+    noise = 0.05 * np.random.default_rng(0).standard_normal((30, 6))
+    similarity = similarities(np.repeat(np.eye(6), 5, axis=0) + noise)
+    sets = [frozenset(dissimilar(similarity, 6, seed)) for seed in range(20)]
+    assert len(set(sets)) > 10
+
+    def likeness(chosen: Sequence[int]) -> float:
+        return float(np.mean([similarity[a][b] for a, b in combinations(chosen, 2)]))
+
+    drawn = [random.Random(seed).sample(range(30), 6) for seed in range(20)]
+    assert max(likeness(sorted(s)) for s in sets) < min(likeness(d) for d in drawn)
+    # one of each group, whatever the start
+    assert all({at // 5 for at in chosen} == set(range(6)) for chosen in sets)
+
+
+def test_rows_are_compared_by_direction_and_texts_by_their_counts() -> None:
+    rows = similarities(np.array([[0.0, 0.0], [3.0, 4.0], [np.nan, 1.0]], np.float32))
+    assert rows[0].tolist() == [0.0, 0.0, 0.0]
+    assert rows[1][1] == pytest.approx(1.0)
+    assert np.isfinite(rows).all()
+    words = word_similarities(["red car", "red car red car", "blue", ""], Analyzer())
+    assert words[0][1] == pytest.approx(1.0)
+    assert words[0][2] == 0
+    assert words[3].tolist() == [0, 0, 0, 0]
+
+
+FOUR = [found(n, document=name) for n, name in enumerate("aaab", 1)]
+SIDES = [found(n, side=side) for n, side in enumerate(["pro"] * 3 + ["con"] * 2 + ["pro"], 1)]
+TOPICS = [found(1, topics=("a", "b")), found(2, topics=("a",)), found(3), found(4, topics=("b",))]
+ACTS = [found(1, act="I"), found(2, act="I"), found(3, act="II")]
+CAPPED = "2 of 3 hits: max_per (document_id: 1) excludes the others"
+WATCHED = (
+    "one-sided: all 2 hits have act 'I', while the search also found 'II' "
+    "(balance act, or set a filter)"
+)
+
+
+@pytest.mark.parametrize(
+    ("hits", "k", "options", "kept", "notes"),
+    [
+        (FOUR, 2, {}, [1, 2], ()),
+        ([], 2, {"balance": "act"}, [], ()),
+        (FOUR, 3, {"max_per": {"document_id": 1}}, [1, 4], (CAPPED,)),
+        (FOUR, 2, {"max_per": {"document_id": 1}}, [1, 4], ()),
+        (SIDES, 4, {"balance": "side"}, [1, 4, 2, 5], ()),
+        # One of several values is taken once, and one of none has its turn.
+        (TOPICS, 4, {"balance": "topics"}, [1, 4, 3, 2], ()),
+        (ACTS, 2, {"watch": ("act",)}, [1, 2], (WATCHED,)),
+        (ACTS, 2, {"balance": "act"}, [1, 3], ()),
+    ],
+)
+def test_caps_turns_and_watched_fields(
+    hits: list[Hit], k: int, options: dict[str, Any], kept: list[int], notes: tuple[str, ...]
+) -> None:
+    selected, told = select_hits(hits, k, SelectOptions(**options))
+    assert (ranks(selected, hits), told) == (kept, notes)
+    deeper = options.keys() & {"balance", "watch"}
+    assert bool(deeper) == (select_depth(5, SelectOptions(**options)) == 30) or "max_per" in options
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=14),
+    st.integers(1, 14),
+    st.integers(1, 3),
+    st.sampled_from(["", "side", "document_id"]),
+)
+def test_caps_hold_whatever_takes_turns(
+    kinds: list[tuple[str, str]], k: int, most: int, balance: str
+) -> None:
+    hits = [found(n, f"{d} {s} {n}", d, side=s) for n, (d, s) in enumerate(kinds, 1)]
+    options = SelectOptions(max_per={"document_id": most, "side": 4}, balance=balance)
+    selected, _ = select_hits(hits, k, options)
+    assert len({h.chunk_id for h in selected}) == len(selected) <= k
+    for values, limit in (
+        ([h.document_id for h in selected], most),
+        ([h.metadata["side"] for h in selected], 4),
+    ):
+        assert all(values.count(value) <= limit for value in values)  # type: ignore[arg-type]
+
+
+PLAY = ("Play", "Act I", "Scene I")
+
+
+@pytest.mark.parametrize(
+    ("one", "field", "values"),
+    [
+        (found(2, headings=PLAY), "document_id", ("doc2",)),
+        (found(2), "page", ("2",)),
+        (found(2), "title", ()),
+        (found(2, headings=PLAY), "section", PLAY),
+        (found(2, headings=PLAY), "section:2", ("Play › Act I",)),
+        (found(2, topics=("a", "b")), "topics", ("a", "b")),
+        (found(2, year=1668), "year", ("1668",)),
+        (found(2, empty=""), "empty", ()),
+        (found(2), "other", ()),
+        (found(1), "section", ()),
+        (found(1), "section:1", ()),
+        (found(1, headings=("A",), section="own"), "section", ("own",)),
+    ],
+)
+def test_values_of_a_hit(one: Hit, field: str, values: tuple[str, ...]) -> None:
+    assert values_of(one, field) == values
+    with pytest.raises(FilterError, match="level"):
+        values_of(one, "section:x")
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"), [("pp", True), ("pc", False), ("p", False), ("", False), ("p-", False)]
+)
+def test_one_side_is_told_only_where_another_was_found(kept: str, told: bool) -> None:
+    sides: dict[str, dict[str, Any]] = {"p": {"side": "pro"}, "c": {"side": "con"}, "-": {}}
+    hits = [found(n, **sides[kind]) for n, kind in enumerate(kept, 1)]
+    pool = [*hits, found(8, side="con"), found(9, side="pro")]
+    assert bool(one_sided(hits, pool, "side")) == told
+    assert one_sided(hits, hits, "side") == ""
+
+
+def test_a_section_that_all_hits_of_the_pool_share_is_no_side() -> None:
+    hits = [found(1, headings=PLAY), found(2, headings=(*PLAY[:2], "Scene II"))]
+    note = one_sided(hits, [*hits, found(3, headings=("Play", "Act II", "Scene I"))], "section")
+    assert note == (
+        "one-sided: all 2 hits have section 'Act I', while the search also found 'Act II' "
+        "(balance section, or set a filter)"
+    )
+    assert one_sided(hits, [*hits, found(3, headings=PLAY[:2])], "section") == ""
+
+
+# -- SPEC C5 on a real play: the right words from the wrong act -------------------------------
+
+THEFT = "Qui a volé la cassette d'Harpagon ?"
+"""Act V speaks of the theft all along, and has Valère accused of it; act IV shows the thief."""
+
+THIEF = "guigné ceci tout le jour"
+"""La Flèche's words in act IV, scene VI, with the box under his arm."""
+
+
+@pytest.fixture(scope="module")
+def ask(needs_data: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Keyword search over L'Avare; the act is metadata, the headings are those of the edition."""
+    (document,) = FileReader().read_file(DATA / "moliere" / "moliere_avare.xml")
+    assert not hasattr(document, "error")
+    chunker = make_chunker(ChunkOptions(by="headings", size=200, overlap=0), WordTokenizer())
+    chunks = tuple(
+        replace(chunk, metadata={"act": chunk.headings[1]}) if len(chunk.headings) == 3 else chunk
+        for chunk in chunker.chunks(document)
+    )
+    store = open_store(StoreOptions(), tmp_path_factory.mktemp("play"))
+    spec = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
+    store.upsert(spec, [IndexedDocument(document, chunks)])
+    views, target = Views(store), Target(store.snapshot(spec))
+    with Runner({Search: ViewHandler(views), Lookup: ViewHandler(views)}) as runner:
+        yield (
+            lambda **settings: runner.run(retrieve(THEFT, target, RetrieveOptions(**settings))).hits
+        )
+    views.close()
+    store.close()
+
+
+def acts(hits: Sequence[Hit]) -> set[str]:
+    return {str(one.metadata["act"]) for one in hits if "act" in one.metadata}
+
+
+@pytest.mark.slow
+def test_the_right_words_from_the_wrong_act_are_told_and_turns_or_a_filter_help(ask: Any) -> None:
+    def shown(hits: Sequence[Hit]) -> bool:
+        return any(THIEF in one.text for one in hits)
+
+    pool = ask(top_k=30)
+    kept, (note,) = select_hits(pool, 4, SelectOptions(watch=("act",)))
+    assert kept == pool[:4]
+    assert (acts(kept), shown(kept), shown(pool)) == ({"Acte V"}, False, True)
+    assert "all 4 hits have act 'Acte V'" in note
+    assert "'Acte IV'" in note
+    for field in ("act", "section:2"):
+        kept, notes = select_hits(pool, 5, SelectOptions(balance=field))
+        assert (shown(kept), len(acts(kept)), notes) == (True, 4, ())
+    for act, helps in (("Acte IV", True), ("Acte V", False)):
+        assert shown(ask(top_k=4, filters=(Filter("act", (act,)),))) is helps

@@ -1,216 +1,394 @@
-"""The stages of a search together: what each leaves to the next, on the real store."""
+"""A search from the question to the hits: channels, stages one after the other, and routes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import ragwright
+from counted_index import CountedIndex, Own
+from hand_driver import Driver
 
-from ragwright.core import Chunk, Document, ModelUnavailableError, Span
-from ragwright.flow import (
-    BatchHandler,
-    Chat,
-    ChatReply,
-    Embed,
-    EmbedReply,
-    HandlerSource,
-    Lookup,
-    Rerank,
-    RerankReply,
-    RetryPolicy,
-    Runner,
-    Search,
+from ragwright.core import (
+    Filter,
+    FilterError,
+    ModelUnavailableError,
+    RagwrightError,
+    RetrieveError,
 )
-from ragwright.index import (
-    IndexedDocument,
-    IndexSpec,
-    StoreOptions,
-    ViewHandler,
-    Views,
-    open_store,
-)
-from ragwright.models import Analyzer, WordTokenizer
+from ragwright.flow import Chat, ChatReply, Lookup, LookupReply, Rerank, RerankReply, Runner, Search
+from ragwright.models import Models, WordTokenizer, model_handlers
 from ragwright.retrieve import (
+    ChannelWeights,
+    Column,
+    DatabaseOptions,
     Glossary,
     IterateOptions,
     Meaning,
+    QueryDatabase,
     QueryOptions,
     RerankOptions,
     Retrieved,
     RetrieveOptions,
+    Route,
+    RouteOptions,
+    RouteScene,
     SelectOptions,
     SoftFilterOptions,
-    Target,
+    Table,
+    is_courtesy,
+    mine_glossary,
     retrieve,
+    route,
+    rrf,
 )
+from ragwright.testing import ScriptedServer, index_corpus, make_document
 
-ANALYZER = Analyzer()
-TEXTS = {
+# -- channels, on four pages -----------------------------------------------------------------
+
+LIGHTS = {
+    "manual": "Warning light APP_w304: the accelerator pedal position sensor reports no signal.",
+    "other": "Warning light APP_w305: the accelerator pedal is pressed while braking.",
+    "poem": "The sea was calm and the night was clear above the harbour.",
+    "vide": "Écran cassé : remplacer l'écran avant la mise en service.",
+}
+CAR, OTHERS = Filter("topic", ("car",)), {"poem", "vide"}
+PLAIN = {"model": "", "dimensions": 0}
+"""Of a target without vectors."""
+
+
+@pytest.fixture(scope="module")
+def lights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedIndex]:
+    topics = {name: ("rest",) if name in OTHERS else ("car",) for name in LIGHTS}
+    texts = {name: ([text], {"topic": topics[name]}) for name, text in LIGHTS.items()}
+    made = CountedIndex(tmp_path_factory.mktemp("lights"), texts, ("pedal", "light", "sea"))
+    yield made
+    made.close()
+
+
+def names(found: Retrieved) -> list[str]:
+    return [hit.document_id for hit in found.hits]
+
+
+def test_hits_carry_rank_score_and_address_and_what_each_channel_saw(lights: CountedIndex) -> None:
+    found = lights.ask("pedal APP_w304", search="keyword")
+    assert (found.mode, names(found)) == ("keyword", ["manual", "other"])
+    best = found.hits[0]
+    assert (best.rank, best.source, best.title) == (1, "manual.txt", "Manual")
+    assert LIGHTS["manual"][best.start : best.end] == best.text == LIGHTS["manual"]
+    assert {name: channel.score for name, channel in best.channels.items()} == {
+        "keyword": best.score
+    }
+    both = lights.ask("pedal APP_w304").hits[0]
+    assert (both.document_id, both.channels["keyword"].rank) == ("manual", 1)
+    like = lights.similarity("pedal APP_w304", LIGHTS["manual"])
+    assert both.channels["dense"].score == pytest.approx(like, abs=1e-5)
+    # A code finds its page by keyword where vectors do not tell it from another's.
+    dense = {
+        hit.document_id: hit.score for hit in lights.ask("light APP_w304", search="dense").hits
+    }
+    assert dense["manual"] == dense["other"]
+    composed = lights.ask("écran cassé", search="keyword")
+    assert names(composed) == ["vide"]
+    decomposed = lights.ask(unicodedata.normalize("NFD", "écran cassé"), search="keyword")
+    assert (decomposed.query, decomposed.hits) == ("écran cassé", composed.hits)
+    lights.ask("red \ud800 pump", search="keyword").query.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "note"),
+    [
+        ({}, "hybrid", ""),
+        (PLAIN, "keyword", ""),
+        ({**PLAIN, "search": "keyword"}, "keyword", ""),
+        ({"weights": ChannelWeights(keyword=1.0, dense=0.0)}, "keyword", "weight"),
+    ],
+)
+def test_the_mode_follows_the_vectors_and_the_weights(
+    lights: CountedIndex, settings: dict[str, Any], mode: str, note: str
+) -> None:
+    lights.embedder.asked.clear()
+    found = lights.ask("pedal", **settings)
+    assert found.mode == mode
+    assert bool(lights.embedder.asked) == (mode == "hybrid")
+    assert len(found.notes) == bool(note)
+    assert note in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "error", "said"),
+    [
+        ("", {}, RetrieveError, "empty"),
+        (" \n\t", {}, RetrieveError, "empty"),
+        ("sea", {**PLAIN, "search": "dense"}, RetrieveError, "vectors"),
+        ("sea", {**PLAIN, "search": "hybrid"}, RetrieveError, "vectors"),
+        ("sea", {"weights": ChannelWeights(0.0, 0.0)}, RetrieveError, "weight"),
+        ("pedal sensor " * 7700, {}, RetrieveError, "100100 characters, more than 20000"),
+        (
+            " ".join(f"word{number}" for number in range(1001)),
+            {},
+            RetrieveError,
+            "1001 different words, more than 1000",
+        ),
+        ("sea", {"filters": (Filter("topics", ("car",)),)}, FilterError, "topic"),
+        ("sea", {"filters": (Filter("topics", ("car",), exclude=True),)}, FilterError, "topic"),
+    ],
+    ids=lambda given: given[:9] if isinstance(given, str) else None,
+)
+def test_what_cannot_be_searched_is_refused(
+    lights: CountedIndex, query: str, settings: dict[str, Any], error: Any, said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        lights.ask(query, **settings)
+
+
+@pytest.mark.parametrize("vector", [(1.0, 0.0, 0.0), (math.nan, 0.0, 0.0, 0.0), (0.0,) * 4])
+def test_a_wrong_query_vector_is_refused(
+    lights: CountedIndex, monkeypatch: pytest.MonkeyPatch, vector: tuple[float, ...]
+) -> None:
+    monkeypatch.setattr(lights, "vector", vector)
+    with pytest.raises(RetrieveError, match="counts"):
+        lights.ask("sea", search="dense")
+
+
+def test_dense_scores_are_cosines_whatever_the_length_of_the_vector(
+    lights: CountedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = []
+    for length, similarity in ((1.0, "cosine"), (5.0, "cosine"), (5.0, "dot")):
+        monkeypatch.setattr(lights, "vector", (length, 0.0, 0.0, 0.0))
+        found = lights.ask("anything", search="dense", similarity=similarity)
+        scores.append([hit.score for hit in found.hits])
+    assert scores[0] == scores[1]
+    assert scores[2] == pytest.approx([5.0 * score for score in scores[0]], abs=1e-5)
+
+
+def test_both_channels_are_fused_by_rank_and_weights_shift_the_fusion(lights: CountedIndex) -> None:
+    query = "APP_w304 sea"
+    found = lights.ask(query, fusion="rrf")
+    by = {name: lights.ask(query, search=name) for name in ("keyword", "dense")}
+    lists = {name: [hit.chunk_id for hit in one.hits] for name, one in by.items()}
+    assert [(hit.chunk_id, hit.score) for hit in found.hits] == rrf([*lists.values()])
+    for hit in found.hits:
+        ranks = {name: channel.rank for name, channel in hit.channels.items()}
+        assert ranks == {
+            name: ids.index(hit.chunk_id) + 1 for name, ids in lists.items() if hit.chunk_id in ids
+        }
+    for weights, best in (((10.0, 1.0), "manual"), ((1.0, 10.0), "poem")):
+        assert names(lights.ask(query, weights=ChannelWeights(*weights)))[0] == best
+
+
+def test_top_k_bounds_the_hits_and_the_pool_the_candidates(lights: CountedIndex) -> None:
+    for settings, count, asked in (
+        ({"top_k": 2}, 2, 100),
+        ({"top_k": 7, "pool": 3, **PLAIN}, 3, 7),  # never fewer candidates than hits wanted
+    ):
+        lights.search.asked.clear()
+        found = lights.ask("pedal harbour light", **settings)
+        assert len(found.hits) == count
+        assert {r.k for r in lights.search.asked if isinstance(r, Search)} == {asked}
+
+
+@pytest.mark.parametrize("search", ["hybrid", "dense", "keyword"])
+def test_filters_hold_in_every_channel(lights: CountedIndex, search: str) -> None:
+    query = "sea light pedal harbour"
+    demanded = lights.ask(query, search=search, filters=(CAR,))
+    assert set(names(demanded)) == {"manual", "other"}
+    found = lights.ask(query, search=search, filters=(replace(CAR, exclude=True),))
+    assert set(names(found)) <= OTHERS
+    assert found.hits
+    assert not any("excludes nothing" in note for note in found.notes)
+
+
+def test_an_exclusion_that_excludes_nothing_is_told(lights: CountedIndex) -> None:
+    """A slip in a value and nothing to leave out look the same: both are answered."""
+    slip, rest = Filter("topic", ("Car",), exclude=True), Filter("topic", ("rest",))
+    told = "topic!=Car excludes nothing: no chunk has topic = 'Car' (nearest: car)"
+    found = lights.ask("pedal sea", filters=(slip,))
+    assert found.hits == lights.ask("pedal sea").hits
+    assert told in found.notes
+    wish = SoftFilterOptions("topic", ("Car",), exclude=True)
+    assert told in lights.ask("pedal sea", soft=(wish,)).notes
+    for filters in ((slip, rest), (rest, slip)):
+        # What another filter hides is not named, wherever it stands.
+        notes = lights.ask("sea", filters=filters).notes
+        (note,) = (one for one in notes if "excludes nothing" in one)
+        assert "that the other filters allow" in note
+        assert "car" not in note
+    late = (Filter("topic", low="x", exclude=True),)
+    assert "excludes nothing" not in " ".join(lights.ask("sea", filters=late).notes)
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "sent", "note"),
+    [
+        ("pedal " * 3000, {}, None, "18000"),
+        ("x" * 100, {"max_query_chars": 10}, "x" * 10, "100"),
+        ("what is the of and", {}, "what is the of and", "stop words"),
+    ],
+    ids=["long", "one-endless-word", "stop-words"],
+)
+def test_a_query_that_is_cut_or_finds_nothing_says_so(
+    lights: CountedIndex, query: str, settings: dict[str, Any], sent: str | None, note: str
+) -> None:
+    found = lights.ask(query, search="keyword", **settings)
+    assert any(note in one for one in found.notes)
+    assert bool(found.hits) is (sent is None)
+    if sent is None:
+        limit = RetrieveOptions().max_query_chars
+        assert str(limit) in " ".join(found.notes)
+        assert len(found.query) <= limit
+        assert set(found.query.split()) == {"pedal"}  # no word is cut in two
+    else:
+        assert found.query == sent
+
+
+def test_an_index_that_loses_chunks_is_an_error(lights: CountedIndex) -> None:
+    with pytest.raises(RagwrightError):
+        lights.ask("sea", {Lookup: Own(lambda request: LookupReply(()))})
+
+
+def test_a_mined_meaning_never_crosses_a_hard_filter(tmp_path: Path) -> None:
+    said = {"a": "XK7: the pedal sensor is loose", "b": "XK9: the merger with Nord is planned"}
+    texts = {f"d{name}": ([text], {"tenant": name}) for name, text in said.items()}
+    index = CountedIndex(tmp_path, texts, ("pedal",))
+    glossary = mine_glossary(index.store.documents(index.spec))
+    loose, merger = "XK7 = the pedal sensor is loose", "XK9 = the merger with Nord is planned"
+    for tenant, exclude, shown in (("a", False, loose), ("b", False, merger), ("b", True, loose)):
+        found = index.ask(
+            "what are XK9 and XK7",
+            query=QueryOptions(("glossary",)),
+            filters=(Filter("tenant", (tenant,), exclude=exclude),),
+            glossary=glossary,
+        )
+        notes = " ".join(found.notes)
+        assert [one for one in (loose, merger) if one in notes] == [shown]
+        assert ("merger" in notes) == (shown == merger)
+    index.close()
+
+
+def test_what_every_caller_relies_on(tmp_path: Path) -> None:
+    """On forty documents: ranks, finite scores that fall, spans; odd queries are answered."""
+    texts = {document.id: document.text for document in map(make_document, range(40))}
+    with index_corpus(tmp_path) as (routes, target):
+
+        def ask(query: str, **options: Any) -> Retrieved:
+            # A runner remembers searches: the second answer would be the first one's.
+            with Runner(routes) as runner:
+                return runner.run(retrieve(query, target, RetrieveOptions(**options)))
+
+        for top_k in (1, 3, 50):
+            hits = ask("oil pressure sensor", top_k=top_k).hits
+            assert 0 < len(hits) <= top_k
+            assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+            scores = [hit.score for hit in hits]
+            assert scores == sorted(scores, reverse=True)
+            assert all(map(math.isfinite, scores))
+            assert len({hit.chunk_id for hit in hits}) == len(hits)
+            assert all(texts[h.document_id][h.start : h.end] == h.text for h in hits)
+        for query in ("zyxwv", "🙂 ???", "oil pump " * 2_000):
+            assert isinstance(ask(query), Retrieved)
+        assert ask("lamp fuse relay") == ask("lamp fuse relay")
+
+
+# -- stages one after the other --------------------------------------------------------------
+
+SONGS = {
     "song": ("The song Hello Love is by Hank Snow.", "It was a song of 1974.", "old"),
     "singer": ("Hank Snow was a singer from Liverpool.", "Hank Snow sang a song often.", "new"),
     "town": ("The town of Liverpool has a harbour.", "Hank Snow was born near Liverpool.", "old"),
     "greeting": ("Hello is said at the door.", "Love is a word.", "new"),
 }
 QUESTION = "the song Hello Love"
-
-
-def vectors(texts: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    words = ("song", "love", "snow", "liverpool")
-    rows = [[0.5, *(text.lower().count(word) for word in words)] for text in texts]
-    found = np.array(rows, np.float32)
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
-
-
-class Own(BatchHandler[Any, Any]):
-    """Any model: what it is asked is kept, what it says is told."""
-
-    def __init__(self, say: Callable[[Any], Any]) -> None:
-        self.say = say
-        self.asked: list[Any] = []
-
-    def durable(self, request: Any) -> bool:
-        return False
-
-    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
-        self.asked += requests
-        return [self.say(request) for request in requests]
-
-
-Ask = Callable[..., Retrieved]
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Views]]:
-    folder: Path = tmp_path_factory.mktemp("project")
-    store = open_store(StoreOptions(), folder)
-    spec = IndexSpec("whole", ANALYZER.spec, "words", 5)
-    items = []
-    for name, (first, second, age) in TEXTS.items():
-        text = f"{first} {second}"
-        document = Document(name, f"{name}.txt", text, name.title(), metadata={"age": age})
-        cut = len(first) + 1
-        spans = (Span(0, cut), Span(cut, len(text)))
-        chunks = tuple(
-            Chunk(f"{name}:{s.start}-{s.end}", name, n, s, text[s.start : s.end])
-            for n, s in enumerate(spans)
-        )
-        items.append(IndexedDocument(document, chunks, vectors([c.text for c in chunks])))
-    store.upsert(spec, items)
-    views = Views(store)
-    yield Target(store.snapshot(spec), "words", 5, analyzer=ANALYZER), views
-    views.close()
-    store.close()
-
-
-@pytest.fixture
-def ask(target: tuple[Target, Views]) -> Ask:
-    found, views = target
-
-    def run(
-        question: str, more: dict[type, HandlerSource] | None = None, **settings: Any
-    ) -> Retrieved:
-        given = settings.pop("glossary_of", None)
-        routes: dict[type, HandlerSource] = {
-            Search: ViewHandler(views),
-            Lookup: ViewHandler(views),
-            Embed: Own(lambda request: EmbedReply(vectors(request.texts))),
-            **(more or {}),
-        }
-        with Runner(routes, retry=RetryPolicy(attempts=1)) as runner:
-            at = replace(found, glossary=given)
-            return runner.run(retrieve(question, at, RetrieveOptions(**settings)))
-
-    return run
-
-
 READING = IterateOptions("m:x")
-READER: dict[type, HandlerSource] = {
-    Chat: Own(lambda _: ChatReply('{"satisfied": false, "answer": "Hank Snow", "next_query": ""}'))
-}
+AGAIN = '{"satisfied": false, "answer": "Hank Snow", "next_query": ""}'
+READER: dict[type, Any] = {Chat: Own(lambda _: ChatReply(AGAIN))}
 """A chat model that asks for one more round."""
 
 
-def test_iterating_goes_beyond_the_first_round(ask: Ask) -> None:
-    once = {hit.chunk_id for hit in ask(QUESTION, top_k=3, search="keyword").hits}
-    again = ask(QUESTION, top_k=3, search="keyword", iterate=READING, more=READER)
-    assert {hit.chunk_id for hit in again.hits} - once
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedIndex]:
+    texts = {name: (chunks, {"age": age}) for name, (*chunks, age) in SONGS.items()}
+    words = ("song", "love", "snow", "liverpool")
+    made = CountedIndex(tmp_path_factory.mktemp("songs"), texts, words)
+    yield made
+    made.close()
+
+
+def test_iterating_goes_beyond_the_first_round_and_keeps_the_caps(songs: CountedIndex) -> None:
+    once = songs.ask(QUESTION, top_k=3, search="keyword")
+    again = songs.ask(QUESTION, READER, top_k=3, search="keyword", iterate=READING)
+    assert {hit.chunk_id for hit in again.hits} - {hit.chunk_id for hit in once.hits}
     assert len(again.hits) == 3
-
-
-@pytest.mark.parametrize("search", ["keyword", "hybrid"])
-def test_iterating_keeps_the_rungs(ask: Ask, search: str) -> None:
-    soft = (SoftFilterOptions("age", ("old",), weight=2.0),)
-    found = ask(QUESTION, top_k=6, search=search, soft=soft, iterate=READING, more=READER)
-    weights = [hit.rung.weight for hit in found.hits if hit.rung is not None]
-    assert len(set(weights)) == 2
-    assert len(weights) == len(found.hits)
-    assert weights == sorted(weights, reverse=True)
-    for weight in set(weights):
-        scores = [h.score for h in found.hits if h.rung is not None and h.rung.weight == weight]
-        assert scores == sorted(scores, reverse=True)
-
-
-def test_iterating_keeps_the_caps_of_the_selection(ask: Ask) -> None:
-    caps = SelectOptions(max_per={"document_id": 1})
-    asked: dict[str, Any] = {"top_k": 3, "search": "keyword", "iterate": READING, "more": READER}
-    free = ask("song of 1974", **asked)
+    asked: dict[str, Any] = {"top_k": 3, "search": "keyword", "iterate": READING}
+    free = songs.ask("song of 1974", READER, **asked)
     assert len(free.document_ids) < len(free.hits)
-    found = ask("song of 1974", **asked, select=caps)
-    assert len(found.hits) > 1
-    assert len(found.document_ids) == len(found.hits)
+    caps = SelectOptions(max_per={"document_id": 1})
+    found = songs.ask("song of 1974", READER, **asked, select=caps)
+    assert len(found.document_ids) == len(found.hits) > 1
     assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
 
 
-def test_channels_of_later_rounds_do_not_pass_for_similarities_to_the_question(ask: Ask) -> None:
-    found = ask(QUESTION, top_k=3, pool=3, iterate=READING, more=READER)
-    question = vectors([QUESTION])[0]
+@pytest.mark.parametrize("search", ["keyword", "hybrid"])
+def test_iterating_keeps_the_rungs(songs: CountedIndex, search: str) -> None:
+    soft = (SoftFilterOptions("age", ("old",), weight=2.0),)
+    found = songs.ask(QUESTION, READER, top_k=6, search=search, soft=soft, iterate=READING)
+    order = [(-hit.rung.weight, -hit.score) for hit in found.hits if hit.rung is not None]
+    assert len(order) == len(found.hits)
+    assert order == sorted(order)
+    assert len({weight for weight, _ in order}) == 2
+
+
+def test_channels_of_later_rounds_do_not_pass_for_similarities_to_the_question(
+    songs: CountedIndex,
+) -> None:
+    found = songs.ask(QUESTION, READER, top_k=3, pool=3, iterate=READING)
     for hit in found.hits:
         if "dense" in hit.channels:
-            like = float(vectors([hit.text])[0] @ question)
+            like = songs.similarity(hit.text, QUESTION)
             assert hit.channels["dense"].score == pytest.approx(like, abs=1e-5)
     assert any("hop dense" in hit.channels for hit in found.hits)
 
 
-class Noting(BatchHandler[Any, Any]):
-    """A handler whose replies carry a note, from the given request on."""
+def noting(index: CountedIndex, note: str, when: Callable[[Any], bool]) -> Own:
+    """The index, whose replies carry a note wherever that is so."""
 
-    def __init__(self, handler: Any, note: str, when: Callable[[Any], bool]) -> None:
-        self.handler, self.note, self.when = handler, note, when
+    def say(request: Any) -> Any:
+        reply = index.search.say(request)
+        return replace(reply, notes=(*reply.notes, note)) if when(request) else reply
 
-    def durable(self, request: Any) -> bool:
-        return False
-
-    def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
-        found = self.handler.reply_to(requests)
-        return [
-            replace(reply, notes=(*reply.notes, self.note)) if self.when(request) else reply
-            for request, reply in zip(requests, found, strict=True)
-        ]
+    return Own(say)
 
 
-def test_notes_of_later_rounds_are_told_once(ask: Ask, target: tuple[Target, Views]) -> None:
-    def of_a_hop(request: Search) -> bool:
-        return request.k > 1 and "Snow" in request.text
-
-    search = Noting(ViewHandler(target[1]), "the primary failed", of_a_hop)
-    found = ask(QUESTION, {Search: search, **READER}, search="keyword", iterate=READING)
-    assert [note for note in found.notes if "primary" in note] == ["round 2: the primary failed"]
-    every = Noting(ViewHandler(target[1]), "the primary failed", lambda request: True)
-    found = ask(QUESTION, {Search: every, **READER}, search="keyword", iterate=READING)
-    assert [note for note in found.notes if "primary" in note] == ["the primary failed"]
-
-
-def test_notes_of_lookups_are_told(ask: Ask, target: tuple[Target, Views]) -> None:
-    plain = Noting(ViewHandler(target[1]), "fetched by a scan", lambda r: not r.vectors)
-    assert ask("song", {Lookup: plain}).notes == ("fetched by a scan",)
-    rows = Noting(ViewHandler(target[1]), "vectors by a scan", lambda r: r.vectors)
-    found = ask("1974 liverpool", {Lookup: rows}, pool=1, top_k=1, threshold=-1.0)
-    assert "vectors by a scan" in found.notes
+@pytest.mark.parametrize(
+    ("handled", "when", "settings", "notes"),
+    [
+        (Search, lambda r: r.k > 1 and "Snow" in r.text, {"iterate": READING}, ["round 2: slow"]),
+        (Search, lambda r: True, {"iterate": READING}, ["slow"]),
+        (Lookup, lambda r: not r.vectors, {}, ["slow"]),
+        (
+            Lookup,
+            lambda r: r.vectors,
+            {"pool": 1, "top_k": 1, "threshold": -1.0, "search": "auto"},
+            ["slow"],
+        ),
+    ],
+    ids=["a later round", "every round", "texts", "vectors"],
+)
+def test_notes_of_searches_and_lookups_are_told_once(
+    songs: CountedIndex, handled: type, when: Any, settings: dict[str, Any], notes: list[str]
+) -> None:
+    more = {handled: noting(songs, "slow", when), **READER}
+    query = "1974 liverpool" if "pool" in settings else QUESTION
+    found = songs.ask(query, more, **{"search": "keyword", **settings})
+    assert [note for note in found.notes if "slow" in note] == notes
 
 
 @pytest.mark.parametrize(
@@ -222,11 +400,11 @@ def test_notes_of_lookups_are_told(ask: Ask, target: tuple[Target, Views]) -> No
     ],
 )
 def test_reranking_asks_the_question_whatever_was_searched(
-    ask: Ask, method: Any, said: str
+    songs: CountedIndex, method: Any, said: str
 ) -> None:
     chat = Own(lambda request: ChatReply(said))
     ranker = Own(lambda request: RerankReply((1.0,) * len(request.passages)))
-    found = ask(
+    found = songs.ask(
         f"  {QUESTION} ",
         {Chat: chat, Rerank: ranker},
         query=QueryOptions((method,), "m:x", original=0.0),
@@ -237,32 +415,227 @@ def test_reranking_asks_the_question_whatever_was_searched(
     assert found.query == QUESTION
 
 
-def test_a_failing_reranker_costs_no_hit(ask: Ask) -> None:
+def test_a_failing_reranker_costs_no_hit(songs: CountedIndex) -> None:
     ranker = Own(lambda request: ModelUnavailableError("m:ranker answered 500"))
-    plain = ask(QUESTION, top_k=3)
-    found = ask(QUESTION, {Rerank: ranker}, top_k=3, rerank=RerankOptions("m:ranker", candidates=2))
-    assert [(hit.chunk_id, hit.score) for hit in found.hits] == [
-        (hit.chunk_id, hit.score) for hit in plain.hits
+    rerank = RerankOptions("m:ranker", candidates=2)
+    found = songs.ask(QUESTION, {Rerank: ranker}, top_k=3, rerank=rerank)
+    plain = songs.ask(QUESTION, top_k=3)
+    assert [(h.chunk_id, h.score) for h in found.hits] == [
+        (h.chunk_id, h.score) for h in plain.hits
     ]
     assert any("answered 500" in note for note in found.notes)
 
 
-def test_a_meaning_does_not_beat_who_holds_the_code(ask: Ask) -> None:
-    said = Glossary({"1974": (Meaning("near Liverpool, Snow"),)})
-    glossary = QueryOptions(("glossary",))
-    found = ask("1974", query=glossary, glossary_of=said)
-    assert found.hits[0].chunk_id.startswith("song:")
-    assert found.hits[0].channels["keyword"].rank == 1
-    dense = ask("1974", search="dense", query=glossary, glossary_of=said)
-    assert "Liverpool" in dense.hits[0].text
-    assert set(dense.hits[0].channels) == {"dense"}
+def test_a_meaning_does_not_beat_who_holds_the_code(songs: CountedIndex) -> None:
+    asking: dict[str, Any] = {
+        "query": QueryOptions(("glossary",)),
+        "glossary": Glossary({"1974": (Meaning("near Liverpool, Snow"),)}),
+    }
+    best = songs.ask("1974", **asking).hits[0]
+    assert (best.document_id, best.channels["keyword"].rank) == ("song", 1)
+    dense = songs.ask("1974", search="dense", **asking).hits[0]
+    assert "Liverpool" in dense.text
+    assert set(dense.channels) == {"dense"}
 
 
 @pytest.mark.parametrize("tokens", [1, 12, 25, 60, 10_000])
-def test_as_many_chunks_as_fit_into_the_tokens(ask: Ask, tokens: int) -> None:
-    every = ask(QUESTION, top_k=100).hits
-    found = ask(QUESTION, top_k=1, context_tokens=tokens).hits
-    counter = WordTokenizer()
-    sizes = [counter.count(hit.text) for hit in every]
-    fit = sum(sum(sizes[: at + 1]) <= tokens for at in range(len(sizes)))
+def test_as_many_chunks_as_fit_into_the_tokens(songs: CountedIndex, tokens: int) -> None:
+    every = songs.ask(QUESTION, top_k=100).hits
+    found = songs.ask(QUESTION, top_k=1, context_tokens=tokens).hits
+    sizes = np.cumsum([WordTokenizer().count(hit.text) for hit in every])
+    fit = int((sizes <= tokens).sum())
     assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in every[: max(fit, 1)]]
+
+
+# -- mixed values and spellings, through the command line ------------------------------------
+
+FRONT = {
+    "a": "date: 2024-01-15\nprice: 10",
+    "b": "date: 2024-06-30T23:59:59+02:00\nprice: 99.5",
+    "c": "date: 2025-02-01 10:30\nprice: 1000",
+    "d": "note: none of them",
+    "e": "date: June 2024\nprice: 12,50",
+    "f": "date: 20240615\nprice: 007",
+}
+SPELLED = {
+    "it": "IT services are billed. It is so.",
+    "who": "WHO publishes guides. Who else?",
+    "street": "Die Größe der Straße an der Mühle.",
+    "ar": "يمكن الإرجاع خلال ١٤ يومًا من أحمد.",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mixed")
+    (folder / "docs").mkdir()
+    for name, front in FRONT.items():
+        (folder / "docs" / f"{name}.md").write_text(f"---\n{front}\n---\nThe pump report {name}.\n")
+    for name, text in SPELLED.items():
+        (folder / "docs" / f"{name}.txt").write_text(text)
+    ragwright(folder, "init", ".", "--source", "docs/")
+    ragwright(folder, "ingest", "--quiet")
+    return folder
+
+
+NO_DATE, NO_NUMBER = (
+    "6 documents without a date in 'date'",
+    "6 documents without a number in 'price'",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "found", "left"),
+    [
+        ("pump report", "date=2025..", "c", NO_DATE),
+        ("pump report", "date=2024-06..2024-06", "bf", NO_DATE),
+        ("pump report", "date=..2024", "abf", NO_DATE),
+        ("pump report", "date=2024-06-16..2024-06-30", "b", NO_DATE),
+        ("pump report", "price=50..", "bc", NO_NUMBER),
+        ("pump report", "price=..20", "af", NO_NUMBER),
+        ("pump report", "price=7..10", "af", NO_NUMBER),
+        ("pump report", "date!=*", "d", ""),
+        ("pump report", "price=*", "abcef", ""),
+        # A count is of documents that the other filters leave.
+        ("pump report", "price=50.. date=*", "bc", "1 document without a number in 'price'"),
+        *(("IT", "", ["it"], ""), ("WHO", "", ["who"], ""), ("Groesse", "", ["street"], "")),
+        *(("Muehle", "", ["street"], ""), ("Grösse", "", ["street"], "")),
+        *(("Strasse", "", ["street"], ""), ("14", "", ["ar"], ""), ("احمد", "", ["ar"], "")),
+        ("الارجاع", "", ["ar"], ""),
+    ],
+)
+def test_numbers_dates_and_words_are_compared_as_such(
+    project: Path, query: str, filters: str, found: Any, left: str
+) -> None:
+    flags = [word for one in filters.split() for word in ("--filter", one)]
+    words = ["retrieve", "--json", "--set", "retrieve.search=keyword", "-k", "20", *flags]
+    result = json.loads(ragwright(project, *words, "--", query).stdout)
+    assert sorted(Path(hit["source"]).stem for hit in result["hits"]) == list(found)
+    notes = " ".join(result["notes"])
+    assert left in notes
+    assert ("left out by" in notes) == bool(left)
+
+
+# -- routes ----------------------------------------------------------------------------------
+
+SHOP = QueryDatabase(
+    DatabaseOptions("shop", "sqlite:///shop.db", "Sales since 2020.", keywords=("turnover",)),
+    (
+        Table("orders", (Column("id"), Column("amount"), Column("placed_on"))),
+        Table("sales.customer_accounts", (Column("customer"), Column("balance"))),
+    ),
+    "SQLite",
+)
+DOWN = QueryDatabase(SHOP.options, SHOP.tables, problem="it is down")
+SCENE, MODEL = RouteScene("m:x", (SHOP,)), RouteOptions("model")
+LIST = "List all tools."
+
+
+@pytest.mark.parametrize(
+    ("question", "scene", "kind"),
+    [
+        ("Which orders?", SCENE, "sql"),
+        ("The turnover in May?", SCENE, "sql"),
+        ("a placed on date", SCENE, "sql"),
+        ("Hello", SCENE, "index"),
+        ("Which orders?", RouteScene("", (SHOP,)), "index"),
+        ("Which orders?", RouteScene("snippet", (SHOP,)), "index"),
+        ("Which orders?", RouteScene("m:x", (DOWN,)), "index"),
+        *(
+            (odd, SCENE, "index")
+            for odd in ("", " ", "?", "😀", "the", "a" * 20_000, "\ud800", "\n")
+        ),
+        ("who are the " * 3_000, SCENE, "index"),
+    ],
+    ids=lambda given: given[:20] if isinstance(given, str) else "",
+)
+def test_a_question_that_names_something_of_a_database_goes_there(
+    question: str, scene: RouteScene, kind: str
+) -> None:
+    driver = Driver()
+    found = driver.run(route(question, RouteOptions(), scene))
+    assert (found.kind, found.database) == (kind, "shop" if kind == "sql" else "")
+    assert ("of the database shop" in found.reason) == (kind == "sql")
+    assert not driver.seen
+    if DOWN in scene.databases:
+        assert found.notes == ("the database shop cannot be queried: it is down",)
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Hello!", True),
+        ("Thank you very much for your help.", True),
+        ("Merci beaucoup", True),
+        ("Vielen Dank!", True),
+        ("Good evening", True),
+        ("Hello, what does E42 mean?", False),
+        ("Thanks" + "!" * 1_200 + " How is the oil changed?", False),
+        ("help", False),
+        ("Yes", False),
+        ("", False),
+    ],
+    ids=lambda given: str(given)[:20],
+)
+def test_a_courtesy_says_no_more(message: str, *, wanted: bool) -> None:
+    assert is_courtesy(message) is wanted
+
+
+def said(**changes: object) -> str:
+    """A router's reply."""
+    fields = {"route": "index", "database": "", "reason": "so", "rewrite": False, "split": False}
+    return json.dumps({**fields, **changes})
+
+
+def test_a_model_routes_and_its_reason_is_kept() -> None:
+    driver = Driver(said(route="sql", database="shop", reason="Sales are in a table.", split=True))
+    found = driver.run(route("What sold best?", MODEL, SCENE))
+    assert found == Route("sql", "Sales are in a table. (m:x)", split=True, database="shop")
+    (chat,) = driver.chats
+    assert "sales.customer_accounts" in chat.messages[-1].content
+    kinds = json.loads(chat.schema)["properties"]["route"]["enum"]
+    assert kinds == ["corpus", "index", "none", "sql"]
+    fenced = Driver(f"```json\n{said(route='none')}\n```")
+    assert fenced.run(route("x y z", MODEL, SCENE)).kind == "none"
+    second = Driver("index, I think", said(route="none")).run(route(LIST, MODEL, SCENE))
+    assert (second.kind, second.notes) == ("none", ())
+    none = Driver()
+    found = none.run(route(LIST, MODEL, RouteScene("snippet")))
+    assert (found.kind, none.seen) == ("index", [])
+    assert "no chat model" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(
+            "",
+            "index",
+            "[1]",
+            said() + said(),
+            said(extra=1),
+            said(reason=" "),
+            said(rewrite="yes"),
+        ),
+        *(said(route="everywhere"), said(route="sql", database="other")),
+    ],
+)
+def test_a_bad_reply_is_asked_for_once_more_and_then_the_index_answers(reply: str) -> None:
+    driver = Driver(reply)
+    found = driver.run(route(LIST, MODEL, SCENE))
+    assert found.kind == "index"
+    assert "could not be used" in found.notes[-1]
+    roles = [[m.role for m in chat.messages] for chat in driver.chats]
+    assert roles == [["system", "user"], ["system", "user", "assistant", "user"]]
+
+
+def test_over_http_a_failing_router_costs_the_route_not_the_question() -> None:
+    with ScriptedServer(said(route="corpus")) as server:
+        options = RouteOptions("model", f"{server.url}#scripted")
+        with Runner(model_handlers(Models())) as runner:
+            assert runner.run(route("What is it?", options)).kind == "corpus"
+            forecast = runner.forecast([lambda: route("What is it?", options)])
+            assert (forecast.calls.expected, forecast.calls.high) == (1, 2)
+            server.play("no idea")
+            found = runner.run(route("What was it?", options))
+            assert (found.kind, len(found.notes)) == ("index", 1)
