@@ -1,80 +1,76 @@
-"""A judge held against people: known formulas, planted bias, honest gaps."""
+"""Judges beside people: known formulas, other scales, paired differences, labels needed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from ragwright.core import MeasureError, Score
+from ragwright.core import MeasureError
 from ragwright.measure import (
     Agreement,
     Estimate,
-    GateOptions,
-    JudgeCheck,
     MeasureScale,
-    aggregate,
-    gate,
+    judge_difference,
     krippendorff,
+    labels_needed,
+    people_agreement,
     rank_agreement,
 )
-from ragwright.measure.statistics import (
-    bootstrap_statistic,
-    kendall,
-    ratings_of,
-    spearman,
-)
+from ragwright.measure.statistics import bootstrap_statistic, kendall, ratings_of, spearman
 
+Values = NDArray[np.float64]
 LIKERT = MeasureScale(1, 5)
 PAIRS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=3, max_size=40)
 BINARY = st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), min_size=3, max_size=40)
 
 
 def held(
-    judge: Sequence[float] | NDArray[np.float64],
-    labels: Sequence[float | Sequence[float]] | NDArray[np.float64],
+    judge: Sequence[float] | Values,
+    labels: Sequence[float] | Values,
     clusters: Sequence[object] = (),
     scale: MeasureScale | None = None,
 ) -> Agreement:
     """A judge's scores beside the labels of the same rows."""
     rows = [str(at) for at in range(len(labels))]
-    people = [
-        tuple(map(float, one)) if isinstance(one, Sequence | np.ndarray) else float(one)
-        for one in labels
-    ]
     return rank_agreement(
         dict(zip(rows, map(float, judge), strict=False)),
-        dict(zip(rows, people, strict=True)),
+        dict(zip(rows, map(float, labels), strict=True)),
         clusters=dict(zip(rows, clusters, strict=False)) if len(clusters) else None,
         scale=scale,
         label_scale=scale,
     )
 
 
-def inside(found: Estimate, truth: float) -> bool:
+def ends(found: Estimate) -> tuple[float, float]:
     assert found.low is not None
     assert found.high is not None
-    return found.low <= truth <= found.high
+    return found.low, found.high
 
 
-@settings(deadline=None, max_examples=30)
+def inside(found: Estimate, truth: float) -> bool:
+    low, high = ends(found)
+    return low <= truth <= high
+
+
 @given(PAIRS)
-def test_the_correlation_of_ranks_is_scipys(pairs: list[tuple[int, int]]) -> None:
+def test_correlations_of_ranks_are_scipys(pairs: list[tuple[int, int]]) -> None:
     human, judge = np.array(pairs, dtype=np.float64).T
     found = held(judge, human)
     if len(set(human)) == 1 or len(set(judge)) == 1:
-        assert found.spearman.value is None
+        assert found.spearman.value is found.kendall.value is None
         return
-    theirs = scipy.stats.spearmanr(human, judge)
-    assert found.spearman.value == pytest.approx(theirs.statistic, abs=1e-9)
+    theirs = scipy.stats.spearmanr(human, judge), scipy.stats.kendalltau(human, judge)
+    assert found.spearman.value == pytest.approx(theirs[0].statistic, abs=1e-9)
+    assert found.kendall.value == pytest.approx(theirs[1].statistic, abs=1e-9)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
 @given(PAIRS)
 @pytest.mark.needs_torch
 def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
@@ -82,18 +78,16 @@ def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
 
     human, judge = np.array(pairs).T
     found = held(judge, human, scale=LIKERT)
-    for quadratic, ours in ((False, found.kappa), (True, found.weighted_kappa)):
+    for weights, ours in ((None, found.kappa), ("quadratic", found.weighted_kappa)):
         if ours.value is None:
             assert len(set(human) | set(judge)) == 1
             continue
-        theirs = metrics.cohen_kappa_score(
-            human, judge, labels=[1, 2, 3, 4, 5], weights="quadratic" if quadratic else None
-        )
+        levels = [1, 2, 3, 4, 5]
+        theirs = metrics.cohen_kappa_score(human, judge, labels=levels, weights=weights)
         assert ours.value == pytest.approx(theirs)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
 @given(BINARY)
 def test_auc_is_the_share_of_pairs_that_mann_and_whitney_count(
     pairs: list[tuple[int, int]],
@@ -108,103 +102,48 @@ def test_auc_is_the_share_of_pairs_that_mann_and_whitney_count(
     assert found == pytest.approx(counted / (len(good) * len(bad)))
 
 
-def test_auc_worked_by_hand_and_its_interval() -> None:
+def test_auc_kappa_and_alpha_worked_by_hand() -> None:
     """Of 12 pairs of a good and a bad row 9 are in order and one is equal: 9.5 / 12."""
     found = held([5, 4, 2, 4, 3, 1, 1], [1, 1, 1, 0, 0, 0, 0])
     assert found.auc.value == pytest.approx(9.5 / 12)
     assert inside(found.auc, 9.5 / 12)
     assert held([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).auc == Estimate()
-
-
-def units(*observers: str) -> list[tuple[float, ...]]:
-    """Labels of each unit; a dot is a label that was not given."""
-    return [
-        tuple(float(said) for said in unit if said != ".") for unit in zip(*observers, strict=True)
-    ]
-
-
-def test_alpha_is_krippendorffs_in_his_own_example() -> None:
-    """Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section A."""
-    binary = units("0100000010", "1110010000")
-    found = bootstrap_statistic(krippendorff(binary), 10, 0)
-    assert found.value == pytest.approx(0.095, abs=5e-4)
-    assert inside(found, 0.095)
-    assert (
-        bootstrap_statistic(krippendorff([(2.0, 2.0)] * 3), 3, 0).value is None
-    )  # chance is certain
-
-
-def raters(generator: np.random.Generator, rows: int, count: int) -> NDArray[np.float64]:
-    """People who see the same quality with the same errors, on 1 to 5; the mean is 3."""
-    quality = generator.normal(3, 1, (rows, 1))
-    return np.clip(np.round(quality + generator.normal(0, 0.8, (rows, count))), 1, 5)
-
-
-def test_a_table_worked_by_hand() -> None:
-    """Cohen's own layout: 45 of 60 equal, chance 0.5."""
-    judge = [1.0] * 30 + [0.0] * 30
+    # Cohen's own layout: 45 of 60 equal, chance 0.5
     human = [1.0] * 20 + [0.0] * 10 + [0.0] * 25 + [1.0] * 5
-    found = held(judge, human, scale=MeasureScale(0, 1))
+    found = held([1.0] * 30 + [0.0] * 30, human, scale=MeasureScale(0, 1))
     assert found.kappa.value == pytest.approx((0.75 - 0.5) / 0.5)
     assert found.weighted_kappa.value == pytest.approx(found.kappa.value)  # two levels
     assert found.bias.value == pytest.approx(5 / 60)
     assert inside(found.kappa, 0.5)
-
-
-def test_points_nobody_gave_still_count_as_distance() -> None:
-    """A judge that says 5 for 1 is four points off, whether or not anybody said 3."""
-    judge, human = [1.0, 5.0, 5.0, 1.0, 2.0], [1.0, 5.0, 1.0, 1.0, 2.0]
-    found = held(judge, human)
-    chance = np.mean([(h - j) ** 2 for h in human for j in judge])
-    apart = np.mean([(h - j) ** 2 for h, j in zip(human, judge, strict=True)])
-    assert found.weighted_kappa.value == pytest.approx(1 - apart / chance)
-
-
-def follows(generator: np.random.Generator, rows: int) -> tuple[NDArray[np.float64], ...]:
-    """A judge too kind and too flat, people around 3."""
-    truth = generator.normal(3, 0.5, rows)
-    return 0.8 * truth + 1.2 + generator.normal(0, 0.2, rows), truth
-
-
-def test_a_bias_found_elsewhere_widens_the_interval() -> None:
-    """By MOVER (Zou and Donner 2008)."""
-    summary = aggregate([Score("Faithfulness", "scored", 4.0 + at % 2) for at in range(40)])
-    assert summary.low is not None
-    options = GateOptions(corrected=True, sure=True)
-
-    def said(check: JudgeCheck) -> str:
-        found = gate([summary], ["Faithfulness>=4"], options, checked={"Faithfulness": check})
-        return found.checks[0].reason
-
-    low = 4.0 - np.hypot(4.5 - summary.low, 0.3)
-    assert f"4.0000 on 40 rows ({low:.4f} to" in said(JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8)))
-
-
-def test_a_judge_that_never_varies_has_no_correlation() -> None:
+    # Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section A
+    binary = [tuple(map(float, unit)) for unit in zip("0100000010", "1110010000", strict=True)]
+    alpha = bootstrap_statistic(krippendorff(binary), 10, 0)
+    assert alpha.value == pytest.approx(0.095, abs=5e-4)
+    assert inside(alpha, 0.095)
+    certain = bootstrap_statistic(krippendorff([(2.0, 2.0)] * 3), 3, 0)
+    assert certain.value is None  # chance is certain
+    # a judge that never varies
     assert held([4.0, 4.0, 4.0], [3.0, 4.0, 5.0]).spearman.value is None
     assert held([4.0, 4.0], [4.0, 4.0]).kappa.value is None
 
 
-def test_weights_are_distances_of_values_where_points_lie_between() -> None:
-    """The mean of two orders gives half points; 4.5 is half a step from 5 and 3.5 from 1."""
-    human = [1, 5, 5, 1, 5, 1, 5]
-    judge = [1, 4.5, 5, 4.5, 1, 1, 5]
-    found = held(judge, human, scale=LIKERT)
-    apart = sum((a - b) ** 2 for a, b in zip(judge, human, strict=True)) / len(human)
-    chance = sum((a - b) ** 2 for a in judge for b in human) / len(human) ** 2
-    assert found.weighted_kappa.value == pytest.approx(1 - apart / chance)
-    assert found.weighted_kappa.value == pytest.approx(0.451, abs=5e-4)
-
-
-@settings(deadline=None, max_examples=30)
-@given(PAIRS)
-def test_kendalls_tau_is_scipys(pairs: list[tuple[int, int]]) -> None:
-    human, judge = np.array(pairs, dtype=np.float64).T
-    found = held(judge, human).kendall.value
-    if len(set(human)) == 1 or len(set(judge)) == 1:
-        assert found is None
-        return
-    assert found == pytest.approx(scipy.stats.kendalltau(human, judge).statistic, abs=1e-9)
+@pytest.mark.parametrize(
+    ("judge", "human", "scale", "due"),
+    [
+        # a judge that says 5 for 1 is four points off, whether or not anybody said 3
+        ([1, 5, 5, 1, 2], [1, 5, 1, 1, 2], None, None),
+        # the mean of two orders gives half points; 4.5 is half a step from 5 and 3.5 from 1
+        ([1, 4.5, 5, 4.5, 1, 1, 5], [1, 5, 5, 1, 5, 1, 5], LIKERT, 0.451),
+    ],
+)
+def test_weights_are_distances_of_values(
+    judge: list[float], human: list[float], scale: MeasureScale | None, due: float | None
+) -> None:
+    found = held(judge, human, scale=scale).weighted_kappa.value
+    chance = np.mean([(h - j) ** 2 for h in human for j in judge])
+    apart = np.mean([(h - j) ** 2 for h, j in zip(human, judge, strict=True)])
+    assert found == pytest.approx(1 - apart / chance)
+    assert due is None or found == pytest.approx(due, abs=5e-4)
 
 
 def test_kendalls_tau_of_a_resample_is_that_of_the_drawn_rows() -> None:
@@ -213,40 +152,24 @@ def test_kendalls_tau_of_a_resample_is_that_of_the_drawn_rows() -> None:
     statistic = kendall(ratings_of([[label] for label in human], judge))
     times = generator.integers(0, 3, 60)
     drawn = np.repeat(np.arange(60), times)
-    assert statistic(times[None].astype(float))[0] == pytest.approx(
-        scipy.stats.kendalltau(human[drawn], judge[drawn]).statistic
-    )
-
-
-def clustered(generator: np.random.Generator, size: int) -> tuple[NDArray[np.float64], ...]:
-    """Judge and people on 12 topics of some rows, on which a topic shifts both alike."""
-    topic = np.repeat(generator.normal(0, 1, 12), size)
-    human = topic + generator.normal(0, 0.5, topic.size)
-    return human + generator.normal(0, 0.5, topic.size), human
+    due = scipy.stats.kendalltau(human[drawn], judge[drawn]).statistic
+    assert statistic(times[None].astype(float))[0] == pytest.approx(due)
 
 
 def test_clusters_are_resampled_as_wholes() -> None:
     """Copies of a row say nothing new: over clusters of them, intervals are those of 12 rows."""
     generator = np.random.default_rng(2)
-    judge, human = clustered(generator, 1)
+    human = generator.normal(0, 1, 12) + generator.normal(0, 0.5, 12)
+    judge = human + generator.normal(0, 0.5, 12)
     wide = held(np.repeat(judge, 10), np.repeat(human, 10), [at // 10 for at in range(120)])
     few = held(judge, human, range(12))
     assert (wide.clusters, few.clusters, wide.n) == (12, 12, 120)
-    for name in ("spearman", "kendall"):
-        one, two = getattr(wide, name), getattr(few, name)
-        assert (one.low, one.high) == (pytest.approx(two.low), pytest.approx(two.high))
+    assert ends(wide.spearman) == pytest.approx(ends(few.spearman))
+    assert ends(wide.kendall) == pytest.approx(ends(few.kendall))
     blind = held(np.repeat(judge, 10), np.repeat(human, 10))
-    assert blind.spearman.low is not None
-    assert wide.spearman.low is not None
-    assert wide.spearman.low < blind.spearman.low
-
-
-def test_a_row_without_a_cluster_is_refused_and_one_cluster_has_no_interval() -> None:
-    with pytest.raises(MeasureError, match="row '2' has no cluster"):
-        held([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], "ab")
+    assert ends(wide.spearman)[0] < ends(blind.spearman)[0]
     lone = held([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], "aaa", LIKERT)
-    assert lone.spearman.value == pytest.approx(1.0)
-    assert lone.bias.value == pytest.approx(-1 / 3)
+    assert (lone.spearman.value, lone.bias.value) == pytest.approx((1.0, -1 / 3))
     assert lone.spearman.low is lone.bias.low is None
     assert lone.clusters == 1
 
@@ -256,22 +179,139 @@ def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_n
     """20 topics of 8 rows, each lifting both and making the judge kinder or stricter: 60 draws."""
     generator = np.random.default_rng(3)
 
-    def drawn(topics: int) -> tuple[NDArray[np.float64], ...]:
+    def drawn(topics: int) -> tuple[Values, Values]:
         lean = np.repeat(generator.normal(0, 0.6, topics), 8)
         human = np.repeat(generator.normal(0, 1, topics), 8) + generator.normal(0, 0.5, lean.size)
         return human + lean + generator.normal(0, 0.3, lean.size), human
 
-    judge, human = drawn(10_000)
-    truth = scipy.stats.spearmanr(judge, human).statistic
-    topics = np.repeat(np.arange(20), 8)
-    covered = {"clusters": 0, "rows": 0}
+    truth = scipy.stats.spearmanr(*drawn(10_000)).statistic
+    covered = [0, 0]
     for _ in range(60):
         judge, human = drawn(20)
         statistic = spearman(ratings_of([[label] for label in human], judge))
-        for name, clusters in (("clusters", topics), ("rows", None)):
-            covered[name] += inside(bootstrap_statistic(statistic, 160, 0, clusters), truth)
-    print(covered)
+        for which, clusters in enumerate((np.repeat(np.arange(20), 8), None)):
+            covered[which] += inside(bootstrap_statistic(statistic, 160, 0, clusters), truth)
     # Three standard errors of 60 draws below 95 %, 3 * sqrt(0.95 * 0.05 / 60) = 0.084, reject the
     # blind interval, which covers 67 %.
-    assert covered["clusters"] >= 0.866 * 60
-    assert covered["rows"] < 0.866 * 60
+    assert covered[0] >= 0.866 * 60 > covered[1]
+
+
+# -- Several people, other scales ------------------------------------------------------------------
+
+GRADES = np.random.default_rng(1).integers(1, 5, (40, 1))
+GRADES = np.clip(GRADES + np.random.default_rng(2).integers(-1, 2, (40, 3)), 1, 4)
+NOISE = np.random.default_rng(3).uniform(-0.2, 0.0, 40)
+LABELS: Mapping[str, tuple[float, ...]] = {
+    str(row): tuple(float(label) for label in labels) for row, labels in enumerate(GRADES)
+}
+SHARES = {key: float(np.mean(LABELS[key]) / 4 + NOISE[int(key)]) for key in LABELS}
+GRADED = MeasureScale(1, 4)
+
+
+def test_scores_from_0_to_1_are_held_against_grades_from_1_to_4() -> None:
+    found = rank_agreement(SHARES, LABELS, scale=MeasureScale(0, 1), label_scale=GRADED)
+    shares = [SHARES[key] for key, labels in LABELS.items() for _ in labels]
+    grades = [label for labels in LABELS.values() for label in labels]
+    assert found.spearman.value == pytest.approx(scipy.stats.spearmanr(shares, grades).statistic)
+    assert found.kendall.value == pytest.approx(scipy.stats.kendalltau(shares, grades).statistic)
+    assert found.bias.value == pytest.approx(np.mean(shares) * 3 + 1 - np.mean(grades))
+    assert found.mapped == "0-1 mapped to 1-4"
+    assert found.kappa == found.auc == Estimate()
+    assert (found.n, found.labels, found.clusters) == (40, 120, None)
+    assert rank_agreement(SHARES, LABELS).bias == Estimate()
+    distance = {key: 1 - share for key, share in SHARES.items()}
+    lower = MeasureScale(0, 1, higher_is_better=False)
+    turned = rank_agreement(distance, LABELS, scale=lower, label_scale=GRADED)
+    assert turned.spearman.value == pytest.approx(found.spearman.value)
+    assert turned.bias.value == pytest.approx(found.bias.value)
+    assert "turned round" in turned.mapped
+
+
+def test_people_are_held_against_the_mean_of_the_others() -> None:
+    found = people_agreement(LABELS)
+    rest = [(label, (sum(labels) - label) / 2) for labels in LABELS.values() for label in labels]
+    assert found.spearman.value == pytest.approx(scipy.stats.spearmanr(*np.transpose(rest))[0])
+    pairs = [pair for labels in LABELS.values() for pair in itertools.permutations(labels, 2)]
+    equal = np.mean([one == two for one, two in pairs])
+    shares = [np.mean([one == level for one, _ in pairs]) for level in (1, 2, 3, 4)]
+    chance = np.sum(np.square(shares))
+    assert found.kappa.value == pytest.approx((equal - chance) / (1 - chance))
+    assert people_agreement({"a": 1.0, "b": (2.0,)}).n == 0
+    ones, zeros = (1.0, 1.0), (0.0, 0.0)
+    binary = people_agreement({"a": ones, "b": zeros, "c": (1.0, 0.0), "d": ones})
+    # 5 labels of 1, of which 4 have a mean of 1 beside them; of 3 zeros 2 have 0, 1 has 1
+    assert binary.auc.value == pytest.approx((4 * (2 + 0.5) + 1 * (2 * 0.5)) / 15)
+
+
+def test_the_difference_of_two_judges_is_paired() -> None:
+    """Nearly equal judges differ little, although each figure alone is uncertain."""
+    near = {key: share + 0.001 * (int(key) % 3) for key, share in SHARES.items()}
+    low, high = ends(judge_difference(near, SHARES, LABELS).spearman)
+    alone = ends(rank_agreement(SHARES, LABELS).spearman)
+    assert high - low < (alone[1] - alone[0]) / 4
+    none = judge_difference(SHARES, SHARES, LABELS)
+    assert none.spearman == none.kendall == Estimate(0.0, 0.0, 0.0)
+    guesses = dict(zip(LABELS, np.random.default_rng(9).uniform(0, 1, 40), strict=True))
+    clusters = {key: int(key) // 2 for key in LABELS}
+    found = judge_difference(SHARES, guesses, LABELS, clusters=clusters)
+    assert found.clusters == 20
+    assert min(ends(found.spearman)[0], ends(found.kendall)[0]) > 0
+
+
+# -- How many labels of people it takes to know their mean, with a judge and without ---------------
+
+
+def topics(generator: np.random.Generator, count: int) -> tuple[Values, Values, NDArray[np.int64]]:
+    """Judge, people and topic: 5 to 25 rows each; people around 3, the judge off by topic."""
+    sizes = generator.integers(5, 26, count)
+    groups = np.repeat(np.arange(count), sizes)
+    human = np.repeat(generator.normal(3, 0.5, count), sizes)
+    human = human + generator.normal(0, 0.5, groups.size)
+    judge = human + np.repeat(generator.normal(0.3, 0.2, count), sizes)
+    return judge + generator.normal(0, 0.5, groups.size), human, groups
+
+
+def half_width(labelled: int, generator: np.random.Generator) -> float:
+    """Half of the 95 % interval of people's mean, by its definition over whole clusters (CR3)."""
+    every, human, groups = topics(generator, 600)
+    n = int((groups < labelled).sum())
+    off = (human - every)[:n]
+    judge = np.bincount(groups, every - every.mean()) / len(every)
+    people = np.bincount(groups[:n], off - off.mean(), len(judge)) / n
+    first, rest = people[:labelled] + judge[:labelled], judge[labelled:]
+    spread = float(((first - first.mean()) ** 2).sum()) + float(rest.var(ddof=1)) * len(rest)
+    quantile = scipy.stats.t.ppf(0.975, labelled - 1) * labelled / (labelled - 1)
+    return float(quantile * np.sqrt(spread))
+
+
+def test_the_labels_that_are_needed_give_the_margin_and_a_judge_may_not_help() -> None:
+    generator = np.random.default_rng(8)
+    need = labels_needed(*topics(generator, 200), 0.15, unit="topic")
+    reached = np.mean([half_width(need.clusters, generator) for _ in range(30)])
+    assert reached == pytest.approx(0.15, rel=0.15)
+    assert need.saving > 0.4
+    assert f"({need.clusters} topics)" in need.text
+    assert "the judge saves" in need.text
+    generator = np.random.default_rng(9)
+    human, rows = generator.normal(3, 1, 200), np.arange(200)
+    noise = labels_needed(generator.normal(3, 2, 200), human, rows, 0.1)
+    assert noise.labels == noise.clusters
+    assert noise.saving < 0
+    assert "saves none" in noise.text
+    near = labels_needed(human + 0.1 * generator.normal(0, 1, 200), human, rows, 0.1)
+    assert near.labels_alone == pytest.approx(390, rel=0.2)
+
+
+def test_what_cannot_be_held_against_people_is_refused() -> None:
+    ones, rows = np.ones(3), np.arange(3)
+    for wrong, said in (
+        (lambda: rank_agreement({"other": 1.0}, LABELS), "no labelled row"),
+        (lambda: rank_agreement({"0": float("nan")}, LABELS), "not a finite number"),
+        (lambda: people_agreement(LABELS, clusters={"0": "a"}), "has no cluster"),
+        (lambda: held([1, 2, 3], [1, 2, 4], "ab"), "row '2' has no cluster"),
+        (lambda: labels_needed(ones, ones, rows, 0.0), "margin above 0"),
+        (lambda: labels_needed(ones, ones, rows, -1.0), "margin above 0"),
+        (lambda: labels_needed(ones, ones, rows, float("nan")), "margin above 0"),
+    ):
+        with pytest.raises(MeasureError, match=said):
+            wrong()

@@ -1,19 +1,20 @@
-"""Claims and needed pieces: strict lists, shares, and the judge's words kept."""
+"""Claims, needed pieces, questions and Q2: held to cases by hand, replies read strictly."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from judge_fakes import ROW, SETUP, Said, Says, run, shown
+from measure_fakes import ROW, SETUP, Says, WordEmbed, judged, shown
 
-from ragwright.core import Score
-from ragwright.flow import Chat, Runner
-from ragwright.measure import MeasureSetup, parse_measure, score_row
+from ragwright.flow import Chat, Embed, Runner
+from ragwright.measure import parse_measure, score_row
 
 CLAIMS = ("The mill was built in 1790.", "Anna Roth built the mill.", "Roth was a miller.")
+LISTED = json.dumps({"claims": CLAIMS})
 
 
 def verdicts(*held: bool) -> str:
@@ -23,52 +24,140 @@ def verdicts(*held: bool) -> str:
     return json.dumps({"verdicts": entries})
 
 
-def score(measure: str, says: Says, setup: MeasureSetup = SETUP, **row: object) -> Score:
-    (found,) = run(
-        score_row(replace(ROW, **row), [parse_measure(measure)], setup),  # type: ignore[arg-type]
-        says,
-    )
-    return found
-
-
 def test_supported_claims_over_all_claims() -> None:
-    says = Says(json.dumps({"claims": CLAIMS}), verdicts(True, True, False))
-    found = score("Claims", says)
+    says = Says(LISTED, verdicts(True, True, False))
+    found = judged("Claims", says)
     assert found.value == pytest.approx(2 / 3)
     assert found.detail.splitlines() == [
         "+ The mill was built in 1790. (reason 1)",
         "+ Anna Roth built the mill. (reason 2)",
         "- Roth was a miller. (reason 3)",
     ]
-    listing, checking = says.seen
-    assert list(shown(listing)) == ["question", "answer"]
-    assert list(shown(checking)) == [
-        "question", "passage 1", "passage 2", "claim 1", "claim 2", "claim 3",
-    ]  # fmt: skip
+    listing, checking = (list(shown(request)) for request in says.seen)
+    assert listing == ["question", "answer"]
+    assert checking == ["question", "passage 1", "passage 2", "claim 1", "claim 2", "claim 3"]
+    nothing = judged("Claims", Says('{"claims": []}'))
+    assert (nothing.state, nothing.value) == ("not_applicable", None)
+
+    def by(request: Chat) -> str:
+        if "claim 1" not in shown(request):
+            return json.dumps({"claims": CLAIMS[: 1 + request.sample]})
+        return verdicts(*(n == 0 for n in range(1 + request.sample)))
+
+    repeated = judged("Claims", Says(by=by), replace(SETUP, repeat=2))
+    assert repeated.parts == {"sample 1": 1.0, "sample 2": 0.5}
+    assert repeated.value == 0.75
 
 
 def test_completeness_checks_the_claims_of_the_reference_against_the_response() -> None:
     says = Says(json.dumps({"claims": CLAIMS[:2]}), verdicts(True, False))
-    found = score("Completeness", says)
-    assert found.value == 0.5
+    assert judged("Completeness", says).value == 0.5
     listing, checking = says.seen
     assert shown(listing)["answer"] == ROW.reference
     assert shown(checking)["passage 1"] == ROW.response
     assert list(shown(checking)) == ["question", "passage 1", "claim 1", "claim 2"]
-    without = score("Completeness", says, reference="")
+    without = judged("Completeness", says, reference="")
     assert (without.state, without.no_gold) == ("not_applicable", True)
-    nothing = score("Completeness", Says('{"claims": []}'))
-    assert nothing.reason == "the reference makes no claims"
+    assert judged("Completeness", Says('{"claims": []}')).reason == "the reference makes no claims"
 
 
-def test_a_response_that_claims_nothing_is_not_applicable() -> None:
-    found = score("Claims", Says('{"claims": []}'))
-    assert (found.state, found.value) == ("not_applicable", None)
+PIECES = [
+    {"piece": "the year", "reasoning": "Passage 1.", "held": True},
+    {"piece": "the builder", "reasoning": "Nobody named.", "held": False},
+]
+NEEDED = json.dumps({"needed": PIECES})
 
 
-@pytest.mark.parametrize(
-    "listing",
-    [
+def test_recall_is_the_share_of_needed_pieces_that_are_held() -> None:
+    found = judged("JudgedRecall", Says(NEEDED))
+    assert found.value == 0.5
+    assert found.detail == "+ the year (Passage 1.)\n- the builder (Nobody named.)"
+
+
+def test_similarity_is_the_mean_cosine_of_the_written_questions() -> None:
+    says = Says(json.dumps({"questions": ["when was it built", "when was it", "who knows"]}))
+    found = judged("QuestionSimilarity", says, user_input="when was it built")
+    assert found.value == pytest.approx((1 + 3 / math.sqrt(12) + 0) / 3)
+    assert found.detail.startswith("1.000 when was it built\n0.866 ")
+    # the judge must not see the question it is to guess
+    assert list(shown(says.seen[0])) == ["passage 1", "passage 2", "answer"]
+    assert "when was it built" not in str(says.seen[0].messages)
+    assert judged("QuestionSimilarity", says, retrieved_contexts=()).state == "scored"
+    assert list(shown(says.seen[1])) == ["answer"]
+    found = judged("QuestionSimilarity", says, replace(SETUP, embedder=""))
+    assert (found.state, "embedder" in found.reason) == ("not_applicable", True)
+
+
+SPANS = [
+    {"span": "1790", "question": "When was the mill built?"},
+    {"span": "Anna Roth", "question": "Who had the mill built?"},
+    {"span": "the Danube", "question": "On which river does it stand?"},
+    {"span": "oak beams", "question": "Of what is it made?"},
+    {"span": "red roof tiles", "question": "What was delivered?"},
+]
+RESPONSE = "In 1790 Anna Roth built it of oak beams at the Danube and had red roof tiles brought."
+KNOWN = ("1790.", "a widow called Roth", "the Rhine", "", "roof tiles")
+ANSWERS = {span["question"]: answer for span, answer in zip(SPANS, KNOWN, strict=True)}
+RELATIONS = {"Anna Roth": "entailed", "the Danube": "contradicted", "red roof tiles": "neither"}
+FIRST = {"Claims": LISTED, "Q2": json.dumps({"spans": SPANS})}
+
+
+def step(request: Chat) -> str:
+    texts = shown(request)
+    named = {"claim 1": "check", "claimed answer": "compare", "answer": "first"}
+    return next((named[name] for name in named if name in texts), "answer")
+
+
+def by_hand(measure: str, request: Chat) -> str:
+    """A good reply to every step of a measure."""
+    texts, at = shown(request), step(request)
+    if at == "first":
+        return FIRST[measure]
+    if at == "check":
+        return verdicts(True, True, True)
+    if at == "compare":
+        return json.dumps({"reasoning": "so", "relation": RELATIONS[texts["claimed answer"]]})
+    answer = ANSWERS[texts["question"]]
+    return json.dumps({"found": bool(answer), "answer": answer})
+
+
+def test_q2_by_hand() -> None:
+    says = Says(by=lambda request: by_hand("Q2", request))
+    found = judged("Q2", says, response=RESPONSE)
+    # same words 1, entailed 1, contradicted 0, no answer 0, neither: F1 of 2 of 3 words
+    assert found.value == pytest.approx((1 + 1 + 0 + 0 + 0.8) / 5)
+    assert len(says.seen) == 1 + 5 + 3
+    lines = found.detail.splitlines()
+    assert lines[0].endswith("passages: 1790. (same words)")
+    assert lines[3].endswith("passages: no answer (no answer)")
+    assert lines[4].startswith("0.8 What was delivered?")
+    known = next(shown(r) for r in says.seen if shown(r).get("claimed answer") == "the Danube")
+    assert known["known answer"] == "the Rhine"
+    assert judged("Q2", Says('{"spans": []}')).state == "not_applicable"
+
+
+def spans(*given: dict[str, str]) -> str:
+    return json.dumps({"spans": given})
+
+
+def questions(*given: object) -> str:
+    return json.dumps({"questions": given})
+
+
+ALL = verdicts(True, True, True)
+ENTRY = {"claim": 1, "reasoning": "r", "supported": True}
+PIECE = {"piece": "...", "reasoning": "...", "held": True}
+DREDGED = "In which year was the harbour dredged?"
+WHEN = {"span": "1790", "question": "When?"}
+SAID = {
+    ("Claims", "first"): "listing the claims",
+    ("Claims", "check"): "checking the claims",
+    ("Q2", "first"): "choosing spans",
+    ("Q2", "answer"): "answering",
+    ("Q2", "compare"): "comparing",
+}
+STRICT: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("Claims", "first"): (
         "1. The mill was built in 1790.",
         '{"claims": "The mill was built."}',
         '{"claims": ["a", ""]}',
@@ -78,102 +167,129 @@ def test_a_response_that_claims_nothing_is_not_applicable() -> None:
         '{"claims": ["a"], "note": "b"}',
         '["a"]',
         '{"claims": ["...", "…"]}',
-        '{"claims": ["Ravel Oudry was born in Lyon."]}',
-    ],
-)
-def test_a_list_of_claims_is_read_strictly(listing: str) -> None:
-    says = Says(listing)
-    found = score("Claims", says)
-    assert (found.state, len(says.seen)) == ("judge_invalid", 2)
-    assert found.reason.startswith("listing the claims")
-
-
-ENTRY = {"claim": 1, "reasoning": "r", "supported": True}
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
+        '{"claims": ["Ravel Oudry was born in Lyon."]}',  # of the prompt's example
+    ),
+    ("Claims", "check"): (
         verdicts(True),
         verdicts(True, True, True, True),
         json.dumps({"verdicts": [ENTRY, ENTRY, ENTRY]}),
         json.dumps({"verdicts": [True, True, False]}),
-        verdicts(True, True, True).replace("true", '"yes"'),
-        verdicts(True, True, True).replace("true", "1"),
-        verdicts(True, True, True).replace('"reason 2"', '""'),
-        verdicts(True, True, True).replace('"claim": 1', '"claim": true'),
-        verdicts(True, True, True).replace('"claim": 1', '"claim": 1.0'),
-        verdicts(True, True, True).replace('"supported"', '"verdict"'),
+        ALL.replace("true", '"yes"'),
+        ALL.replace("true", "1"),
+        ALL.replace('"reason 2"', '""'),
+        ALL.replace('"claim": 1', '"claim": true'),
+        ALL.replace('"claim": 1', '"claim": 1.0'),
+        ALL.replace('"supported"', '"verdict"'),
         "yes, yes, no",
-        verdicts(True, True, True).replace('"reason 2"', '"..."'),
-        verdicts(True, True, True).replace('"reason 2"', '"Passage 1 gives 1846, not 1848."'),
-    ],
-)
-def test_verdicts_are_read_strictly(reply: str) -> None:
-    found = score("Claims", Says(json.dumps({"claims": CLAIMS}), reply))
-    assert found.state == "judge_invalid"
-    assert found.reason.startswith("checking the claims")
+        ALL.replace('"reason 2"', '"..."'),
+        ALL.replace('"reason 2"', '"Passage 1 gives 1846, not 1848."'),
+    ),
+    ("JudgedRecall", "answer"): (
+        json.dumps({"needed": [PIECE]}),
+        json.dumps({"needed": [{**PIECE, "piece": "the age of the mill"}]}),
+        json.dumps({"needed": [{**PIECES[0], "reasoning": "Passage 1 gives 61 metres."}]}),
+        '{"needed": []}',
+        "all of it",
+    ),
+    ("QuestionSimilarity", "first"): (
+        questions("a?", "b?"),
+        questions("a?", "b?", "b?"),
+        questions("a?", "b?", ""),
+        '{"questions": "a? b? c?"}',
+        questions("a?", "b?", 3),
+    ),
+    ("Q2", "first"): (
+        spans({"span": "1791", "question": "When?"}),
+        *(spans({"span": "1790", "question": asked}) for asked in ("", "...", DREDGED)),
+        spans({"span": "1790"}),
+        spans({"question": "When?", "span": "1790"}),
+        spans(WHEN, WHEN),
+        spans(*({"span": "1790", "question": f"{n}?"} for n in range(6))),
+        '{"spans": "1790"}',
+    ),
+    ("Q2", "answer"): (
+        '{"found": true, "answer": ""}',
+        '{"found": false, "answer": "1790"}',
+        '{"found": "yes", "answer": "1790"}',
+        '{"answer": "1790"}',
+        "1790",
+        '{"found": true, "answer": "..."}',
+    ),
+    ("Q2", "compare"): (
+        *(f'{{"reasoning": "so", "relation": {r}}}' for r in ('"yes"', '"Entailed"', '""')),
+        '{"reasoning": "so", "relation": ["entailed"]}',
+        '{"reasoning": "...", "relation": "entailed"}',
+    ),
+}
+DECLINED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("Claims", "first"): ('{"claims": null}',),
+    ("Claims", "check"): ('{"verdicts": null}', ALL.replace("true", "null")),
+    ("JudgedRecall", "answer"): ('{"needed": null}', NEEDED.replace("true", "null")),
+    ("QuestionSimilarity", "first"): ('{"questions": null}',),
+    ("Q2", "first"): ('{"spans": null}',),
+    ("Q2", "answer"): ('{"found": null, "answer": ""}',),
+    ("Q2", "compare"): ('{"reasoning": "no", "relation": null}',),
+}
+REPLIES = [
+    (measure, at, reply, table is DECLINED)
+    for table in (STRICT, DECLINED)
+    for (measure, at), replies in table.items()
+    for reply in replies
+]
 
 
-@pytest.mark.parametrize(
-    ("measure", "replies"),
-    [
-        ("Claims", ['{"claims": null}']),
-        ("Claims", [json.dumps({"claims": CLAIMS}), '{"verdicts": null}']),
-        ("Claims", ['{"claims": ["a"]}', verdicts(True).replace("true", "null")]),
-        ("JudgedRecall", ['{"needed": null}']),
-    ],
-)
-def test_a_judge_that_declines_is_not_asked_again(measure: str, replies: list[str]) -> None:
-    says = Says(*replies)
-    found = score(measure, says)
-    assert (found.state, len(says.seen)) == ("judge_invalid", len(replies))
-    assert "declined" in found.reason
+@pytest.mark.parametrize(("measure", "at", "reply", "declined"), REPLIES)
+def test_each_step_is_read_strictly_asked_twice_and_a_judge_that_declines_once(
+    measure: str, at: str, reply: str, declined: bool
+) -> None:
+    says = Says(by=lambda r: reply if step(r) == at else by_hand(measure, r))
+    found = judged(measure, says, response=RESPONSE)
+    assert (found.state, found.value) == ("judge_invalid", None)
+    assert found.reason.startswith(SAID.get((measure, at), ""))
+    turns = {len(request.messages) for request in says.seen if step(request) == at}
+    assert turns == ({2} if declined else {2, 4})
+    assert ("declined" in found.reason) == declined
 
 
-def test_the_forms_and_examples_of_the_prompts_are_no_pieces() -> None:
-    template = {"piece": "...", "reasoning": "...", "held": True}
-    for entry in (
-        template,
-        {**template, "piece": "the age of the mill"},
-        {"piece": "the height", "reasoning": "Passage 1 gives 61 metres.", "held": True},
-    ):
-        found = score("JudgedRecall", Says(json.dumps({"needed": [entry]})))
-        assert found.state == "judge_invalid"
+def claims_by(lists: Mapping[str, list[str]], *held: str) -> Says:
+    """A judge that lists the claims of an answer, and holds those that are named."""
+
+    def by(request: Chat) -> str:
+        texts = shown(request)
+        if step(request) == "first":
+            return json.dumps({"claims": lists[texts["answer"]]})
+        return verdicts(*(text in held for name, text in texts.items() if name[:6] == "claim "))
+
+    return Says(by=by)
 
 
-def test_recall_is_the_share_of_needed_pieces_that_are_held() -> None:
-    def reply(change: Callable[[str], str] = str) -> str:
-        return change(
-            json.dumps(
-                {
-                    "needed": [
-                        {"piece": "the year", "reasoning": "Passage 1.", "held": True},
-                        {"piece": "the builder", "reasoning": "Nobody named.", "held": False},
-                    ]
-                }
-            )
-        )
-
-    found = score("JudgedRecall", Says(reply()))
-    assert found.value == 0.5
-    assert found.detail == "+ the year (Passage 1.)\n- the builder (Nobody named.)"
-    for wrong in ('{"needed": []}', reply(lambda t: t.replace("true", "null")), "all of it"):
-        assert score("JudgedRecall", Says(wrong)).state == "judge_invalid"
-
-
-def test_repeats_of_claims_are_whole_judgments() -> None:
-    def by(request: Chat) -> Said:
-        if "claim 1" not in shown(request):
-            return json.dumps({"claims": CLAIMS[: 1 + request.sample]})
-        return verdicts(*(n == 0 for n in range(1 + request.sample)))
-
-    found = score("Claims", Says(by=by), replace(SETUP, repeat=2))
-    assert found.parts == {"sample 1": 1.0, "sample 2": 0.5}
+def test_context_recall_of_ragas_counts_the_claims_of_the_reference() -> None:
+    says = claims_by({"the gold": ["a1", "a2", "a3", "a4"]}, "a1", "a2", "a3")
+    found = judged("context_recall", says, reference="the gold", response="something else")
     assert found.value == 0.75
+    assert judged("context_recall", says, reference="").no_gold
 
 
-def test_forecast_of_claims() -> None:
-    with Runner({Chat: Says("never")}) as runner:
-        cost = runner.forecast([lambda: score_row(ROW, [parse_measure("Claims")], SETUP)])
-    assert (cost.calls.low, cost.calls.high, cost.uncertain) == (2, 4, 0)
+def test_answer_correctness_of_ragas_weighs_claims_and_likeness() -> None:
+    lists = {"one two": ["r1", "r2", "w1"], "one three": ["g1", "g2"]}
+    says = claims_by(lists, "r1", "r2", "g1")
+    found = judged("answer_correctness", says, response="one two", reference="one three")
+    f1 = 2 / (2 + (1 + 1) / 2)  # TP 2, FP 1, FN 1
+    assert found.parts["F1 of claims"] == pytest.approx(f1)
+    assert found.parts["similarity"] == pytest.approx(0.5)  # one word of two in common
+    assert found.value == pytest.approx(0.75 * f1 + 0.25 * 0.5)
+    assert "missing: g2" in found.detail
+    texts = {"response": "x", "reference": "y"}
+    none = judged("answer_correctness", claims_by({"x": [], "y": []}), **texts)
+    assert none.state == "not_applicable"
+    missed = judged("answer_correctness", claims_by({"x": [], "y": ["g"]}), **texts)
+    assert missed.parts["F1 of claims"] == 0.0
+
+
+def test_forecasts() -> None:
+    due = {"Claims": (2, 4), "QuestionSimilarity": (1, 2), "Q2": (11, 22)}
+    with Runner({Chat: Says("never"), Embed: WordEmbed()}) as runner:
+        for text, calls in due.items():
+            flow = [lambda text=text: score_row(ROW, [parse_measure(text)], SETUP)]
+            cost = runner.forecast(flow)
+            assert (cost.calls.low, cost.calls.high, cost.uncertain) == (*calls, 0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge_fakes import ROW, SETUP, Says, run, verdict
+from measure_fakes import SETUP, Says, judged, verdict
 
 from ragwright.core import ConfigError, MeasureError
 from ragwright.measure import (
@@ -16,7 +16,6 @@ from ragwright.measure import (
     load_rubrics,
     load_shipped_rubrics,
     parse_measure,
-    score_row,
 )
 
 TONE = """\
@@ -40,21 +39,18 @@ low_example:
 """
 
 
-def write(folder: Path, text: str, name: str = "tone") -> Path:
+def write(folder: Path, text: str) -> Path:
     (folder / "rubrics").mkdir(exist_ok=True)
-    (folder / "rubrics" / f"{name}.yaml").write_text(text, "utf-8")
+    (folder / "rubrics" / "tone.yaml").write_text(text, "utf-8")
     return folder
 
 
 def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
-    rubrics = load_rubrics(write(tmp_path, TONE))
-    setup = replace(SETUP, rubrics=rubrics)
-    measure = parse_measure("Rubric(tone)")
-    check_setup([measure], setup)
-    (found,) = run(score_row(ROW, [measure], setup), Says(verdict(2)))
+    setup = replace(SETUP, rubrics=load_rubrics(write(tmp_path, TONE)))
+    check_setup([parse_measure("Rubric(tone)")], setup)
+    found = judged("Rubric(tone)", Says(verdict(2)), setup)
     assert (found.measure, found.value) == ("Rubric(tone)", 2)
-    (outside,) = run(score_row(ROW, [measure], setup), Says(verdict(3)))
-    assert outside.state == "judge_invalid"
+    assert judged("Rubric(tone)", Says(verdict(3)), setup).state == "judge_invalid"
     assert load_rubrics(tmp_path / "nowhere") == {}
 
 
@@ -77,25 +73,17 @@ def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
         ("task: Judge how friendly the answer is.", 'task: ""', 5, "task must not be empty"),
         ("task:", "both_orders: true\ntask:", 5, "two texts"),
         ("  reasoning: It offers help gladly.", '  reasoning: ""', 12, "no reasoning"),
+        ("low_example" + TONE.partition("low_example")[2], "", None, "low_example"),
+        (TONE, "- a\n", None, "."),
     ],
 )
 def test_a_fault_is_named_with_its_line(
-    tmp_path: Path, old: str, new: str, line: int, said: str
+    tmp_path: Path, old: str, new: str, line: int | None, said: str
 ) -> None:
     assert TONE.count(old) == 1
     with pytest.raises(ConfigError, match=said) as caught:
         load_rubrics(write(tmp_path, TONE.replace(old, new)))
-    assert caught.value.where == f"rubrics/tone.yaml:{line}"
-
-
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="low_example"):
-        load_rubrics(write(tmp_path, TONE.partition("low_example")[0]))
-
-
-def test_what_is_no_mapping_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
-        load_rubrics(write(tmp_path, "- a\n"))
+    assert line is None or caught.value.where == f"rubrics/tone.yaml:{line}"
 
 
 def test_shipped_rubrics_agree_with_the_catalogue() -> None:
@@ -115,21 +103,11 @@ def test_an_edited_copy_takes_the_place_of_a_shipped_one_on_its_scale() -> None:
     edited = replace(shipped, task="Judge more mildly.")
     assert find_rubric("Faithfulness", {"Faithfulness": edited}) is edited
     assert edited.fingerprint != shipped.fingerprint
-    setup = replace(SETUP, rubrics={"Faithfulness": edited})
     says = Says(verdict(5))
-    run(score_row(ROW, [parse_measure("Faithfulness")], setup), says)
+    judged("Faithfulness", says, replace(SETUP, rubrics={"Faithfulness": edited}))
     assert "Judge more mildly." in says.seen[0].messages[0].content
-    other = replace(
-        edited, scale=(0, 5), levels={**edited.levels, "0": "Nothing of it can be judged."}
-    )
-    with pytest.raises(MeasureError, match="scale"):
-        find_rubric("Faithfulness", {"Faithfulness": other})
-    with pytest.raises(MeasureError, match="level 0"):
-        find_rubric("Faithfulness", {"Faithfulness": replace(edited, scale=(0, 5))})
-
-
-@pytest.mark.parametrize("text", ["Rubric", "Rubric()", "Rubric(a b)", "Rubric(../x)", "Rubric(1)"])
-def test_a_rubric_is_named_by_a_plain_name(text: str) -> None:
-    with pytest.raises(MeasureError):
-        parse_measure(text)
-    assert str(parse_measure("Rubric( house-style02 )")) == "Rubric(house-style02)"
+    wider = replace(edited, scale=(0, 5))
+    other = replace(wider, levels={**edited.levels, "0": "Nothing of it can be judged."})
+    for wrong, said in ((other, "scale"), (wider, "level 0")):
+        with pytest.raises(MeasureError, match=said):
+            find_rubric("Faithfulness", {"Faithfulness": wrong})
