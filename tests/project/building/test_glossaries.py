@@ -1,22 +1,22 @@
-"""The glossary of a project: mined once a snapshot, read once a file."""
+"""What the ledger knows of an index: its glossary, and the model that it was built with."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from small_project import MakeProject
 
-from ragwright import Workbench
-from ragwright.core import ConfigError, Document
+from ragwright import Session, Workbench
+from ragwright.core import ConfigError, Document, RetrieveError
+from ragwright.ledger import Ledger
+from ragwright.models import Embedder, OnnxEmbedder, VectorRule
 from ragwright.project import project_glossary
-
-
-@pytest.fixture
-def make_project(tmp_path: Path) -> MakeProject:
-    return MakeProject(tmp_path)
 
 
 class Counted:
@@ -34,47 +34,127 @@ class Counted:
         return self._bench.project.store.documents(self._bench.project.index_spec)
 
 
-def test_an_empty_glossary_is_kept_too(make_project: MakeProject) -> None:
-    with Workbench.open(make_project(**{"plain.md": "The brake fluid is old.\n"})) as bench:
+@pytest.mark.parametrize("files", [{}, {"plain.md": "The brake fluid is old.\n"}])
+def test_a_glossary_is_mined_once_a_snapshot_and_read_once(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    """An empty one as well."""
+    with Workbench.open(MakeProject(tmp_path)("", **files)) as bench:
         bench.ingest()
         store = Counted(bench)
-        root, cache = bench.project.folder.root, bench.project.folder.cache
-        for _ in range(3):
-            found = project_glossary("corpus", root, cache, store, bench.project.index_spec)  # type: ignore[arg-type]
-            assert not found.entries
-        assert store.read == 1
+        places = bench.project.folder.root, bench.project.folder.cache
 
-
-def test_a_kept_glossary_is_read_once(make_project: MakeProject) -> None:
-    with Workbench.open(make_project()) as bench:
-        bench.ingest()
-        store = Counted(bench)
-        root, cache = bench.project.folder.root, bench.project.folder.cache
-
-        def glossary(setting: str = "corpus") -> object:
-            return project_glossary(setting, root, cache, store, bench.project.index_spec)  # type: ignore[arg-type]
+        def glossary() -> Any:
+            return project_glossary("corpus", *places, store, bench.project.index_spec)  # type: ignore[arg-type]
 
         mined = glossary()
         read = glossary()
         assert read == mined
+        assert bool(mined.entries) != bool(files)
         assert glossary() is read  # the very object: nothing was read or mined for it
         assert store.read == 1
 
 
-def test_a_given_file_is_read_again_where_it_changed(make_project: MakeProject) -> None:
-    with Workbench.open(make_project()) as bench:
+def test_a_given_file_is_read_again_where_it_changed(tmp_path: Path) -> None:
+    with Workbench.open(MakeProject(tmp_path)()) as bench:
         bench.ingest()
         root, cache = bench.project.folder.root, bench.project.folder.cache
+        pair = bench.project.store, bench.project.index_spec
         file = root / "g.yaml"
         for number, text in enumerate(("XK9: one", "XK9: two")):
             file.write_text(text)
             os.utime(file, (number, number))
-            found = project_glossary(
-                "g.yaml", root, cache, bench.project.store, bench.project.index_spec
-            )
+            found = project_glossary("g.yaml", root, cache, *pair)
             assert found.entries["XK9"][0].text in text
         file.write_text("{}")
-        with pytest.raises(ConfigError, match="terms"):
-            project_glossary("g.yaml", root, cache, bench.project.store, bench.project.index_spec)
-        with pytest.raises(ConfigError, match="does not exist"):
-            project_glossary("h.yaml", root, cache, bench.project.store, bench.project.index_spec)
+        for name, said in (("g.yaml", "terms"), ("h.yaml", "does not exist")):
+            with pytest.raises(ConfigError, match=said):
+                project_glossary(name, root, cache, *pair)
+
+
+class FromFile(Embedder):
+    """Its identity is what its one file holds, as that of a local model is its weights' hash."""
+
+    opened: list[tuple[str, str | None]]
+
+    def __init__(self, source: str, options: Any) -> None:
+        FromFile.opened.append((source, options.query_prefix))
+        self.identity = f"onnx:{(Path(source) / 'weights').read_text()}"
+        self.rule = VectorRule()
+        self.dimensions = 4
+
+    def embed_batch(self, texts: Any) -> Any:
+        return np.full((len(texts), 4), 0.5, np.float32)
+
+
+ONE, TWO = "embed: {model: 'onnx:one', query_prefix: 'find: '}", "embed: {model: 'onnx:two'}"
+BACK = "run: ragwright ingest, or set embed.model back to"
+
+
+def test_an_index_of_another_model_is_refused_and_says_what_was_swapped_for_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("__init__", "embed_batch", "tokenizer"):
+        monkeypatch.setattr(OnnxEmbedder, name, getattr(FromFile, name))
+    FromFile.opened = []
+    make = MakeProject(tmp_path)
+    folder = make(ONE)
+    weights = {name: folder / name / "weights" for name in ("one", "two")}
+    for name, file in weights.items():
+        file.parent.mkdir()
+        file.write_text(f"hash-of-{name}")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        expected = bench.retrieve("brake").hits
+        assert expected
+        assert str(tmp_path) not in bench.project.models.embedder_identity("onnx:one")
+    assert FromFile.opened == [(str((folder / "one").resolve()), "find: ")]
+
+    def refused(settings: str, *overrides: str) -> tuple[str, str]:
+        make(settings)
+        with Workbench.open(folder, Session(overrides)) as bench:
+            with pytest.raises(RetrieveError) as told:
+                bench.retrieve("brake")
+            return told.value.what, told.value.hint or ""
+
+    what, hint = refused(TWO)
+    assert "the index was built with onnx:one (identity onnx:hash-of-one" in what
+    assert "now it is onnx:two (identity onnx:hash-of-two" in what
+    assert hint == f"{BACK} onnx:one"
+    over = ("chunk.by=whole", "retrieve.top_k=3", "embed.model=onnx:two")
+    _, hint = refused(ONE, *over)
+    words = "run: ragwright ingest --set chunk.by=whole --set embed.model=onnx:two, or"
+    assert hint.startswith(words), "the command repeats settings that the index depends on"
+    weights["one"].write_text("hash-of-three")
+    what, hint = refused(ONE)
+    assert "the files or settings of onnx:one have changed since the index was built" in what
+    assert "hash-of-one" in what
+    assert "hash-of-three" in what
+    assert hint == "run: ragwright ingest, or restore the former files of onnx:one"
+    weights["one"].write_text("hash-of-one")
+    assert "now no embedding model is configured" in refused("")[0]
+    what, hint = refused(f"{ONE}\nchunk: {{by: whole}}")
+    assert "chunks were cut as" in what
+    assert "embedding model" not in what
+    assert hint == "run: ragwright ingest, or set these keys back"
+
+    make(ONE)  # the index stayed, whatever was refused
+    with monkeypatch.context() as patch, Workbench.open(folder) as bench:
+        patch.setattr("ragwright.index.SqliteStore.view", fail)
+        found = bench.retrieve("brake")
+    assert found.hits == expected, "the read view fails, and the stored rows answer"
+    (note,) = (note for note in found.notes if "a second index" in note)
+    assert "MemoryError: no room for the view" in note
+
+    with Workbench.open(folder) as bench, closing(Ledger(bench.project.folder.ledger)) as ledger:
+        ledger.write(lambda db: db.execute("DELETE FROM embedders").rowcount)
+    what, hint = refused(TWO)
+    assert "the index was built with an embedding model (identity onnx:hash-of-one" in what
+    assert hint == f"{BACK} the former model"
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        assert bench.retrieve("brake").hits
+
+
+def fail(*_: object, **__: object) -> None:
+    raise MemoryError("no room for the view")

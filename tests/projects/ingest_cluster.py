@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from story_tools import write_files
 
 from ragwright import Session, Workbench
 from ragwright.ingest import RayEngine
 from ragwright.testing import ScriptedServer
 
-HERE = Path(__file__).parent
 COMMAND = "from ragwright.app import main; main()"
 
 
@@ -51,12 +51,9 @@ def stored(bench: Workbench) -> list[Any]:
 
 def vectors(bench: Workbench) -> Any:
     """Vectors of all chunks, documents by id; None without a model."""
-    project = bench.project
-    with project.store.reading(project.index_spec) as state:
-        found = sorted(
-            (one.document.id, [c.vector for c in one.chunks]) for one in state.documents()
-        )
-    rows = [row for _, many in found for row in many if row is not None]
+    with bench.project.store.reading(bench.project.index_spec) as state:
+        found = {one.document.id: [c.vector for c in one.chunks] for one in state.documents()}
+    rows = [row for name in sorted(found) for row in found[name] if row is not None]
     return np.stack(rows) if rows else None
 
 
@@ -76,9 +73,7 @@ def ingested(folder: Path, engine: str, **options: Any) -> dict[str, Any]:
 
 
 def project(folder: Path, settings: str) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "ragwright.yaml").write_text(settings, "utf-8")
-    return folder
+    return write_files(folder, {"ragwright.yaml": settings})
 
 
 def equal(work: Path, settings: str) -> dict[str, Any]:
@@ -108,11 +103,10 @@ def tried(work: Callable[[], object]) -> dict[str, str]:
         return {"kind": type(error).__name__, "said": str(error)}
 
 
-def notes(folder: Path, texts: Mapping[str, str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / f"{name}.note").write_text(text, "utf-8")
-    return folder
+def notes(folder: Path, texts: Mapping[str, str]) -> str:
+    """Write notes; the setting that reads them."""
+    write_files(folder, {f"{name}.note": text for name, text in texts.items()})
+    return f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
 
 
 def own_parts(work: Path) -> dict[str, Any]:
@@ -121,33 +115,23 @@ def own_parts(work: Path) -> dict[str, Any]:
         f"n{n:03}": "\n".join(f"line {n} {k}" for k in range(n % 37)) + "." for n in range(600)
     }
     texts |= {"n007": "die", "n008": "fail", "n009": "refuse"}
-    folder = notes(work / "notes", texts)
-    return equal(
-        work,
-        f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
-        "chunk: {by: 'cluster_parts:Lines'}\n"
-        "embed: {model: letters}\nmodels: {letters: {backend: 'cluster_parts:Letters'}}\n",
-    )
+    parts = "models: {letters: {backend: 'cluster_parts:Letters'}}\nembed: {model: letters}\n"
+    cut = "chunk: {by: 'cluster_parts:Lines'}\n"
+    return equal(work, notes(work / "notes", texts) + cut + parts)
 
 
 def served(work: Path) -> dict[str, Any]:
     """A server embeds: asked by the driver alone, once for each text."""
     with ScriptedServer("-") as server:
-        folder = notes(work / "notes", {f"n{n}": f"note {n} of some words" for n in range(40)})
-        found = equal(
-            work,
-            f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
-            f"embed: {{model: '{server.url}#e'}}\n",
-        )
+        read = notes(work / "notes", {f"n{n}": f"note {n} of some words" for n in range(40)})
+        found = equal(work, f"{read}embed: {{model: '{server.url}#e'}}\n")
         found["requests"] = len(server.requests)
     return found
 
 
 def killed_driver(work: Path) -> dict[str, Any]:
     """An ingest killed with -9 half-way, and the next one; the first connects by itself."""
-    texts = {f"n{n:04}": f"note {n} " * 300 for n in range(2000)}
-    folder = notes(work / "notes", texts)
-    settings = f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
+    settings = notes(work / "notes", {f"n{n:04}": f"note {n} " * 300 for n in range(2000)})
     made = project(work / "project", settings)
     started = subprocess.Popen(
         [sys.executable, "-c", COMMAND, "ingest", "--engine", "ray", "-q"],
@@ -193,9 +177,8 @@ def main() -> None:
         # Connected once: every ingest that connects by itself starts workers of its own.
         held = RayEngine()
         if "documents" in asked:
-            found["documents"] = equal(
-                work / "documents", f"sources: [{{source: {documents}, ocr: never}}]\n"
-            )
+            settings = f"sources: [{{source: {documents}, ocr: never}}]\n"
+            found["documents"] = equal(work / "documents", settings)
         if "written" in asked:
             found |= of_written_sources(work)
         held.close()
@@ -206,9 +189,7 @@ def main() -> None:
 
 def of_written_sources(work: Path) -> dict[str, Any]:
     """What ingests make of sources that are written here."""
-    found: dict[str, Any] = {}
-    found["own"] = own_parts(work / "own")
-    found["served"] = served(work / "served")
+    found: dict[str, Any] = {"own": own_parts(work / "own"), "served": served(work / "served")}
     missing = project(
         work / "missing",
         f"sources: [{work / 'own/notes'}]\nembed: {{model: letters}}\n"

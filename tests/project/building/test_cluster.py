@@ -26,13 +26,12 @@ def found(
     needs_ray: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What ingests on the cluster made, and how they failed: those that chosen tests look at."""
-    here = str(Path(__file__).parent)
+    here = str(Path(ingest_cluster.__file__).parent)
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     work = tmp_path_factory.mktemp("cluster")
     chosen = [item for item in request.session.items if item.path == request.path]
     reading = {item.get_closest_marker("needs_data") is not None for item in chosen}
-    asked = [*(["documents"] if True in reading else [])]
-    asked += ["written"] if False in reading else []
+    asked = ["documents"] * (True in reading) + ["written"] * (False in reading)
     done = subprocess.run(
         [sys.executable, ingest_cluster.__file__, str(work), str(DOCUMENTS), *asked],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
@@ -65,48 +64,34 @@ def test_documents_chunks_terms_and_reports_are_equal(found: Mapping[str, Any], 
 
 
 @pytest.mark.slow
-def test_faults_of_single_documents_are_reported_as_locally(found: Mapping[str, Any]) -> None:
+def test_faults_are_reported_as_locally_and_a_server_is_asked_by_the_driver_alone(
+    found: Mapping[str, Any],
+) -> None:
     report = found["own"]["report"]
     assert report["documents"]["added"] == 598
     assert [Path(one["source"]).stem for one in report["failures"]] == ["n008", "n009"]
     assert report["documents"]["failed"] == 2
     again = found["own"]["again"]["documents"]
     assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 598)
-
-
-@pytest.mark.slow
-def test_a_server_is_asked_by_the_driver_once_for_each_text(found: Mapping[str, Any]) -> None:
     assert found["served"]["report"]["chunks"]["embedded"] == 40
     assert found["served"]["again"]["chunks"]["embedded"] == 0
     assert found["served"]["requests"] == 4  # two ingests: a probe, and all texts in one request
 
 
 @pytest.mark.slow
-def test_a_worker_without_the_model_is_named(found: Mapping[str, Any]) -> None:
-    missing = found["missing"]
-    assert missing["kind"] == "EngineError"
+def test_a_worker_without_the_model_is_named_and_what_a_killed_driver_committed_stays(
+    found: Mapping[str, Any],
+) -> None:
+    assert found["missing"]["kind"] == "EngineError"
     for said in ("letters", "node ", "copy the model's files"):
-        assert said in missing["said"]
-
-
-@pytest.mark.slow
-def test_what_a_killed_driver_committed_stays(found: Mapping[str, Any]) -> None:
+        assert said in found["missing"]["said"]
     killed = found["killed"]
-    assert killed["left"] > 0
     documents = killed["documents"]
+    assert killed["left"] > 0
     assert 0 < killed["kept"] <= documents["unchanged"] < 2000
     assert documents["added"] + documents["unchanged"] == 2000
     assert killed["equal"]
     assert killed["spool"] == []
-
-
-def test_an_engine_that_does_not_exist(tmp_path: Path) -> None:
-    with (
-        Workbench.open(MakeProject(tmp_path)()) as bench,
-        pytest.raises(ConfigError, match="unknown engine 'rai'") as raised,
-    ):
-        bench.ingest(engine="rai")
-    assert "ray" in (raised.value.hint or "")
 
 
 def test_without_the_extra_its_install_line_is_given(
@@ -123,9 +108,7 @@ def test_without_the_extra_its_install_line_is_given(
 def test_a_cluster_needs_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     session = Session(("ingest.engine=ray",))
-    with (
-        Workbench.open(MakeProject(tmp_path)(), session) as bench,
-        pytest.raises(ConfigError) as raised,
-    ):
+    folder = MakeProject(tmp_path)()
+    with Workbench.open(folder, session) as bench, pytest.raises(ConfigError) as raised:
         bench.ingest()
     assert raised.value.where == "RAY_ADDRESS"
