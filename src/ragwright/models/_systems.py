@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -339,21 +340,24 @@ def _endpoint(options: SystemOptions) -> tuple[Caller, bool]:
     headers = {"accept": "application/json"}
     if options.token:
         if not os.environ.get(options.token):
-            missing = f"the environment variable {options.token} is not set"
-            raise ConfigError(missing, hint="export it first")
+            raise ConfigError(
+                f"the environment variable {options.token} is not set", hint="export it first"
+            )
         headers["authorization"] = f"Bearer {os.environ[options.token]}"
     import httpx2
 
     client = httpx2.Client(headers=headers, timeout=options.timeout, follow_redirects=False)
 
     def ask(question: str, history: Sequence[Message]) -> SystemReply:
-        with_turns = {**body, "messages": _TURNS} if history and not options.body else body
+        content = {**body, "messages": _TURNS} if history and not options.body else body
         return _read_reply(
-            options, _post(client, _fill_body(with_turns, question, history), options.url)
+            options, _post(client, _fill_body(content, question, history), options.url)
         )
 
-    earlier = (Message("user", "b"),)
-    return ask, (not options.body or _fill_body(body, "a", ()) != _fill_body(body, "a", earlier))
+    weakref.finalize(ask, client.close)
+    return ask, not options.body or (
+        _fill_body(body, "a", ()) != _fill_body(body, "a", (Message("user", "b"),))
+    )
 
 
 def _post(client: Any, content: Any, url: str) -> bytes:
