@@ -1,37 +1,39 @@
-"""Confirm a sweep's winner: once, in writing, against the project as it stands."""
+"""Confirm a sweep's winner: once, in writing, and how often nothing is taken for something."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from small_project import MakeProject
+from study_project import study_project, swept
 
-from ragwright import EvaluationOptions, Workbench
-from ragwright.core import BudgetStopped, StoreError, StudyError
+from ragwright import EvaluationOptions, Session, Workbench
+from ragwright.core import BudgetStopped, Score, StoreError, StudyError, Usage, make_plain
 from ragwright.experiment import (
+    AnswerRecord,
+    Confirmation,
     ConfirmOptions,
     ConfirmResult,
+    Objective,
+    RowResult,
+    StudyVerdict,
+    compare_with_incumbent,
+    correct_confirmations,
     load_trials,
-    read_study,
+    objective_scores,
+    objectives_of,
+    read_plain,
+    selection_of,
 )
-from ragwright.project import Session
+from ragwright.measure import Selection, parse_measures
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, load_testset
 
-
-def questions(count: int) -> str:
-    rows = [
-        {
-            "id": f"q{n}",
-            "user_input": f"How often must the brake fluid be changed, {n}?",
-            "reference": "every two years",
-            "split": "tune" if n % 2 else "confirm",
-        }
-        for n in range(count)
-    ]
-    return "\n".join(map(json.dumps, rows))
+# -- projects --------------------------------------------------------------------------------
 
 
 def answer(request: ServerRequest) -> str:
@@ -43,17 +45,22 @@ def answer(request: ServerRequest) -> str:
     return f"every two years, no {number} [1]" if good else f"I think it is {number} or so [1]"
 
 
-def project(make: MakeProject, server: ScriptedServer) -> Path:
-    folder = make(f"answer: {{model: '{server.url}#m'}}\n")
-    (folder / "set.jsonl").write_text(questions(40))
-    (folder / "s.yaml").write_text(
-        f"study: {{testset: '{folder / 'set.jsonl'}', measures: TokenF1}}\n"
-        "prompt: {replace: [{}, {role: PLAIN words only.}, {role: WILD words only.}]}\n"
-    )
-    with Workbench.open(folder) as bench:
-        bench.ingest()
-        bench.sweep(read_study(bench.project, folder / "s.yaml"))
-    return folder
+STUDY = "prompt: {replace: [{}, {role: PLAIN words only.}, {role: WILD words only.}]}\n"
+
+
+def project(folder: Path, server: ScriptedServer) -> Path:
+    rows = [
+        {
+            "id": f"q{n}",
+            "user_input": f"How often must the brake fluid be changed, {n}?",
+            "reference": "every two years",
+            "split": "tune" if n % 2 else "confirm",
+        }
+        for n in range(40)
+    ]
+    made = study_project(folder, rows, STUDY, f"answer: {{model: '{server.url}#m'}}\n")
+    swept(made)
+    return made
 
 
 def confirmed(
@@ -66,174 +73,304 @@ def confirmed(
 @pytest.mark.slow
 def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        log = folder / "testsets" / "openings.jsonl"
-        assert not log.exists()
-        found = confirmed(folder)
+        folder = project(tmp_path, server)
+        log, file = folder / "testsets" / "openings.jsonl", folder / "ragwright.yaml"
+        settings = file.read_text()
+        file.write_text(settings + "retrieve: {top_k: 2}\n")
+        with pytest.raises(StudyError, match="changed since the sweep"):
+            confirmed(folder)
+        with pytest.raises(StoreError, match="unknown sweep 'nobody'") as caught:
+            confirmed(folder, "nobody")
+        assert "the last sweeps: 2" in (caught.value.hint or "")
+        # A budget or a price that changed since is no other project.
+        price = f"models: {{'{server.url}#m': {{price_in: 0, price_out: 1000}}}}\n"
+        file.write_text(f"{settings}budget: {{concurrency: 3}}\n{price}")
+        ahead: list[str] = []
+        said: list[tuple[str, bool]] = []
+        with Workbench.open(folder, Session(max_cost=1e-9)) as bench:
+            bench.forecast_confirm(told=ahead.append)
+            assert not log.exists()
+            with pytest.raises(BudgetStopped):
+                bench.confirm("latest", told=lambda text: said.append((text, log.exists())))
+        [(text, opened)] = said
+        assert not opened
+        assert [text] == ahead, "a dry run says it, too"
+        assert text.startswith("least provable gain: about 0.")
+        assert "of TokenF1 (0-1) on 20 held-out questions; a smaller one will " in text
+
+        found = confirmed(folder)  # goes on with the opening of the one that was cut off
+        assert not found.again
+        assert len(log.read_text().splitlines()) == found.verdict.openings == 1
         [one] = found.verdict.confirmations
         assert (one.trial, one.outcome) == ("T002", "better")
         assert one.values == {"prompt.replace": {"role": "PLAIN words only."}}
         assert one.confirmed is not None
         assert one.confirmed.n == 20
-        assert found.verdict.openings == 1
+        assert text in found.verdict.notes
+        assert float(text.split()[4]) == pytest.approx(one.confirmed.smallest, abs=0.1)
+
         asked = len(server.requests)
         again = confirmed(folder, "s")
-        assert again.again
-        assert again.verdict == found.verdict
+        assert (again.again, again.verdict) == (True, found.verdict)
+        with Workbench.open(folder) as bench:
+            bench.confirm(told=lambda text: said.append((text, True)))
+        assert len(said) == 1, "a stored result opens nothing"
         assert len(server.requests) == asked
         assert len(log.read_text().splitlines()) == 1
-        more = confirmed(folder, how=ConfirmOptions(top=2))
-        assert more.verdict.confirmations[0].trial == "T002"
-        assert more.verdict.openings == 2
-        assert any("opened" in note for note in more.verdict.notes)
+        more = confirmed(folder, how=ConfirmOptions(top=2)).verdict
+        assert (more.confirmations[0].trial, more.openings) == ("T002", 2)
+        assert any("opened" in note for note in more.notes)
 
 
 @pytest.mark.slow
-def test_the_least_provable_gain_is_said_before_the_split_is_opened(tmp_path: Path) -> None:
-    with (
-        ScriptedServer(answer) as server,
-        Workbench.open(project(MakeProject(tmp_path), server)) as bench,
-    ):
-        log, said = bench.project.folder.openings, []
-        ahead: list[str] = []
-        bench.forecast_confirm(told=ahead.append)
-        found = bench.confirm(told=lambda text: said.append((text, log.exists())))
-        [(text, opened)] = said
-        assert not opened
-        assert text.startswith("least provable gain: about 0.")
-        assert "of TokenF1 (0-1) on 20 held-out questions; a smaller one will " in text
-        assert [text] == ahead, "a dry run says it, too"
-        assert text in found.verdict.notes
-        bench.confirm(told=lambda text: said.append((text, True)))
-        assert len(said) == 1, "a stored result opens nothing"
-        assert found.verdict.confirmations[0].confirmed is not None
-        smallest = found.verdict.confirmations[0].confirmed.smallest
-        assert float(text.split()[4]) == pytest.approx(smallest, abs=0.1)
-
-
-@pytest.mark.slow
-def test_a_project_that_changed_since_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+def test_the_latest_sweep_of_the_index_that_is_there_is_confirmed(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        file = folder / "ragwright.yaml"
-        file.write_text(file.read_text() + "retrieve: {top_k: 2}\n")
-        with pytest.raises(StudyError, match="changed since the sweep"):
-            confirmed(folder)
-    assert not (folder / "testsets" / "openings.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_a_budget_or_a_pace_that_changed_since_is_no_other_project(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        file = folder / "ragwright.yaml"
-        text = f"budget: {{concurrency: 3}}\nmodels: {{'{server.url}#m': {{price_in: 1}}}}\n"
-        file.write_text(file.read_text() + text)
-        assert confirmed(folder).verdict.openings == 1
-
-
-@pytest.mark.slow
-def test_documents_that_changed_since_are_another_index(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
+        folder = project(tmp_path, server)
+        text = (folder / "s.yaml").read_text()
+        (folder / "t.yaml").write_text(text.replace("WILD words", "VERY WILD words"))
+        swept(folder, file="t.yaml")
+        first = swept(folder).run
+        assert confirmed(folder).study.name == "s"
         (folder / "docs" / "service.md").write_text("# Plan\n\nThe brake fluid lasts.\n")
         with Workbench.open(folder) as bench:
-            first = bench.project.runs.list("sweep")[-1].id
             bench.ingest()
             with pytest.raises(StudyError, match="its index"):
                 bench.confirm("latest")
-            again = bench.sweep(read_study(bench.project, folder / "s.yaml"))
-            assert again.run != first
+        again = swept(folder)
+        assert again.run != first
+        with Workbench.open(folder) as bench:
             assert load_trials(bench.project, again.run) == again.trials
             assert bench.confirm("latest").study.name == "s"
 
 
 @pytest.mark.slow
-def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
+def test_rows_that_picked_and_every_earlier_look_at_the_others_count(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        file = folder / "set.jsonl"
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
-        more = [dict(row, id=f"again {row['id']}", split="confirm") for row in rows[1:9:2]]
-        file.write_text("\n".join(map(json.dumps, [*rows, *more])))
-        found = confirmed(folder)
-        [one] = found.verdict.confirmations
-        assert one.confirmed is not None
-        assert one.confirmed.n == 20
-        assert (
-            "4 of 24 rows of the confirm split were also used to choose the winner: left out"
-            in (found.verdict.notes)
-        )
-
-
-@pytest.mark.slow
-def test_openings_of_other_versions_and_earlier_evaluations_count(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
+        folder = project(tmp_path, server)
         once = confirmed(folder).verdict
         file = folder / "set.jsonl"
         with Workbench.open(folder) as bench:
-            rows = load_testset(
-                str(file), split="all", openings=Openings(tmp_path / "log.jsonl", "a test")
-            )
+            openings = Openings(tmp_path / "log.jsonl", "a test")
+            rows = load_testset(str(file), split="all", openings=openings)
             bench.evaluate(rows, "TokenF1", EvaluationOptions(answers=True))
-        file.write_text(file.read_text().replace("changed, 0?", "changed then, 0?"))
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        more = [dict(row, id=f"again {row['id']}", split="confirm") for row in lines[1:9:2]]
+        file.write_text("\n".join(map(json.dumps, [*lines, *more])))
         twice = confirmed(folder).verdict
-        assert (once.openings, twice.openings) == (1, 2)
-        assert once.confirmations[0].p is not None
-        assert twice.confirmations[0].p is not None
-        assert twice.confirmations[0].p > once.confirmations[0].p
-        assert any("1 evaluations of the whole testset, the first" in note for note in twice.notes)
-
-
-@pytest.mark.slow
-def test_a_confirmation_that_was_cut_off_goes_on_with_its_opening(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        model = f"{server.url}#m"
-        folder = project(MakeProject(tmp_path), server)
-        file = folder / "ragwright.yaml"
-        file.write_text(
-            file.read_text() + f"models: {{'{model}': {{price_in: 0, price_out: 1000}}}}\n"
-        )
-        with (
-            Workbench.open(folder, Session(max_cost=1e-9)) as bench,
-            pytest.raises(BudgetStopped),
-        ):
-            bench.confirm("latest")
-        found = confirmed(folder)
-        log = folder / "testsets" / "openings.jsonl"
-        assert len(log.read_text().splitlines()) == 1
-        assert found.verdict.openings == 1
-        assert not found.again
-
-
-@pytest.mark.slow
-def test_the_latest_sweep_is_the_one_that_was_last_run_through(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        (folder / "t.yaml").write_text(
-            (folder / "s.yaml").read_text().replace("WILD words", "VERY WILD words")
-        )
-        with Workbench.open(folder) as bench:
-            bench.sweep(read_study(bench.project, folder / "t.yaml"))
-            bench.sweep(read_study(bench.project, folder / "s.yaml"))
-            assert bench.confirm("latest").study.name == "s"
+    [one], [two] = once.confirmations, twice.confirmations
+    assert one.confirmed is not None
+    assert two.confirmed is not None
+    assert (one.confirmed.n, two.confirmed.n, once.openings, twice.openings) == (20, 20, 1, 2)
+    assert (two.p or 0) > (one.p or 1)
+    assert any("1 evaluations of the whole testset, the first" in note for note in twice.notes)
+    note = "4 of 24 rows of the confirm split were also used to choose the winner: left out"
+    assert note in twice.notes
 
 
 @pytest.mark.slow
 def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:
     with ScriptedServer(lambda request: "always the same [1]") as server:
-        folder = project(MakeProject(tmp_path), server)
+        folder = project(tmp_path, server)
         found = confirmed(folder)
     assert not found.verdict.confirmations
     assert "None of" in found.verdict.text
     assert not (folder / "testsets" / "openings.jsonl").exists()
 
 
+# -- verdicts --------------------------------------------------------------------------------
+
+M = Objective("M", True)
+F1 = Objective("TokenF1", True)
+
+
+def rows(values: Sequence[float | None], prefix: str = "r", name: str = "M") -> list[RowResult]:
+    return [
+        RowResult(
+            f"{prefix}{at}",
+            (),
+            (
+                Score(name, "abstained", reason="refused")
+                if value is None
+                else Score(name, "scored", float(value)),
+            ),
+        )
+        for at, value in enumerate(values)
+    ]
+
+
+def f1(values: Sequence[float | None]) -> list[RowResult]:
+    return rows(values, name="TokenF1")
+
+
+def chosen(
+    incumbent: Sequence[RowResult],
+    candidates: Mapping[str, Sequence[RowResult]],
+    objective: Objective,
+    **how: Any,
+) -> Selection:
+    name = objective.name
+    scores = {trial: objective_scores(results, name) for trial, results in candidates.items()}
+    return selection_of(objective_scores(incumbent, name), scores, objective, **how)
+
+
+Sides = tuple[list[list[RowResult]], list[list[RowResult]]]
+
+
+def study(draw: np.random.Generator, lifts: list[float], size: int = 30) -> Sides:
+    """(tune, confirm) rows of an incumbent and of candidates that are better by so much."""
+    sides = []
+    for prefix in ("t", "c"):
+        hard = draw.normal(0, 1, size)
+        shown = [hard + lift + draw.normal(0, 0.6, size) for lift in (0.0, *lifts)]
+        sides.append([rows(values.tolist(), prefix) for values in shown])
+    return sides[0], sides[1]
+
+
+def confirmation(
+    sides: Sides, trial: str = "T1", objective: Objective = M, seed: int = 0
+) -> Confirmation:
+    at = int(trial[1:])
+    tune, held = (compare_with_incumbent(side[0], side[at], objective, seed=seed) for side in sides)
+    return Confirmation(trial, {}, objective.name, tune, held)
+
+
+def concluded(sides: Sides, seed: int = 0) -> StudyVerdict:
+    tune = sides[0]
+    named = {f"T{n}": results for n, results in enumerate(tune) if n}
+    selection = chosen(tune[0], named, M, seed=seed)
+    if selection.difference <= 0:
+        return StudyVerdict(selection)
+    one = confirmation(sides, selection.best, seed=seed)
+    return StudyVerdict(selection, correct_confirmations([one], M, 1), 1)
+
+
 @pytest.mark.slow
-def test_an_unknown_sweep_names_those_there_are(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(MakeProject(tmp_path), server)
-        with pytest.raises(StoreError, match="unknown sweep 'nobody'") as caught:
-            confirmed(folder, "nobody")
-    assert "the last sweeps: 2" in (caught.value.hint or "")
+def test_false_winners_stay_under_the_nominal_rate_where_the_best_mean_wins_too_often() -> None:
+    draw = np.random.default_rng(11)
+    studies, best_mean, uncorrected, proven = 60, 0, 0, 0
+    for seed in range(studies):
+        found = concluded(study(draw, [0.0] * 15), seed)
+        best_mean += found.selection.difference > 0
+        if found.confirmations:
+            # what a tool says that tests the winner on the rows that picked it
+            uncorrected += found.confirmations[0].tune.verdict == "better"
+            proven += found.confirmations[0].outcome == "better"
+    assert best_mean / studies > 0.9
+    assert uncorrected / studies > 0.15
+    assert proven <= 5  # 1.5 are expected of 60; 6 or more: one time in two hundred
+
+
+@pytest.mark.slow
+def test_a_real_lift_is_confirmed() -> None:
+    draw = np.random.default_rng(3)
+    found = [concluded(study(draw, [0.0] * 9 + [0.7], 40), seed) for seed in range(12)]
+    better = [v for v in found if v.confirmations and v.confirmations[0].outcome == "better"]
+    assert len(better) >= 11
+    assert "T10 is better than the current settings: +" in better[0].text
+    # One candidate far ahead: being chosen adds next to nothing.
+    assert np.mean([v.selection.optimism for v in better]) == pytest.approx(0, abs=0.02)
+
+
+def test_nothing_better_leaves_the_split_closed_and_says_so() -> None:
+    worse = [rows([1.0] * 5), rows([n / 10 for n in range(5)])]
+    found = concluded((worse, worse))
+    assert (found.confirmations, found.openings) == ((), 0)
+    head = "None of 1 candidates beats the current settings on the tune split"
+    assert found.text.startswith(head)
+
+
+def test_every_further_opening_makes_the_proof_dearer() -> None:
+    sides = study(np.random.default_rng(5), [0.35], 60)
+    one = confirmation(sides)
+    first, *more = (correct_confirmations([one], M, openings)[0].p for openings in (1, 2, 8))
+    assert first is not None
+    assert more == [pytest.approx(2 * first), pytest.approx(min(1.0, 8 * first))]
+    both = correct_confirmations([one, one], M, 1)
+    assert both[0].p == pytest.approx(2 * first)
+    selection = chosen(sides[0][0], {"T1": sides[0][1]}, M)
+    outcome = StudyVerdict(selection, correct_confirmations([one], M, 8), 8)
+    assert "opened 8 times" in outcome.text
+
+
+def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None:
+    found = concluded(study(np.random.default_rng(13), [0.25], 12))
+    assert found.confirmations[0].outcome == "no change proven"
+    assert "; about 29 more questions (1 to 1,700) would tell it from 0." in found.text
+
+
+def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
+    def taken(seconds: float) -> list[RowResult]:
+        usages = [Usage(1, 10, 10, 0.5, seconds * (1 + n % 2 / 8)) for n in range(8)]
+        score = (Score("M", "scored", 1.0),)
+        return [
+            RowResult(f"r{n}", (), score, None, AnswerRecord((), usage, 5))
+            for n, usage in enumerate(usages)
+        ]
+
+    fast = Objective("seconds", False)
+    found = chosen(taken(2.0), {"quick": taken(1.0), "slow": taken(3.0)}, fast)
+    assert (found.best, found.difference) == ("quick", 1.0625)
+    one = Confirmation("quick", {}, "seconds", compare_with_incumbent(taken(2.0), taken(1.0), fast))
+    again = read_plain(Confirmation, make_plain(one))
+    assert (again, again.tune.verdict) == (one, "better")
+    assert objective_scores([RowResult("r", (), ())], "cost")["r"].state == "not_applicable"
+    with pytest.raises(StudyError, match="no score for Q"):
+        objective_scores(taken(1), "Q")
+
+
+RIGHT_OR_SILENT = ([0.0] * 10 + [1.0] * 30, [1.0] * 10 + [None] * 30)
+ONE_LOST = ([0.0] * 40, [1.0] * 39 + [None])
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome", "difference", "said"),
+    [
+        (
+            RIGHT_OR_SILENT,
+            "no change proven",
+            -0.5,
+            [
+                "T1 on the confirm split: 30 rows lack a score in one of the two",
+                "the difference lies between -0.5000 and +0.2500",
+                "On the tune split, 30 questions lack a score under T1",
+            ],
+        ),
+        (
+            ONE_LOST,
+            "better",
+            0.975,
+            ["1 question lacks a score under one of the two settings and are not compared"],
+        ),
+    ],
+    ids=["rows that could turn it leave nothing proven", "rows that turn nothing are said"],
+)
+def test_lost_rows(
+    values: tuple[list[float | None], list[float | None]],
+    outcome: str,
+    difference: float,
+    said: list[str],
+) -> None:
+    incumbent, other = map(f1, values)
+    side = [incumbent, other]
+    [one] = correct_confirmations([confirmation((side, side), objective=F1)], F1, 1)
+    assert one.p is not None
+    assert one.p < 0.05
+    assert one.outcome == outcome
+    found = StudyVerdict(chosen(incumbent, {"T1": other}, F1), (one,), 1)
+    assert found.selection.difference == pytest.approx(difference)
+    assert all(text in found.text for text in said)
+
+
+def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says_so() -> None:
+    objective = Objective("Perplexity", False)
+    assert objectives_of(["Perplexity"], parse_measures("Perplexity"))[0].name == "Perplexity"
+    before, after = (rows(one, name="Perplexity") for one in ([2.0] * 12, [1.0] * 11 + [None]))
+    found = chosen(before, {"T001": after}, objective)
+    assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
+    assert "1 question lacks a score under T001" in StudyVerdict(found).text
+
+
+def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:
+    candidates = {"T1": f1([1.0] * 4), "T2": f1([0.5] * 12)}
+    found = chosen(f1([0.0] * 12), candidates, F1, eligible={"T2"})
+    assert (found.best, found.candidates) == ("T2", 2)
