@@ -1,34 +1,33 @@
-"""Curves from results alone: points, controls, clusters, judged accuracy, what is missing."""
+"""Curves of suites: points, controls and clusters by hand, then suites of planted generators."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from ragwright.core import Row, Score, TestsetError
+from ragwright import EvaluationOptions, Workbench
+from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import Curve, RowResult, capability_curves, evaluation_of
 from ragwright.measure import MeasureSetup, parse_measures
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.testsets import LeakCheck, SuiteOptions, Testset, gold_answer, write_rows
+
+# -- from results alone ----------------------------------------------------------------------
 
 
 def row(suite: str, dose: float, base: str, response: str | None, **metadata: object) -> Row:
-    return Row(
-        f"{suite}/{dose:g}/{base}",
-        f"question {base}",
-        response,
-        "Rollo",
-        metadata={"suite": suite, "dose": dose, "base": base, **metadata},  # type: ignore[dict-item]
-    )
+    told = {"suite": suite, "dose": dose, "base": base, **metadata}
+    asked = (f"{suite}/{dose:g}/{base}", f"question {base}", response, "Rollo")
+    return Row(*asked, metadata=told)  # type: ignore[arg-type]
 
 
 def curves(*rows: Row, judged: dict[str, float] | None = None, accuracy: str = "") -> list[Curve]:
     found = [
-        RowResult(
-            one.id,
-            (),
-            (Score("Pairwise", "scored", (judged or {}).get(one.id, 3.0)),),
-            one,
-        )
+        RowResult(one.id, (), (Score("Pairwise", "scored", (judged or {}).get(one.id, 3.0)),), one)
         for one in rows
     ]
     evaluation = evaluation_of(found, parse_measures("Pairwise"), name="run")
@@ -43,40 +42,28 @@ def test_a_point_has_its_exact_interval_and_its_control() -> None:
     [point] = curve.points
     assert (point.dose, point.n, point.questions, point.mean) == (0.2, 4, 4, 0.75)
     # Clopper and Pearson for 3 of 4, from tables
-    assert point.low == pytest.approx(0.1941, abs=1e-4)
-    assert point.high == pytest.approx(0.9937, abs=1e-4)
-    assert point.closed_book == 0.5
-    assert point.above is not None
-    assert point.above == pytest.approx((0 + 1 + 1 - 1) / 4)
-    assert point.above_low is not None
-    assert point.above_high is not None
-    assert point.above_low < point.above < point.above_high
+    assert (point.low, point.high) == pytest.approx((0.1941, 0.9937), abs=1e-4)
+    assert (point.closed_book, point.above) == (0.5, (0 + 1 + 1 - 1) / 4)
+    assert (point.above_low or 0) < (point.above or 0) < (point.above_high or 0)
     assert curve.change is None  # a single dose
 
 
-def test_an_answer_that_abstained_is_not_accurate_and_is_counted() -> None:
+def test_what_abstains_is_not_accurate_and_what_did_not_answer_has_no_value() -> None:
     rows = [
         row("noise", 0.0, "1", "The passages do not say, but Rollo.", abstained=True),
         row("noise", 0.0, "2", "Rollo", abstained=False),
     ]
-    [curve] = curves(*rows)
-    assert (curve.points[0].mean, curve.points[0].abstained) == (0.5, 0.5)
-    assert curve.points[0].closed_book is None  # no control was asked
-
-
-def test_a_row_without_an_answer_has_no_value() -> None:
-    [curve] = curves(row("noise", 0.0, "1", None), row("noise", 0.0, "2", ""))
-    assert (curve.points[0].n, curve.points[0].mean) == (1, 0.0)  # an empty answer is one
-    assert curve.points[0].without == {"not_applicable": 1}
+    [point] = curves(*rows)[0].points
+    assert (point.mean, point.abstained, point.closed_book) == (0.5, 0.5, None)
+    [point] = curves(row("noise", 0.0, "1", None), row("noise", 0.0, "2", ""))[0].points
+    assert (point.n, point.mean) == (1, 0.0)  # an empty answer is one
+    assert point.without == {"not_applicable": 1}
 
 
 def test_parts_are_scored_one_by_one() -> None:
     parts = {"part_1": ("Rollo",), "part_2": ("911", "the year 911")}
-    rows = [
-        row("integration", 0.0, "1", "Rollo, in 911", **parts),
-        row("integration", 0.0, "2", "Rollo", **parts),
-    ]
-    whole, share = curves(*rows)
+    said = enumerate(("Rollo, in 911", "Rollo"))
+    whole, share = curves(*(row("integration", 0.0, str(n), one, **parts) for n, one in said))
     assert (whole.quantity, whole.points[0].mean) == ("accuracy", 0.5)
     assert (share.quantity, share.points[0].mean) == ("share of parts", 0.75)
 
@@ -87,18 +74,10 @@ def test_several_rows_of_a_question_are_one_cluster() -> None:
         for base, text in (("1", "Rollo"), ("2", "Odo"), ("3", "Rollo"))
         for n in range(4)
     ]
-    [curve] = curves(*same)
-    [point] = curve.points
+    alone = [replace(one, metadata={**one.metadata, "base": one.id}) for one in same]
+    [point], [free] = (curves(*rows)[0].points for rows in (same, alone))
     assert (point.n, point.questions) == (12, 3)
-    alone = curves(
-        *(replace(one, id=one.id, metadata={**one.metadata, "base": one.id}) for one in same)
-    )
-    [free] = alone[0].points
-    assert point.low is not None
-    assert point.high is not None
-    assert free.low is not None
-    assert free.high is not None
-    assert point.high - point.low > free.high - free.low
+    assert (point.high or 0) - (point.low or 0) > (free.high or 0) - (free.low or 0) > 0
 
 
 def test_the_change_between_the_ends_is_paired() -> None:
@@ -106,9 +85,7 @@ def test_the_change_between_the_ends_is_paired() -> None:
     rows += [row("noise", 1.0, str(n), "Odo" if n < 3 else "Rollo") for n in range(6)]
     [curve] = curves(*rows)
     assert curve.change == -0.5
-    assert curve.change_low is not None
-    assert curve.change_high is not None
-    assert -1 <= curve.change_low < -0.5 < curve.change_high < 0.2
+    assert -1 <= (curve.change_low or 0) < -0.5 < (curve.change_high or 1) < 0.2
 
 
 def test_a_judged_measure_can_stand_for_accuracy() -> None:
@@ -118,19 +95,17 @@ def test_a_judged_measure_can_stand_for_accuracy() -> None:
     [curve] = curves(*rows, judged=judged, accuracy="Pairwise")
     assert (curve.measure, curve.points[0].mean) == ("Pairwise", 3.5)
     assert (curve.points[0].above, curve.points[0].paired) == (4.0, 1)
-    with pytest.raises(TestsetError, match="no scores of Faithfulness"):
-        curves(*rows, accuracy="Faithfulness")
 
 
 def test_false_alarms_stand_at_dose_zero() -> None:
     said = "There is a factual error in the passages. It was Rollo."
-    rows = [
-        row("counterfactual", 0.0, "1", said, falsified=False, fake=("Odo",)),
-        row("counterfactual", 0.0, "2", "Rollo", falsified=False, fake=("Odo",)),
-        row("counterfactual", 1.0, "1", said, falsified=True, fake=("Odo",)),
-        row("counterfactual", 1.0, "2", "Odo", falsified=True, fake=("Odo",)),
-    ]
-    reported, corrected, everywhere, fooled, right = curves(*rows)
+    answers = [(0.0, "1", said), (0.0, "2", "Rollo"), (1.0, "1", said), (1.0, "2", "Odo")]
+    reported, corrected, everywhere, fooled, right = curves(
+        *(
+            row("counterfactual", dose, base, text, falsified=dose > 0, fake=("Odo",))
+            for dose, base, text in answers
+        )
+    )
     assert [point.mean for point in reported.points] == [0.5, 0.5]
     assert [(point.n, point.mean) for point in corrected.points] == [(0, None), (1, 1.0)]
     assert (everywhere.points[1].n, everywhere.points[1].mean) == (2, 0.5)
@@ -138,25 +113,374 @@ def test_false_alarms_stand_at_dose_zero() -> None:
     assert [point.mean for point in right.points] == [1.0, 0.5]
 
 
-def test_cues_are_those_of_the_setup_where_the_run_stored_no_score() -> None:
+def test_cues_are_those_of_the_setup_and_an_own_suite_has_a_curve_too() -> None:
     one = row("rejection", 1.0, "1", "Non saprei.", answerable=False)
-    evaluation = evaluation_of(
-        [RowResult(one.id, (), (Score("Pairwise", "scored", 1.0),), one)],
-        parse_measures("Pairwise"),
-    )
+    result = RowResult(one.id, (), (Score("Pairwise", "scored", 1.0),), one)
+    evaluation = evaluation_of([result], parse_measures("Pairwise"))
     plain = capability_curves(evaluation)[0]
     own = capability_curves(evaluation, setup=MeasureSetup(rejection_cues=("non saprei",)))[0]
     assert (plain.points[0].mean, own.points[0].mean) == (0.0, 1.0)
-
-
-def test_a_run_without_suites_is_refused_and_so_is_a_dose_that_is_no_number() -> None:
-    with pytest.raises(TestsetError, match="no row of the run"):
-        curves(Row("1", "q", "a"))
-    with pytest.raises(TestsetError, match="has the dose"):
-        curves(Row("1", "q", "a", "Rollo", metadata={"suite": "noise"}))
-
-
-def test_an_own_suite_has_a_curve_too() -> None:
     [curve] = curves(row("typos", 1, "1", "Rollo"), row("typos", 2, "1", "Odo"))
     assert (curve.suite, curve.dose_name) == ("typos", "dose")
     assert [point.mean for point in curve.points] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("one", "accuracy", "said"),
+    [
+        (Row("1", "q", "a"), "", "no row of the run"),
+        (Row("1", "q", "a", "Rollo", metadata={"suite": "noise"}), "", "has the dose"),
+        (row("noise", 0, "1", "a"), "Faithfulness", "no scores of Faithfulness"),
+    ],
+    ids=["no suite", "no dose", "a measure that was not taken"],
+)
+def test_a_run_that_has_no_curve_is_refused(one: Row, accuracy: str, said: str) -> None:
+    with pytest.raises(TestsetError, match=said):
+        curves(one, accuracy=accuracy)
+
+
+# -- suites of a small corpus, answered by planted generators ---------------------------------
+
+PEOPLE = "Abel Bruno Clara Dora Emil Frida Gustav Hanna".split()  # noqa: SIM905
+TEAMS = "north south east west harbour forest river hill".split()  # noqa: SIM905
+LEADERS = dict(zip(TEAMS, PEOPLE, strict=True))
+HEART = dict(list(LEADERS.items())[:4])
+"""What some of them know without passages."""
+CUE = "The passages do not answer this question."
+ERROR = "There is a factual error in the passages."
+
+
+def made_project(folder: Path, generator: str = "snippet") -> Path:
+    """A project whose documents are one passage a team."""
+    (folder / "docs").mkdir(parents=True)
+    for n, (team, name) in enumerate(LEADERS.items()):
+        more = f"The {team} team meets on weekdays. Its room is quiet. There is tea."
+        (folder / "docs" / f"{team}.txt").write_text(f"The {team} team is led by {name}.")
+        (folder / "docs" / f"about-{n}.txt").write_text(more)
+    settings = f"sources: [docs/]\nanswer: {{model: '{generator}'}}\n"
+    (folder / "ragwright.yaml").write_text(settings)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def leaders(bench: Workbench) -> Testset:
+    """A question a team, its gold the leader's name."""
+    documents = {Path(document.source).stem: document for document in bench.documents()}
+    rows = []
+    for team, name in LEADERS.items():
+        document = documents[team]
+        at = document.text.index(name)
+        span = GoldSpan(document.id, at, at + len(name), name)
+        question = f"Who leads the {team} team?"
+        rows.append(Row(team, question, reference=name, reference_spans=(span,)))
+    return Testset("leaders", tuple(rows))
+
+
+def asked(request: ServerRequest) -> tuple[list[str], list[str], str]:
+    """Teams that a prompt asks for, its passages in their order, and all of it."""
+    messages = request.body["messages"]
+    text = "\n".join(str(message["content"]) for message in messages)
+    block, _, question = str(messages[-1]["content"]).partition("Question:")
+    passages = re.findall(r"^\[\d+\] passage \d+\n(.+)$", block, re.MULTILINE)
+    return re.findall(r"Who leads the (\w+) team", question), passages, text
+
+
+def told_by(passages: list[str]) -> dict[str, str]:
+    """Leaders by team, as the passages have them."""
+    found = (re.fullmatch(r"The (\w+) team is led by ([\w ]+)\.", one) for one in passages)
+    return {one[1]: one[2] for one in found if one}
+
+
+def copies_the_first(request: ServerRequest) -> str:
+    """Repeats what the first passage says, whatever was asked."""
+    _, passages, _ = asked(request)
+    return passages[0] + " [1]" if passages else "I know nothing."
+
+
+def needs_the_gold(request: ServerRequest) -> Reply | str:
+    """Answers from the passage about each team asked for, and says so where one is missing."""
+    teams, passages, _ = asked(request)
+    known = told_by(passages)
+    if not all(team in known for team in teams):
+        return CUE
+    return " ".join(f"It is {known[team]}." for team in teams)
+
+
+def fails_in_the_north(request: ServerRequest) -> Reply | str:
+    teams, passages, _ = asked(request)
+    return Reply.too_long() if teams == ["north"] and passages else needs_the_gold(request)
+
+
+def remembers(request: ServerRequest) -> str:
+    """Knows the leaders of four teams by heart, and reads no passage."""
+    teams, _, _ = asked(request)
+    return " ".join(f"It is {HEART[team]}." if team in HEART else "Nobody." for team in teams)
+
+
+def detects(request: ServerRequest, heart: dict[str, str] = LEADERS) -> str:
+    """Reports a passage that contradicts what it knows by heart, where asked to."""
+    [team], passages, text = asked(request)
+    said, known = told_by(passages).get(team), heart.get(team)
+    if known and said and said != known and ERROR in text:
+        return f"{ERROR} The leader is {known}."
+    return f"It is {said or known or 'unknown'}."
+
+
+def detects_half(request: ServerRequest) -> str:
+    return detects(request, HEART)
+
+
+Run = tuple[dict[tuple[str, str, str], Curve], Testset, int]
+
+
+def run(
+    folder: Path, generator: Callable[[ServerRequest], Reply | str], options: SuiteOptions
+) -> Run:
+    """Curves by suite, quantity and population; the suite; and how many requests it took."""
+    how = EvaluationOptions(answers=True)
+    with ScriptedServer(generator) as server:
+        with Workbench.open(made_project(folder / "made", f"{server.url}#planted")) as bench:
+            suite = bench.suite(leaders(bench), options)
+            calls = bench.forecast_evaluate(suite, "", how).calls
+            assert not server.requests
+            _, summary = bench.evaluate(suite, "", how)
+            stored = bench.results(summary.run)
+            count = len(server.requests)
+            assert calls.low == calls.expected == calls.high == count
+            bench.evaluate(suite, "", how)
+        assert len(server.requests) == count or summary.errored, "nothing is paid twice"
+    curves = capability_curves(stored)
+    return {(one.suite, one.quantity, one.among): one for one in curves}, suite, count
+
+
+def means(curve: Curve) -> list[float | None]:
+    return [None if p.mean is None else round(p.mean, 6) for p in curve.points]
+
+
+REPORTED, CORRECTED = "errors reported", "errors corrected, of those reported"
+FALSE = "false answer given"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    with Workbench.open(made_project(tmp_path_factory.mktemp("suites") / "project")) as bench:
+        yield bench
+
+
+@pytest.mark.slow
+def test_a_suite_of_ones_own_corpus_goes_through_a_file_unchanged(
+    project: Workbench, tmp_path: Path
+) -> None:
+    made = project.suite(leaders(project))
+    doses: dict[str, set[object]] = {}
+    for one in made.rows:
+        doses.setdefault(str(one.metadata["suite"]), set()).add(one.metadata["dose"])
+    assert doses == {
+        "noise": {0, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 1},
+        "rejection": {1},
+        "integration": {0, 1 / 3, 1 / 2, 3 / 5},
+        "counterfactual": {0, 1},
+        "sources": {1, 2, 3},
+        "closed_book": {0},
+    }
+    for one in made.rows:
+        gold = gold_answer(one)
+        assert gold is not None
+        suite, dose = one.metadata["suite"], one.metadata["dose"]
+        teams = re.findall(r"Who leads the (\w+) team", one.user_input)
+        right = {f"The {team} team is led by {LEADERS[team]}." for team in teams}
+        if suite in ("noise", "rejection", "integration", "sources"):
+            noise = [text for text in one.retrieved_contexts if text not in right]
+            assert not any(LeakCheck(gold).leaks(text) for text in noise)
+            if suite != "sources":
+                assert len(noise) / len(one.retrieved_contexts) == dose
+            if dose != 1 or suite == "sources":
+                assert right <= set(one.retrieved_contexts)
+    hard = [one.metadata["hard"] for one in made.rows if one.metadata["suite"] == "rejection"]
+    assert hard == [5] * 8  # a search for a team finds the other teams
+    write_rows(made.rows, tmp_path / "suite.jsonl")
+    how = EvaluationOptions(answers=True)
+    direct, _ = project.evaluate(made, "", how)
+    through, _ = project.evaluate(str(tmp_path / "suite.jsonl"), "", how)
+    assert [r.scores for r in direct.results] == [r.scores for r in through.results]
+    assert capability_curves(direct) == capability_curves(through)
+
+
+def test_random_distractors_are_not_searched_for(project: Workbench) -> None:
+    options = SuiteOptions(("rejection",), distractors="random", closed_book=False)
+    found = project.suite(leaders(project), options)
+    assert found == project.suite(leaders(project), options)
+    assert {row.metadata["hard"] for row in found.rows} == {0}
+    assert len({row.retrieved_contexts for row in found.rows}) == 8
+
+
+@pytest.mark.slow
+def test_one_that_copies_the_first_passage_is_right_where_the_gold_stands_first(
+    tmp_path: Path,
+) -> None:
+    curves, suite, _ = run(tmp_path, copies_the_first, SuiteOptions(("noise",)))
+    firsts: dict[object, list[bool]] = {}
+    for one in suite.rows:
+        if one.metadata["suite"] == "noise":
+            ranks = firsts.setdefault(one.metadata["dose"], [])
+            ranks.append(one.metadata["gold_rank"] == 1)
+    expected = [round(sum(ranks) / 8, 6) for _, ranks in sorted(firsts.items(), key=str)]
+    accuracy = curves["noise", "accuracy", "all"]
+    assert means(accuracy) == expected
+    assert (expected[0], expected[-1]) == (1, 0)
+    assert 0 < expected[2] < 1
+    assert accuracy.change == -1
+    assert [point.closed_book for point in accuracy.points] == [0] * 6
+
+
+@pytest.mark.slow
+def test_one_that_needs_the_gold_is_flat_until_there_is_none(tmp_path: Path) -> None:
+    curves, suite, requests = run(tmp_path, needs_the_gold, SuiteOptions())
+    accuracy = curves["noise", "accuracy", "all"]
+    # exact: 8 of 8, and 0 of 8 (Clopper and Pearson, one-sided 0.025 ** (1 / 8) where none differs)
+    first, last = accuracy.points[0], accuracy.points[-1]
+    assert (first.low, first.high) == pytest.approx((0.025 ** (1 / 8), 1))
+    assert last.high == pytest.approx(1 - 0.025 ** (1 / 8))
+    assert [point.above for point in accuracy.points] == [1, 1, 1, 1, 1, 0]
+    assert last.abstained == 1
+    # it follows the false passage, reports nothing, corrects nothing
+    assert {
+        (suite, what): means(curves[suite, what, "all"]) for suite, what in FOLLOWED
+    } == FOLLOWED
+    prompts = {
+        (one.user_input, one.retrieved_contexts, one.metadata.get("ask")) for one in suite.rows
+    }
+    assert requests == len(prompts)  # what two suites have in common is asked once
+
+
+FOLLOWED = {
+    ("noise", "accuracy"): [1, 1, 1, 1, 1, 0],
+    ("rejection", "rejection rate"): [1],
+    ("integration", "accuracy"): [1, 1, 1, 1],
+    ("sources", "accuracy"): [1, 1, 1],
+    ("counterfactual", "accuracy"): [1, 0],
+    ("counterfactual", FALSE): [0, 1],
+    ("counterfactual", REPORTED): [0, 0],
+    ("counterfactual", CORRECTED): [None, None],
+}
+
+
+@pytest.mark.slow
+def test_what_is_known_by_heart_is_subtracted(tmp_path: Path) -> None:
+    curves, _, _ = run(tmp_path, remembers, SuiteOptions())
+    accuracy = curves["noise", "accuracy", "all"]
+    assert means(accuracy) == [0.5] * 6
+    for point in accuracy.points:
+        assert (point.closed_book, point.above, point.paired) == (0.5, 0, 8)
+        bound = 1 - 0.025 ** (1 / 8)  # never a bare 0
+        assert (point.above_low, point.above_high) == pytest.approx((-bound, bound))
+    assert means(curves["rejection", "rejection rate", "all"]) == [0]
+    assert means(curves["rejection", "accuracy", "all"]) == [0.5]
+    assert all(point.above == 0 for point in curves["sources", "share of parts", "all"].points)
+
+
+Expected = dict[tuple[str, str], list[float | None]]
+MENDED: Expected = {(REPORTED, "all"): [0, 1], (CORRECTED, "all"): [None, 1]}
+MENDED |= {("accuracy", "all"): [1, 1], (FALSE, "all"): [0, 0]}
+UNASKED: Expected = {(REPORTED, "all"): [0, 0], (FALSE, "all"): [0, 1]}
+HALF: Expected = {
+    (REPORTED, "all"): [0, 0.5],
+    (REPORTED, "known"): [0, 1],
+    (FALSE, "known"): [0, 0],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("generator", "asks", "expected"),
+    [(detects, True, MENDED), (detects, False, UNASKED), (detects_half, True, HALF)],
+    ids=["detects and mends", "is not asked to report", "knows half by heart"],
+)
+def test_falsified_passages(
+    tmp_path: Path, generator: Callable[[ServerRequest], str], asks: bool, expected: Expected
+) -> None:
+    options = SuiteOptions(("counterfactual",), report_errors=asks)
+    curves, _, _ = run(tmp_path, generator, options)
+    found = {key: curves["counterfactual", *key] for key in expected}
+    assert {key: means(curve) for key, curve in found.items()} == expected
+    assert {curve.points[1].n for (_, among), curve in found.items() if among == "known"} <= {4}
+
+
+@pytest.mark.slow
+def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
+    curves, _, _ = run(tmp_path, fails_in_the_north, SuiteOptions(("noise",)))
+    points = curves["noise", "accuracy", "all"].points
+    assert [(point.n, point.without) for point in points] == [(7, {"errored": 1})] * 6
+
+
+def given(base: str, team: str, dose: float, *passages: str) -> Row:
+    passages = (*passages, f"The {team} team is led by {LEADERS[team]}.")
+    metadata = {"suite": "noise", "dose": dose, "base": base}
+    return Row(
+        base,
+        f"Who leads the {team} team?",
+        reference=LEADERS[team],
+        retrieved_contexts=passages,
+        metadata=metadata,  # type: ignore[arg-type]
+    )
+
+
+def test_rows_with_passages_of_their_own_need_no_index_and_stand_apart(tmp_path: Path) -> None:
+    rows = (given("a", "north", 0.0), given("b", "south", 0.5, "word " * 9000))
+    how = EvaluationOptions(answers=True)
+    with ScriptedServer(needs_the_gold) as server:
+        (tmp_path / "ragwright.yaml").write_text(f"answer: {{model: '{server.url}#planted'}}\n")
+        with Workbench.open(tmp_path) as bench:
+            found, summary = bench.evaluate(Testset("own", rows), "", how)
+            with pytest.raises(TestsetError, match="some rows belong"):
+                bench.evaluate(Testset("x", (rows[0], Row("b", "q?"))), "", how)
+            with pytest.raises(TestsetError, match="retrieval is not run for it"):
+                bench.evaluate(Testset("x", rows[:1]), "", EvaluationOptions(answers=False))
+    assert summary.errored == 1
+    assert found["Contains"].states == {"scored": 1, "errored": 1}
+    [errored] = [r for r in found.results if r.row_id == "b"]
+    assert "2 passages were given" in errored.scores[0].reason
+    assert means(capability_curves(found)[0]) == [1]
+
+
+def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "Le filtre a été changé par l'équipe de Lyon, et elle le fera encore dans les deux ans. "
+    (docs / "a.txt").write_text(text * 3, "utf-8")
+    (docs / "b.txt").write_text("Les pneus sont vérifiés avec le niveau de l'huile, chaque mois.")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
+    with Workbench.open(tmp_path) as bench:
+        bench.ingest()
+        [document] = [d for d in bench.documents() if d.source.endswith("a.txt")]
+        at = document.text.index("l'équipe")
+        span = GoldSpan(document.id, at, at + len("l'équipe de Lyon"), "l'équipe de Lyon")
+        row = Row("1", "Qui a changé le filtre ?", reference=span.text, reference_spans=(span,))
+        made = bench.suite(Testset("t", (row,)), SuiteOptions(("rejection",)))
+    assert {one.metadata["language"] for one in made.rows} == {"fr"}
+    gold = gold_answer(made.rows[0])
+    assert gold is not None
+    assert gold.held("C'était une équipe de Lyon.") == (True,)
+
+
+def test_questions_that_can_be_no_part_of_a_suite_are_counted(project: Workbench) -> None:
+    first = leaders(project).rows[0]
+    [span] = first.reference_spans
+    name = span.document_id
+    odd = (
+        Row("1", "q?"),
+        Row("2", "q?", reference="the", reference_spans=(span,)),
+        Row("3", "q?", reference="Abel"),
+        Row("4", "q?", reference="Abel", reference_spans=(GoldSpan(name, 0, 3, "x"),)),
+        Row("5", "q?", reference="Abel", reference_spans=(GoldSpan("gone", 0, 3),)),
+        Row("7", " ", reference="Abel", reference_spans=(span,)),
+        Row("6", first.user_input, reference="Abel", reference_ids={name: 1}),
+    )
+    made = project.suite(Testset("odd", odd), SuiteOptions(("rejection",)))
+    assert {row.metadata["base"] for row in made.rows} == {"6"}
+    left = [note for note in made.notes if "questions are left out" in note]
+    assert len(left) == 6
+    assert all(note.startswith("1 of 7 questions") for note in left)
+    with pytest.raises(TestsetError, match="no question"):
+        project.suite(Testset("odd", odd[:3]))
