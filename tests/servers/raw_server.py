@@ -28,11 +28,12 @@ Script: TypeAlias = Callable[[str, Any], Raw]
 
 @dataclass
 class RawServer:
-    """A running server: its base address, what it answers, and every body it got."""
+    """A running server: its base address, what it answers, every body and authorization it got."""
 
     url: str
     script: Script
     bodies: list[Any] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
 
 
 def chat_reply(text: str = "It is 15000 km [1].", **more: Any) -> bytes:
@@ -95,6 +96,7 @@ def raw_server(script: Script | Raw) -> Iterator[RawServer]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             made.bodies.append(body)
+            made.tokens.append(self.headers["authorization"])
             reply = made.script(self.path, body)
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.answer(reply)

@@ -1,4 +1,4 @@
-"""Rows that share a document are no independent observations."""
+"""Rows that share a document or a question are no independent observations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragwright.core import GoldSpan, Hit, Row, Score, TestsetError, make_plain, text_hash
+from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import (
     RowResult,
     cluster_of,
@@ -16,57 +16,91 @@ from ragwright.experiment import (
     clusters_of_rows,
     compare_evaluations,
     evaluation_of,
-    read_plain,
-    retrieval_row,
     score_run,
 )
 from ragwright.experiment.evaluations import list_shared_values
-from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
 
 MEASURES = parse_measures("nDCG@10")
 
 
-def row(name: str, *gold: str, **fields: object) -> Row:
-    made = Row(name, f"question {name}?", reference_ids=dict.fromkeys(gold, 1))
-    return replace(made, **fields) if fields else made  # type: ignore[arg-type]
+def row(name: str, *gold: str, asked: str = "") -> Row:
+    return Row(name, asked or f"question {name}?", reference_ids=dict.fromkeys(gold, 1))
 
 
 def result(name: str, value: float, **shared: tuple[str, ...]) -> RowResult:
     return RowResult(name, (), (Score("nDCG@10", "scored", value),), shared=shared)
 
 
-def test_a_chain_of_shared_documents_is_one_cluster() -> None:
-    rows = [
-        row("1", "a", "b"),
-        row("2", "b", "c"),
-        row("3", "c"),
-        row("4", "d"),
-        row("5", reference_spans=(GoldSpan("d", 0, 3),)),
-        row("6"),
-        row("7"),
-        row("8", "e"),
-    ]
+def span(at: int, document: str) -> Row:
+    place = at // 2 * 100
+    gold = GoldSpan(document, place + at % 2, place + 90)
+    return Row(f"q{at}", f"question {at}?", reference_spans=(gold,))
+
+
+def spans(rows: int, documents: int) -> list[Row]:
+    """Rows whose gold is another part of few documents, two rows for each part."""
+    return [span(at, f"d{at // 2 % documents}") for at in range(rows)]
+
+
+CHAIN = [row("1", "a", "b"), row("2", "b", "c"), row("3", "c"), row("4", "d")]
+CHAIN += [Row("5", "five?", reference_spans=(GoldSpan("d", 0, 3),)), row("6"), row("7")]
+NO_USE = replace(row("8", "e"), reference_ids={"e": 1, "a": 0})
+MANUAL = [row(str(at), "manual") for at in range(9)]
+PEOPLE = [
+    row(f"{at} for {who}", "manual", asked=f"What is {at}?") for at in range(6) for who in "ab"
+]
+SAID = ["what is it?", *["What  IS it?"] * 4]
+ALIKE = [row(str(at), asked=said) for at, said in enumerate(SAID)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        ([*CHAIN, row("8", "e")], 5),
+        ([*CHAIN, NO_USE], 5),
+        ([row("1", "a"), row("2", "b"), row("3")], 0),
+        ([], 0),
+        ([*MANUAL, row("x", "y")], 0),
+        ([row(str(at), f"a{at // 2}", "z") for at in range(8)], 4),
+        (PEOPLE, 6),
+        ([*ALIKE, row("x")], 2),
+        ([Row(str(at), "") for at in range(4)], 0),
+        (spans(24, 1), 12),
+        (spans(24, 3), 12),
+    ],
+    ids=[
+        "a chain of shared documents is one",
+        "a document of no use to both joins nothing",
+        "without shared documents rows stand for themselves",
+        "no rows",
+        "nearly all about one document: that is what is measured",
+        "where everything hangs together the first document counts",
+        "questions hold rows together where documents no longer do",
+        "most rows ask one question",
+        "rows that ask nothing share nothing",
+        "one document is clustered by passage",
+        "few documents are clustered by passage",
+    ],
+)
+def test_rows_have_their_clusters(rows: list[Row], count: int) -> None:
     found = clusters_of_rows(rows)
-    assert found.keys() == {str(at) for at in range(1, 9)}
-    assert found["1"] == found["2"] == found["3"]
-    assert found["4"] == found["5"]
-    assert len(set(found.values())) == 5
-    # a document of no use to both joins nothing
-    graded = replace(rows[7], reference_ids={"e": 1, "a": 0})
-    assert clusters_of_rows([*rows[:7], graded])["8"] != found["1"]
+    assert found.keys() == ({row.id for row in rows} if count else set())
+    assert len(set(found.values())) == count
+    if rows[:7] == CHAIN:
+        assert found["1"] == found["2"] == found["3"]
+        assert found["4"] == found["5"]
+        assert found["8"] not in {found[other] for other in "1234567"}
 
 
-def test_without_shared_documents_rows_stand_for_themselves() -> None:
-    assert clusters_of_rows([row("1", "a"), row("2", "b"), row("3")]) == {}
-    assert clusters_of_rows([]) == {}
-    # nearly all are about one document: that is what is measured, and no sample
-    assert clusters_of_rows([row(str(at), "manual") for at in range(9)] + [row("x", "y")]) == {}
-
-
-def test_where_everything_hangs_together_the_first_document_counts() -> None:
-    rows = [row(str(at), f"a{at // 2}", "z") for at in range(8)]
-    assert len(set(clusters_of_rows(rows).values())) == 4
+def test_a_cluster_is_named_by_its_field() -> None:
+    for by in ("document", "user_input"):
+        assert cluster_of(ALIKE[0], by) == cluster_of(ALIKE[1], by)
+    assert cluster_of(row("1"), "document") != cluster_of(row("2"), "document")
+    assert cluster_of(replace(row("1"), persona_name="me"), "persona_name") == ("me",)
+    assert cluster_of(span(3, "d1"), "passage") == "101-190 d1"
+    with pytest.raises(TestsetError, match="for clustering"):
+        cluster_of(row("1"), "nobody")
 
 
 @pytest.mark.slow
@@ -87,30 +121,9 @@ def test_shared_documents_widen_the_interval_of_an_evaluation() -> None:
         alone = evaluation_of(results, MEASURES, seed=seed)["nDCG@10"]
         assert (shared.clusters, shared.interval, alone.clusters) == (20, "clusters", None)
         for name, found in (("documents", shared), ("rows", alone)):
-            assert found.low is not None
-            assert found.high is not None
-            caught[name] += found.low <= 0.5 <= found.high
+            caught[name] += (found.low or 1) <= 0.5 <= (found.high or 0)
     assert caught["documents"] >= 51  # 85 of 100; 95 are due
     assert caught["rows"] <= 45
-
-
-def test_rankings_keep_what_their_rows_share() -> None:
-    asked = row("1", "a", persona_name="engineer", metadata={"topic": "pumps"})
-
-    def search(query: str) -> Flow[Sequence[Hit]]:
-        yield from ()
-        return [Hit(0, 0.0, "a", "a:0-1", "s", "", None, 0, 1, "t")]
-
-    with Runner({}, RunnerOptions()) as runner:
-        found = runner.run(retrieval_row(asked, search, MEASURES))
-    assert found.row is None
-    assert found.shared == {
-        "topic": ("pumps",),
-        "persona_name": ("engineer",),
-        "document": ("a",),
-        "user_input": (text_hash("question 1?"),),
-    }
-    assert read_plain(RowResult, make_plain(found)) == found
 
 
 def test_runs_of_rankings_are_compared_by_cluster() -> None:
@@ -129,113 +142,53 @@ def test_runs_of_rankings_are_compared_by_cluster() -> None:
 
 
 def test_queries_of_a_trec_run_share_documents() -> None:
-    qrels = {
-        "q1": {"a": 1, "x": 0},
-        "q2": {"a": 2},
-        "q3": {"b": 1, "x": 0},
-        "q4": {"c": 1},
-    }
+    qrels = {"q1": {"a": 1, "x": 0}, "q2": {"a": 2}, "q3": {"b": 1, "x": 0}, "q4": {"c": 1}}
     run = dict.fromkeys(qrels, (("a", 1.0),))
     assert score_run(run, qrels, MEASURES)["nDCG@10"].clusters == 3
 
 
-def asked_twice() -> list[Row]:
-    """Eight questions without gold, each for two personas."""
-    return [
-        Row(f"{at} for {name}", f"question  {at}?", persona_name=name, response="x")
-        for at in range(8)
-        for name in ("engineer", "marketing")
-    ]
+TWICE = [
+    Row(f"{at} for {name}", f"question  {at}?", persona_name=name, response="x")
+    for at in range(8)
+    for name in ("engineer", "marketing")
+]
+"""Eight questions without gold, each for two personas."""
 
 
 def test_one_question_for_several_personas_is_one_observation() -> None:
-    rows = asked_twice()
-    found = clusters_of_rows(rows)
-    assert len(set(found.values())) == 8
-    assert found["3 for engineer"] == found["3 for marketing"]
-    alone = rows[::2]
-    assert clusters_of_rows(alone) == {}
-    values = [0.9 if at < 6 else 0.1 for at in range(8)]
-
-    def run(of: list[Row], kept: bool) -> list[RowResult]:
+    def runs(of: Sequence[Row], kept: bool) -> list[list[RowResult]]:
+        """All rows at 0, and six questions of eight at 0.9."""
         return [
-            RowResult(
-                one.id,
-                (),
-                (Score("nDCG@10", "scored", values[int(one.id[0])]),),
-                one if kept else None,
-                shared={} if kept else list_shared_values(one),
-            )
-            for one in of
+            [
+                RowResult(
+                    one.id,
+                    (),
+                    (Score("nDCG@10", "scored", high if int(one.id[0]) < 6 else low),),
+                    one if kept else None,
+                    shared={} if kept else list_shared_values(one),
+                )
+                for one in of
+            ]
+            for high, low in ((0.0, 0.0), (0.9, 0.1))
         ]
 
-    def zero(results: list[RowResult]) -> list[RowResult]:
-        return [replace(r, scores=(Score("nDCG@10", "scored", 0.0),)) for r in results]
-
     once, *both = (
-        compare_evaluations(*(evaluation_of(side, MEASURES) for side in (zero(of), of)))["nDCG@10"]
-        for of in (run(alone, True), run(rows, True), run(rows, False))
+        compare_evaluations(*(evaluation_of(side, MEASURES) for side in sides))["nDCG@10"]
+        for sides in (runs(TWICE[::2], True), runs(TWICE, True), runs(TWICE, False))
     )
     assert (once.n, once.clusters) == (8, None)
-    for found_both in both:
-        assert (found_both.n, found_both.clusters) == (16, 8)
-        assert found_both.p == pytest.approx(once.p)
-        assert found_both.difference == pytest.approx(once.difference)
-
-
-def test_questions_hold_rows_together_where_documents_no_longer_do() -> None:
-    # nearly all are about one document: it joins nothing, the questions still do
-    rows = [
-        replace(row(f"{at} for {name}", "manual"), user_input=f"What is {at}?")
-        for at in range(6)
-        for name in "ab"
-    ]
-    assert len(set(clusters_of_rows(rows).values())) == 6
-    # most rows ask one question: they are one observation all the same
-    alike = [
-        replace(row(str(at)), user_input="What  IS it?" if at else "what is it?") for at in range(5)
-    ]
-    assert len(set(clusters_of_rows([*alike, row("x")]).values())) == 2
-    # rows that ask nothing share nothing
-    assert clusters_of_rows([Row(str(at), "") for at in range(4)]) == {}
-    assert cluster_of(alike[0], "document") == cluster_of(alike[1], "document")
-    assert cluster_of(alike[0], "user_input") == cluster_of(alike[1], "user_input")
-
-
-def test_what_a_newer_run_knows_of_its_questions_holds_for_an_older_one() -> None:
-    new = [
-        RowResult(r.id, (), result("", 0.5).scores, shared=list_shared_values(r))
-        for r in asked_twice()
-    ]
+    for found in both:
+        assert (found.n, found.clusters) == (16, 8)
+        assert (found.p, found.difference) == pytest.approx((once.p, once.difference))
+    # What a newer run knows of its questions holds for an older one.
+    new = [result(one.id, 0.5, **list_shared_values(one)) for one in TWICE]
     old = [replace(one, shared={"persona_name": one.shared["persona_name"]}) for one in new]
     assert len(set(clusters_of_results([*old, *new]).values())) == 8
 
 
-def spans(rows: int, documents: int) -> list[Row]:
-    """Rows whose gold is another part of few documents, two rows for each part."""
-    return [
-        Row(
-            f"q{at}",
-            f"question {at}?",
-            reference_spans=(
-                GoldSpan(f"d{at // 2 % documents}", at // 2 * 100 + at % 2, at // 2 * 100 + 90),
-            ),
-        )
-        for at in range(rows)
-    ]
-
-
-def compared_spans(rows: list[Row], by: str = "") -> tuple[int | None, str]:
+def compared(rows: list[Row], by: str = "") -> tuple[int | None, str]:
     sides = [
-        [
-            RowResult(
-                r.id,
-                (),
-                (Score("nDCG@10", "scored", value + at % 5 / 50),),
-                shared=list_shared_values(r),
-            )
-            for at, r in enumerate(rows)
-        ]
+        [result(r.id, value + at % 5 / 50, **list_shared_values(r)) for at, r in enumerate(rows)]
         for value in (0.1, 0.6)
     ]
     clusters = clusters_of_results([*sides[0], *sides[1]], by)
@@ -247,27 +200,21 @@ def compared_spans(rows: list[Row], by: str = "") -> tuple[int | None, str]:
 @pytest.mark.parametrize("documents", [1, 2, 3])
 def test_few_documents_are_clustered_by_passage_and_say_so(documents: int) -> None:
     rows = spans(24, documents)
-    assert len(set(clusters_of_rows(rows).values())) == 12
-    clusters, note = compared_spans(rows)
+    clusters, note = compared(rows)
     assert clusters == 12
-    assert "clustered by gold passage" in note
-    assert f"in {documents} document" in note
-    assert "--cluster" in note
-    assert compared_spans(rows, "passage") == (12, "")
-    assert compared_spans(rows, "row") == (None, "")
+    for said in ("clustered by gold passage", f"in {documents} document", "--cluster"):
+        assert said in note
+    assert compared(rows, "passage") == (12, "")
+    assert compared(rows, "row") == (None, "")
     if documents > 1:
-        assert compared_spans(rows, "document") == (documents, "")
-    assert cluster_of(rows[3], "passage") == "101-190 d" + str(1 % documents)
+        assert compared(rows, "document") == (documents, "")
 
 
-def test_many_documents_stay_clusters() -> None:
-    assert compared_spans(spans(80, 20)) == (20, "")
-    assert compared_spans(spans(80, 19))[0] == 40
-
-
-def test_passages_need_gold_spans() -> None:
+def test_many_documents_stay_clusters_and_passages_need_gold_spans() -> None:
+    assert compared(spans(80, 20)) == (20, "")
+    assert compared(spans(80, 19))[0] == 40
     whole = [row(f"whole {at}", f"d{at % 3}") for at in range(12)]
-    assert compared_spans(whole) == (3, "")
-    assert compared_spans([*spans(12, 3), *whole])[0] == 3  # a part of the gold is documents
+    assert compared(whole) == (3, "")
+    assert compared([*spans(12, 3), *whole])[0] == 3  # a part of the gold is documents
     with pytest.raises(TestsetError, match="'passage' for clustering"):
-        compared_spans(whole, "passage")
+        compared(whole, "passage")
