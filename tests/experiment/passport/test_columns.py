@@ -18,26 +18,29 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-ROWS = [
-    {
-        "uid": f"r{at}",
-        "q": f"question {at // 2}",
-        "answer_text": f"answer {at}",
-        "passage": "answer",
-        "human": at % 5 + 1,
-        "model_name": "ab"[at % 2],
-        "gpt": at / 10,
-    }
-    for at in range(10)
+COLUMNS = ("uid", "q", "answer_text", "passage", "human", "model_name", "gpt")
+ROWS: list[dict[str, Any]] = [
+    dict(zip(COLUMNS, cells, strict=True))
+    for cells in (
+        (
+            f"r{at}",
+            f"question {at // 2}",
+            f"answer {at}",
+            "answer",
+            at % 5 + 1,
+            "ab"[at % 2],
+            at / 10,
+        )
+        for at in range(10)
+    )
 ]
-MAP = (
+MAP: tuple[str, ...] = (
     "uid=id",
     "q=user_input",
     "answer_text=response",
     "passage=retrieved_contexts",
-    "human=label.faithfulness(1..5)",
-    "model_name=system",
 )
+MAP += ("human=label.faithfulness(1..5)", "model_name=system")
 
 
 def test_a_map_reads_any_columns(tmp_path: Path) -> None:
@@ -132,29 +135,23 @@ def test_an_adapter_of_ones_own_takes_few_lines(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "columns", "message"),
     [
-        ("mtrg:x", "did you mean 'mtrag'"),
-        ("mtrag:", "has no path"),
-        ("mtrag:https://example.org/set.git", "git clone"),
-        ("nowhere.jsonl", "no such file"),
+        ("mtrg:x", (), "did you mean 'mtrag'"),
+        ("mtrag:", (), "has no path"),
+        ("mtrag:https://example.org/set.git", (), "git clone"),
+        ("nowhere.jsonl", (), "no such file"),
+        ("qags:{folder}", (), "there is no 'summary_sentences'"),
+        ("qags:{folder}", ("a=label",), "only for files of rows"),
     ],
 )
-def test_a_set_that_is_not_there(text: str, message: str) -> None:
-    with pytest.raises(RagwrightError) as caught:
-        open_people(text)
-    assert message in str(caught.value)
-
-
-def test_a_file_of_another_set_names_the_missing_column(tmp_path: Path) -> None:
+def test_a_set_that_is_not_there(
+    tmp_path: Path, text: str, columns: tuple[str, ...], message: str
+) -> None:
     written(tmp_path / "mturk_x.jsonl", [{"text": "an article"}])
-    with pytest.raises(TestsetError, match="there is no 'summary_sentences'"):
-        open_people(f"qags:{tmp_path}")
-
-
-def test_a_map_beside_a_named_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="only for files of rows"):
-        open_people(f"qags:{tmp_path}", ("a=label",))
+    with pytest.raises(RagwrightError) as caught:
+        open_people(text.format(folder=tmp_path), columns)
+    assert message in str(caught.value)
 
 
 def test_qags_and_q2_turn_labels_so_that_higher_is_better(tmp_path: Path) -> None:
@@ -188,16 +185,11 @@ def test_recorded_verdicts_in_a_file(tmp_path: Path) -> None:
         free_passport(people, PassportOptions(MAP, "", (str(tmp_path / "none.jsonl"),)))
 
 
-def test_nothing_to_judge_with_says_so(tmp_path: Path) -> None:
+def test_what_can_judge_nothing_says_why(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 2\n1 0 b 0\n2 0 a 1\n")
     with pytest.raises(ConfigError, match="nothing can judge"):
         free_passport(f"qrels:{tmp_path}/qrels.txt")
-
-
-def test_a_named_measure_that_scores_nothing_says_why(tmp_path: Path) -> None:
     path = written(tmp_path / "rows.jsonl", [{"q": "a", "a": "b", "human": 1}])
-    how = PassportOptions(
-        ("q=user_input", "a=response", "human=label.ok(0..1)"), measures="KPrecision"
-    )
+    columns = ("q=user_input", "a=response", "human=label.ok(0..1)")
     with pytest.raises(ConfigError, match=r"KPrecision scored none .*no retrieved_contexts"):
-        free_passport(str(path), how)
+        free_passport(str(path), PassportOptions(columns, measures="KPrecision"))
