@@ -19,6 +19,7 @@ from ragwright.flow import (
     Flow,
     Message,
     OnDelta,
+    RetryPolicy,
     Search,
     SearchReply,
     SendHandler,
@@ -27,6 +28,15 @@ from ragwright.flow import (
 
 Answer = Callable[[Chat, int], "ChatReply | str | Exception"]
 
+FAST = RetryPolicy(base=0.001, longest=0.01)
+ONCE = RetryPolicy(attempts=1)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Look until it holds, and let others work meanwhile."""
+    while not holds():
+        await asyncio.sleep(0.002)
+
 
 def user(text: str) -> tuple[Message, ...]:
     return (Message("user", text),)
@@ -34,8 +44,7 @@ def user(text: str) -> tuple[Message, ...]:
 
 def ask(text: str, **options: Any) -> Flow[str]:
     """One chat, its text returned."""
-    reply = yield from chat("m", user(text), **options)
-    return reply.text
+    return (yield from chat("m", user(text), **options)).text
 
 
 def ask_all(*texts: str) -> Flow[list[str]]:
@@ -44,6 +53,11 @@ def ask_all(*texts: str) -> Flow[list[str]]:
     for text in texts:
         found.append((yield from ask(text)))
     return found
+
+
+def limited(text: str, tokens: int = 10) -> Flow[str]:
+    """A chat whose worst case is ``tokens`` completion tokens."""
+    return (yield from chat("m", user(text), {"max_tokens": tokens})).text
 
 
 def prompt(request: Chat) -> str:
@@ -122,8 +136,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         return ChatReply(found, Usage(1, 10, 10)) if isinstance(found, str) else found
 
     async def _opened(self) -> None:
-        while self.gate is not None and not self.gate.is_set():
-            await asyncio.sleep(0.002)
+        await until(lambda: self.gate is None or self.gate.is_set())
 
     async def aclose(self) -> None:
         self.closed_on = asyncio.get_running_loop()

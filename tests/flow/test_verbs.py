@@ -1,0 +1,273 @@
+"""Rules 1 to 3: verbs, gathers, errors at the yield, calls that flows share, work aside."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flow_fakes import ONCE, FakeChat, FakeSearch, ask, prompt, until, user
+
+from ragwright.core import (
+    FlowError,
+    GatherError,
+    ModelRefusedError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UnhandledRequestError,
+)
+from ragwright.flow import (
+    Chat,
+    ChatReply,
+    CompleteReply,
+    Flow,
+    Runner,
+    Search,
+    SendHandler,
+    TraceEntry,
+    chat,
+    gather,
+    run_in_pool,
+    search_keyword,
+)
+
+
+def picky(request: Chat, _n: int) -> str | Exception:
+    """Refuses what holds the word bad."""
+    text = prompt(request)
+    return ModelRefusedError(f"no {text}") if "bad" in text else f"re: {text}"
+
+
+def test_a_verb_refuses_a_reply_of_the_wrong_kind_and_a_request_without_a_handler() -> None:
+    class Wrong(SendHandler[Chat, Any]):
+        async def send(self, request: Chat, on_delta: object = None) -> Any:
+            return CompleteReply("not a chat")
+
+    with Runner({Chat: Wrong()}) as runner:
+        with pytest.raises(FlowError, match="CompleteReply"):
+            runner.run(ask("a"))
+        with pytest.raises(UnhandledRequestError, match="Search"):
+            runner.run(search_keyword("s", "q", 3))
+
+
+def test_verbs_leave_out_parameters_that_are_not_set() -> None:
+    step = next(chat("m", user("a"), {"temperature": 0, "stop": ["x"], "seed": None}))
+    assert isinstance(step, Chat)
+    assert step.params == (("stop", ("x",)), ("temperature", 0))
+
+
+# -- gather --------------------------------------------------------------------------------
+
+
+def test_gather_keeps_the_order_whatever_ends_first() -> None:
+    class Uneven(FakeChat):
+        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
+            await asyncio.sleep(0.03 - 0.01 * int(prompt(request)))
+            return await super().send(request, on_delta)
+
+    handler = Uneven(lambda r, n: prompt(r))
+    with Runner({Chat: handler}) as runner:
+        assert runner.run(gather([ask("0"), ask("1"), ask("2")])) == ["0", "1", "2"]
+        assert runner.run(gather([])) == []
+    assert handler.asked == ["2", "1", "0"]
+
+
+def test_gather_reads_its_iterable_only_as_flows_end() -> None:
+    handler = FakeChat(latency=0.005)
+    ahead: list[int] = []
+
+    def children() -> Iterator[Flow[str]]:
+        for i in range(40):
+            ahead.append(i + 1 - len(handler.asked))
+            yield ask(str(i))
+
+    with Runner({Chat: handler}) as runner:
+        runner.run(gather(children(), limit=3))
+    assert handler.most_in_flight == 3
+    assert max(ahead) <= 4  # the three open ones and the one being read
+
+
+def test_a_gather_that_fails_carries_every_outcome_after_all_have_settled() -> None:
+    def slow(text: str) -> Flow[str]:
+        yield from ask(f"{text} once")
+        return (yield from ask(text))
+
+    def broken() -> Iterator[Flow[str]]:
+        yield ask("a")
+        raise ValueError("broken list")
+
+    with Runner({Chat: FakeChat(picky, latency=0.01)}) as runner:
+        with pytest.raises(GatherError) as caught:
+            runner.run(gather([ask("bad 1"), slow("fine"), ask("bad 2")]))
+        first, second, third = caught.value.outcomes
+        assert isinstance(first, ModelRefusedError)
+        assert isinstance(third, ModelRefusedError)
+        assert second == "re: fine"  # went on after its sibling had failed
+        assert len(caught.value.errors) == 2
+        with pytest.raises(GatherError, match="broken") as caught:
+            runner.run(gather(broken()))
+        assert caught.value.outcomes[0] == "re: a"
+
+
+def test_errors_stand_in_their_places_where_a_gather_settles_and_in_the_trace() -> None:
+    trace: list[TraceEntry] = []
+    with Runner({Chat: FakeChat(picky)}) as runner:
+        found = runner.run(gather([ask("a"), ask("bad"), ask("c")], settle=True), trace=trace)
+    assert (found[0], found[2]) == ("re: a", "re: c")
+    assert isinstance(found[1], ModelRefusedError)
+    told = {prompt(e.request): (e.reply, e.error) for e in trace if isinstance(e.request, Chat)}
+    assert set(told) == {"a", "bad", "c"}
+    assert told["a"][0] is not None
+    assert isinstance(told["bad"][1], ModelRefusedError)
+
+
+# -- errors --------------------------------------------------------------------------------
+
+
+def test_a_failed_request_is_thrown_at_the_yield_and_can_be_caught() -> None:
+    def careful() -> Flow[str]:
+        try:
+            return (yield from ask("bad"))
+        except ModelRefusedError as error:
+            return (yield from ask(f"instead of {error.what}"))
+
+    with Runner({Chat: FakeChat(lambda r, n: picky(r, n) if n == 1 else "fine")}) as runner:
+        assert runner.run(careful()) == "fine"
+    with Runner({Chat: FakeChat(lambda r, n: ZeroDivisionError("bug"))}) as runner:
+        with pytest.raises(ZeroDivisionError, match="bug"):
+            runner.run(ask("a"))
+        assert runner.run(gather([], settle=True)) == []  # and the runner goes on
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_flow_that_tries_to_end_the_program_fails_alone(kind: type[BaseException]) -> None:
+    def rude() -> Flow[str]:
+        yield from ask("a")
+        raise kind
+
+    with Runner({Chat: FakeChat()}) as runner:
+        states = [o.state for o in runner.outcomes([ask("x"), rude(), ask("y")])]
+        assert states == ["done", "failed", "done"]
+        assert runner.run(ask("z")) == "re: z"
+
+
+def test_a_client_that_cancels_itself_is_an_error_and_not_a_stop() -> None:
+    class Odd(FakeChat):
+        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
+            if prompt(request) == "odd":
+                raise asyncio.CancelledError
+            return await super().send(request, on_delta)
+
+    with Runner({Chat: Odd()}, retry=ONCE) as runner:
+        found = list(runner.outcomes([ask("a"), ask("odd"), ask("b")]))
+    assert [o.state for o in found] == ["done", "failed", "done"]
+    assert isinstance(found[1].error, ModelUnavailableError)
+
+
+# -- calls that flows share ----------------------------------------------------------------
+
+
+def test_a_chat_asked_for_many_times_at_once_is_one_call_and_an_error_for_each() -> None:
+    handler = FakeChat(picky, latency=0.02)
+    with Runner({Chat: handler}) as runner:
+        assert runner.run(gather([ask("a") for _ in range(10)])) == ["re: a"] * 10
+        found = runner.run(gather([ask("bad") for _ in range(3)], settle=True))
+    assert handler.asked == ["a", "bad"]
+    assert len({id(e) for e in found}) == 3
+    assert {str(e) for e in found} == {"no bad"}
+
+
+def test_a_search_is_never_answered_from_what_another_scope_found() -> None:
+    search = FakeSearch()
+    with Runner({Search: search}) as runner:
+        for scope in ("one", "two", "one"):
+            runner.run(search_keyword("s", "text", 1), scope=scope)
+    assert search.batches == [["text"], ["text"]]
+
+
+def test_a_newcomer_joins_the_call_that_took_the_place_of_one_given_up() -> None:
+    """The end of a call that was given up must not take its successor off the list."""
+    gate, go, gone = threading.Event(), threading.Event(), threading.Event()
+    handler = FakeChat(gate=gate)
+
+    class Slow(FakeChat):
+        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
+            try:
+                return await handler.send(request, on_delta)
+            except asyncio.CancelledError:
+                await until(go.is_set)  # takes its time to go
+                gone.set()
+                raise
+
+    async def scenario(runner: Runner) -> list[str]:
+        first = asyncio.ensure_future(runner.arun(ask("a")))
+        await until(lambda: handler.asked)
+        first.cancel()
+        await until(lambda: handler.cancelled)
+        second = asyncio.ensure_future(runner.arun(ask("a")))
+        await until(lambda: len(handler.asked) == 2)
+        go.set()
+        await until(gone.is_set)
+        third = asyncio.ensure_future(runner.arun(ask("a")))
+        await asyncio.sleep(0.05)
+        gate.set()
+        return [await second, await third]
+
+    with Runner({Chat: Slow()}) as runner:
+        assert asyncio.run(scenario(runner)) == ["re: a", "re: a"]
+    assert len(handler.asked) == 2
+
+
+def test_one_flow_of_many_known_replies_does_not_keep_the_others_waiting() -> None:
+    """Replies that need no waiting still let other flows in."""
+    seen: list[int] = []
+
+    def steps(count: int) -> Flow[None]:
+        for _ in range(count):
+            yield from gather([])
+        seen.append(count)
+
+    with Runner({Chat: FakeChat()}) as runner:
+        runner.run(gather([steps(1000), steps(1)]))  # both are open before either takes a step
+    assert seen == [1, 1000]
+
+
+# -- work aside ----------------------------------------------------------------------------
+
+
+def test_work_aside_leaves_the_loop_to_others() -> None:
+    """While one flow's work takes its time, on a thread of the pool, others are answered."""
+    answered, names = threading.Event(), list[str]()
+
+    def work() -> int:
+        names.append(threading.current_thread().name)
+        assert answered.wait(10)
+        return 7
+
+    def quick() -> Flow[int]:
+        yield from ask("a")
+        answered.set()
+        return 1
+
+    with Runner({Chat: FakeChat(picky)}) as runner:
+        assert list(runner.map([run_in_pool(work), quick()])) == [7, 1]
+    assert names[0].startswith("ragwright-batch")
+
+
+def test_work_aside_raises_at_its_yield_and_is_bound_by_the_flows_time_limit() -> None:
+    def fails() -> Flow[str]:
+        try:
+            return (yield from run_in_pool(lambda: str(1 / 0)))
+        except ZeroDivisionError as error:
+            return f"caught {error}"
+
+    release = threading.Event()
+    with Runner({}) as runner:
+        assert runner.run(fails()) == "caught division by zero"
+        forecast = runner.forecast([fails])  # free local work is real in a dry run
+        assert (forecast.calls.high, forecast.uncertain) == (0, 0)
+        with pytest.raises(ModelTimeoutError, match="time limit"):
+            runner.run(run_in_pool(lambda: release.wait(10)), timeout=0.05)
+        release.set()
