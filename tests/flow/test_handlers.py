@@ -37,7 +37,7 @@ def test_what_arrives_while_a_batch_is_under_way_is_the_next_batch() -> None:
             gate.set()
         return (yield from find(text))
 
-    handler = FakeSearch(work=lambda: gate.wait(60))
+    handler = FakeSearch(work=gate.wait)
     with Runner({Search: handler}) as runner:
         list(runner.map((flow(str(i)) for i in range(60)), limit=60))
     assert len(handler.batches) <= 4

@@ -184,7 +184,7 @@ def test_a_burst_halves_a_lane_once_few_failures_do_not_and_success_widens_it() 
             assert lane.allowed == 16
         for reason in ({"retry_after": 0.001}, {"retry_after": None, "slow": True}):
             before = lane.allowed
-            lane.overloaded(sent_at=asyncio.get_running_loop().time(), **reason)  # type: ignore[arg-type]
+            lane.overloaded(sent_at=asyncio.get_running_loop().time(), **reason)
             assert lane.allowed == before / 2
 
     asyncio.run(work())

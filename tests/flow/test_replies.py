@@ -159,9 +159,9 @@ def test_one_of_many_gets_the_call_and_runners_pay_once(
             assert list(runner.map(ask(f"q{i}") for i in range(20))) == answers
 
     answers = [f"re: q{i}" for i in range(20)]
-    at_once(*(lambda i=i: win(stores[i], 13 * i) for i in range(4)))  # type: ignore[misc]
+    at_once(*(lambda i=i: win(stores[i], 13 * i) for i in range(4)))
     assert sorted(won) == sorted(keys)
-    at_once(*(lambda i=i: work(stores[i // 2]) for i in range(3)))  # type: ignore[misc]
+    at_once(*(lambda i=i: work(stores[i // 2]) for i in range(3)))
     assert sorted(handler.asked) == sorted(f"q{i}" for i in range(20))
 
 

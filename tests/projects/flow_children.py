@@ -22,7 +22,7 @@ from ragwright.flow import (
 )
 from ragwright.models import Models, model_handlers
 
-ROWS = 250
+ROWS = 150
 
 
 def ask_once(store: Path, log: Path, latency: float) -> None:
@@ -56,7 +56,7 @@ def row(model: str, number: int) -> Flow[dict[str, object]]:
 
 
 def run_rows(folder: Path, url: str, concurrency: int, limit: int) -> None:
-    """A job of 250 rows over HTTP, ``limit`` open at once; taken up where it was killed."""
+    """A job of 150 rows over HTTP, ``limit`` open at once; taken up where it was killed."""
 
     def item(number: int) -> tuple[str, Callable[[], Flow[dict[str, object]]]]:
         return f"{number:04d}", lambda: row(f"{url}#scripted", number)

@@ -145,7 +145,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
 class FakeSearch(BatchHandler[Search, SearchReply]):
     """One candidate a search; remembers how requests were batched."""
 
-    def __init__(self, *, bad: str = "", work: Callable[[], None] | None = None) -> None:
+    def __init__(self, *, bad: str = "", work: Callable[[], object] | None = None) -> None:
         self.batches: list[list[str]] = []
         self.bad = bad
         self.work = work
