@@ -35,6 +35,8 @@ from ragwright.flow import (
 from ragwright.models import ChatModel, Models, TimeLimits, model_handlers
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
+pytest_plugins = ["flow_stores"]
+
 QUICK = TimeLimits(connect=0.3, first_piece=0.7, silence=0.7)
 HANG = Reply(malformed="hang")
 

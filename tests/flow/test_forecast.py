@@ -31,6 +31,8 @@ from ragwright.flow import (
     send,
 )
 
+pytest_plugins = ["flow_stores"]
+
 
 def plain(text: str) -> Flow[list[str]]:
     chunk = (yield from search_keyword("s", text, 1))[0][0]

@@ -46,6 +46,8 @@ from ragwright.flow import (
 )
 from ragwright.ledger import Connection, Place, SharedPlace
 
+pytest_plugins = ["flow_stores"]
+
 PASSWORD = "s3cret-Pa55"
 SECRET = "the secret recipe"
 

@@ -56,6 +56,8 @@ from ragwright.flow import (
     send,
 )
 
+pytest_plugins = ["flow_stores"]
+
 BASE: Mapping[str, Any] = {"model": "m", "messages": user("a"), "params": (("seed", 1),)}
 
 # -- what decides a reply ------------------------------------------------------------------

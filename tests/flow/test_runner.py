@@ -42,6 +42,8 @@ from ragwright.flow import (
     send,
 )
 
+pytest_plugins = ["flow_stores"]
+
 CTRL_C = (os.kill, os.getpid(), signal.SIGINT)
 
 

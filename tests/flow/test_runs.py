@@ -51,6 +51,8 @@ from ragwright.flow import (
 from ragwright.ledger import Place
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
+pytest_plugins = ["flow_stores"]
+
 # -- the store -----------------------------------------------------------------------------
 
 

@@ -26,6 +26,8 @@ from ragwright.flow import (
 )
 from ragwright.ledger import Place
 
+pytest_plugins = ["flow_stores"]
+
 
 def cheap(latency: float = 0.0) -> FakeChat:
     """Each call may cost 10, and costs 2."""

@@ -20,7 +20,6 @@ from ragwright.models import Models
 pytestmark = pytest.mark.slow
 
 STATIC, FIRST, SECOND = "acme/static", commit_of("1"), commit_of("2")
-SETTINGS = "embed: {{model: {model}}}\nsources: [docs]\n"
 
 Ran = subprocess.CompletedProcess[str]
 Run = Callable[..., Ran]
@@ -37,11 +36,10 @@ def static_model(folder: Path, seed: int) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     # Wide enough that the weights are a large file of the hub, with a hash.
     vectors = np.random.default_rng(seed).normal(size=(len(words), 4096)).astype(np.float32)
-    StaticModel(vectors, tokenizer, {"model_type": "model2vec", "normalize": True}).save_pretrained(
-        folder
-    )
-    (folder / "pytorch_model.bin").write_bytes(b"never fetched")
-    (folder / "photo.png").write_bytes(b"never fetched")
+    made = StaticModel(vectors, tokenizer, {"model_type": "model2vec", "normalize": True})
+    made.save_pretrained(folder)
+    for name in ("pytorch_model.bin", "photo.png"):
+        (folder / name).write_bytes(b"never fetched")
     return folder
 
 
@@ -60,10 +58,10 @@ def hub(commits: dict[str, Path]) -> Iterator[HubServer]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/brakes.md").write_text(
-        "# Brakes\n\nThe brake fluid is changed every two years."
-    )
-    (tmp_path / "ragwright.yaml").write_text(SETTINGS.format(model=f"hf:{STATIC}"))
+    text = "# Brakes\n\nThe brake fluid is changed every two years."
+    (tmp_path / "docs/brakes.md").write_text(text)
+    settings = f"embed: {{model: hf:{STATIC}}}\nsources: [docs]\n"
+    (tmp_path / "ragwright.yaml").write_text(settings)
     return tmp_path
 
 
@@ -97,61 +95,41 @@ def here(hub: HubServer, project: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
 
 
-def python(project: Path, hub: HubServer, code: str) -> str:
-    """Standard output of a Python program that runs in a process of its own."""
-    home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **home},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def pins(project: Path) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = json.loads((project / "ragwright.lock").read_text())
     return found["models"]  # type: ignore[return-value]
 
 
-def test_a_model_is_fetched_once_pinned_and_used_without_network(
-    hub: HubServer, project: Path, run: Run
-) -> None:
-    run("ingest")
-    assert pins(project)[STATIC]["revision"] == FIRST
-    assert (
-        sorted({line.partition("/")[2] for line in hub.sent if line})
-        == pins(project)[STATIC]["files"]
-    )
-    asked = len(hub.requests)
-    answer = run("ask", "how often is the brake fluid changed")
-    assert "every two years" in answer.stdout
-    assert len(hub.requests) == asked, hub.requests[asked:]
-
-
-def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
+def test_a_model_is_fetched_once_pinned_and_used_without_network_until_the_pin_goes(
     hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
 ) -> None:
+    def listed() -> dict[str, dict[str, object]]:
+        return {one["name"]: one for one in json.loads(run("models", "--json").stdout)["models"]}
+
+    states = {name: model["state"] for name, model in listed().items()}
+    assert states == {"snippet": "ready", f"hf:{STATIC}": "not fetched"}
     run("ingest")
-    hub.models[STATIC] = commits
+    assert not [line for line in hub.requests if "/acme/static" not in line], "nothing of ours"
+    pin = pins(project)[STATIC]
+    assert pin["revision"] == FIRST
+    assert sorted({line.partition("/")[2] for line in hub.sent if line}) == pin["files"]
+    found = listed()[f"hf:{STATIC}"]
+    assert " MB" in str(found["text"])
+    assert found["keys"] == ["embed.model"]
+    assert f"hf:{STATIC}" in run("models").stdout
+    assert "in the cache" in run("models", "--set", "embed.model=").stdout
+    asked = len(hub.requests)
+    assert "every two years" in run("ask", "how often is the brake fluid changed").stdout
+    assert len(hub.requests) == asked, hub.requests[asked:]
+    hub.models[STATIC] = commits  # a newer commit
     again = run("ingest")
     assert pins(project)[STATIC]["revision"] == FIRST
     assert "1 unchanged" in again.stdout + again.stderr
+    run("ask", "brake fluid", HF_HOME=str(project / "other machine"))
+    assert not [line for line in hub.requests if SECOND in line]
     (project / "ragwright.lock").unlink()
     run("ingest")
     assert pins(project)[STATIC]["revision"] == SECOND
-
-
-def test_another_machine_fetches_the_pinned_commit(
-    hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
-) -> None:
-    run("ingest")
-    hub.models[STATIC] = commits
-    run("ask", "brake fluid", HF_HOME=str(project / "other machine"))
-    assert not [line for line in hub.requests if SECOND in line]
 
 
 def test_a_cut_download_is_resumed(
@@ -161,89 +139,63 @@ def test_a_cut_download_is_resumed(
     (large / "model.safetensors").write_bytes(bytes(24_000_000))
     hub.models["acme/large"] = {FIRST: large}
     hub.cut = 22_000_000
-    python(project, hub, "from ragwright.models import Hub; Hub().folder('acme/large')")
-    resumed = [line for line in hub.requests if " bytes=" in line]
-    assert len(resumed) == 1
-    assert int(resumed[0].rpartition("bytes=")[2].rstrip("-")) > 10_000_000
+    home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+    code = "from ragwright.models import Hub; Hub().folder('acme/large')"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **home}, check=True)
+    (resumed,) = (line for line in hub.requests if " bytes=" in line)
+    assert int(resumed.rpartition("bytes=")[2].rstrip("-")) > 10_000_000
 
 
-def test_damaged_weights_are_refused_and_fetched_again(hub: HubServer, run: Run) -> None:
+def test_what_the_hub_refuses_says_what_to_do_and_never_shows_the_token(
+    hub: HubServer, run: Run
+) -> None:
     hub.damaged = True
     assert "SHA-256" in run("ingest", code=1).stderr
     hub.damaged = False
-    run("ingest")
-
-
-def test_a_gated_model_says_what_to_do_and_never_shows_the_token(hub: HubServer, run: Run) -> None:
     hub.gated.add(STATIC)
     refused = run("ingest", code=1, HF_TOKEN="hf_secret123")
     assert "gated" in refused.stderr
     assert "HF_TOKEN" in refused.stderr
     assert "hf_secret123" not in refused.stderr + refused.stdout
-    run("ingest", HF_TOKEN="hf_right")
+    run("ingest", HF_TOKEN="hf_right")  # and the damaged weights are fetched again
 
 
-def test_an_unknown_model_is_named(run: Run) -> None:
-    found = run("ingest", "--set", "embed.model=hf:acme/nothing", code=1).stderr
-    assert "hf:acme/nothing" in found
-    assert "no such model" in found
-
-
-def test_an_unknown_revision_is_named(run: Run) -> None:
-    assert (
-        "no such revision" in run("ingest", "--set", f"embed.model=hf:{STATIC}@v9", code=1).stderr
-    )
-
-
-def test_a_name_of_another_form_says_how_to_write_it(run: Run) -> None:
-    assert "hf:ORG/NAME" in run("ingest", "--set", "embed.model=hf:a/b/c", code=1).stderr
-
-
-@pytest.mark.parametrize("offline", ["", "1"])
-def test_without_the_network_the_error_names_other_ways(run: Run, offline: str) -> None:
-    more = {"HF_HUB_OFFLINE": "1"} if offline else {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    found = run("ingest", code=1, **more).stderr
-    said = "HF_HUB_OFFLINE forbids fetching it" if offline else "the hub cannot be reached"
-    assert said in found
-    assert "onnx:FOLDER" in found
-
-
-def test_a_failing_hub_is_said_to_fail(hub: HubServer, run: Run) -> None:
-    hub.status = 500
-    assert "hub" in run("ingest", code=1).stderr
-
-
-def test_a_model_without_safe_weights_is_refused(hub: HubServer, run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "environment", "said"),
+    [
+        ("acme/nothing", {}, ["hf:acme/nothing", "no such model"]),
+        (f"{STATIC}@v9", {}, ["no such revision"]),
+        ("a/b/c", {}, ["hf:ORG/NAME"]),
+        ("acme/pickled", {}, ["no model.safetensors", "it has .bin"]),
+        (STATIC, {"HF_HUB_OFFLINE": "1"}, ["HF_HUB_OFFLINE forbids fetching it", "onnx:FOLDER"]),
+        (
+            STATIC,
+            {"HF_ENDPOINT": "http://127.0.0.1:9"},
+            ["the hub cannot be reached", "onnx:FOLDER"],
+        ),
+        (STATIC, {"status": "500"}, ["hub"]),
+    ],
+)
+def test_what_cannot_be_fetched_is_told(
+    hub: HubServer,
+    run: Run,
+    tmp_path: Path,
+    model: str,
+    environment: dict[str, str],
+    said: list[str],
+) -> None:
     pickled = tmp_path / "pickled"
     pickled.mkdir()
     (pickled / "pytorch_model.bin").write_bytes(b"x")
     (pickled / "config.json").write_text("{}")
     hub.models["acme/pickled"] = {FIRST: pickled}
-    found = run("ingest", "--set", "embed.model=hf:acme/pickled", code=1).stderr
-    assert "no model.safetensors" in found
-    assert "it has .bin" in found
+    hub.status = int(environment.pop("status", 0))
+    found = run("ingest", "--set", f"embed.model=hf:{model}", code=1, **environment).stderr
+    assert [words for words in said if words not in found] == []
 
 
-def test_nothing_about_this_machine_is_sent_beside_the_requests(hub: HubServer, run: Run) -> None:
-    run("ingest")
-    assert not [line for line in hub.requests if "/acme/static" not in line]
-
-
-def test_models_lists_what_is_named_with_the_size_of_its_files(project: Path, run: Run) -> None:
-    before = json.loads(run("models", "--json").stdout)["models"]
-    state = {model["name"]: model["state"] for model in before}
-    assert state == {"snippet": "ready", f"hf:{STATIC}": "not fetched"}
-    run("ingest")
-    found = {m["name"]: m for m in json.loads(run("models", "--json").stdout)["models"]}
-    assert " MB" in found[f"hf:{STATIC}"]["text"]
-    assert found[f"hf:{STATIC}"]["keys"] == ["embed.model"]
-    assert f"hf:{STATIC}" in run("models").stdout
-    other = run("models", "--set", "embed.model=").stdout
-    assert "in the cache" in other
-
-
-def test_doctor_names_the_line_that_adds_semantic_search(run: Run) -> None:
-    said = run("doctor", "--set", "embed.model=").stdout
+def test_doctor_names_the_line_that_adds_semantic_search(project: Path) -> None:
+    said = ragwright(project, "doctor", "--set", "embed.model=").stdout
     assert "keyword search alone" in said
     assert "embed: {model: hf:" in said
 
@@ -270,24 +222,26 @@ def test_a_token_model_is_fetched_pinned_and_used_without_network(
 
     small = tmp_path / "small"
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-    transformers.BertModel(transformers.BertConfig(num_hidden_layers=1, **sizes)).save_pretrained(
-        small
-    )
+    config = transformers.BertConfig(num_hidden_layers=1, **sizes)
+    transformers.BertModel(config).save_pretrained(small)
     transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(small)
     hub.models["acme/tokens"] = {SECOND: small}
     (project / "ragwright.yaml").write_text("sources: [docs]\n")
     row = {"user_input": "When?", "response": "every two years", "reference": "two years"}
     (project / "rows.jsonl").write_text(json.dumps(row))
-    words = ("score", "rows.jsonl", "--measures", "BERTScore", "--json", "--set")
-    named = ragwright(project, *words, "judge.token_model=hf:acme/tokens")
+
+    def mean(model: str) -> float:
+        words = ("score", "rows.jsonl", "--measures", "BERTScore", "--json", "--set")
+        said = json.loads(ragwright(project, *words, f"judge.token_model={model}").stdout)
+        return float(said["measures"]["BERTScore"]["mean"])
+
+    named = mean("hf:acme/tokens")
     assert pins(project)["acme/tokens"]["revision"] == SECOND
     asked = len(hub.requests)
-    again = ragwright(project, *words, "judge.token_model=hf:acme/tokens")
+    assert mean("hf:acme/tokens") == named
     assert len(hub.requests) == asked, hub.requests[asked:]
-    local = ragwright(project, *words, f"judge.token_model=st:{small}")
-    means = [json.loads(r.stdout)["measures"]["BERTScore"]["mean"] for r in (named, again, local)]
-    assert len(set(means)) == 1
-    assert 0 < means[0] < 1
+    assert mean(f"st:{small}") == named
+    assert 0 < named < 1
 
 
 def test_a_static_model_named_st_is_opened_as_what_it_is(commits: dict[str, Path]) -> None:

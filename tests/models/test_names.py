@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,31 +28,55 @@ def test_public_providers_need_https_and_a_key(
         target.key()
     monkeypatch.setenv(target.key_env, " secret ")
     assert target.key() == "secret"
+    for bad in ("sk-ü", "sk-a\nb"):  # no header can carry it
+        monkeypatch.setenv(target.key_env, bad)
+        with pytest.raises(MissingKeyError, match=target.key_env) as caught:
+            target.key()
+        assert bad not in str(caught.value)
 
 
-@pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio", "llamacpp"])
-def test_servers_on_this_machine_are_free_and_need_no_key(provider: str) -> None:
-    target = Models().target(f"{provider}:some-model")
-    assert target.free
-    assert target.key() == ""
+LOCAL = "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "free"),
+    [
+        *((f"{p}:some", "server", "some", True) for p in ("ollama", "vllm", "lmstudio")),
+        ("llamacpp:some", "server", "some", True),
+        ("ollama:llama3.1:8b", "server", "llama3.1:8b", True),
+        ("openrouter:meta/llama:free", "server", "meta/llama:free", False),
+        (f"{LOCAL}#m", "server", "m", True),
+        ("http://gpu-box:9000/v1/#team/model", "server", "team/model", False),
+        ("onnx:/models/minilm", "folder", "/models/minilm", True),
+    ],
+)
+def test_a_name_may_hold_colons_and_slashes_and_what_is_local_is_free(
+    text: str, kind: str, name: str, free: bool
+) -> None:
+    target = Models().target(text)
+    assert (target.kind, target.name, target.free) == (kind, name, free)
+    assert not free or target.key() == ""
+    if text.startswith("http"):
+        assert target.base == text.partition("#")[0].rstrip("/")
+
+
+AZURE, DATABRICKS = "https://r.openai.azure.com", "https://w.example/serving-endpoints"
 
 
 @pytest.mark.parametrize(
     ("provider", "variable", "value", "base"),
     [
-        (
-            "azure",
-            "AZURE_OPENAI_ENDPOINT",
-            "https://r.openai.azure.com/",
-            "https://r.openai.azure.com/openai/v1",
-        ),
+        ("azure", "AZURE_OPENAI_ENDPOINT", f"{AZURE}/", f"{AZURE}/openai/v1"),
         (
             "bedrock",
             "AWS_REGION",
             "eu-west-1",
             "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1",
         ),
-        ("databricks", "DATABRICKS_HOST", "w.example", "https://w.example/serving-endpoints"),
+        ("databricks", "DATABRICKS_HOST", "w.example", DATABRICKS),
+        ("databricks", "DATABRICKS_HOST", "w.example/", DATABRICKS),
+        ("databricks", "DATABRICKS_HOST", "https://w.example", DATABRICKS),
+        ("databricks", "DATABRICKS_HOST", "https://w.example/", DATABRICKS),
     ],
 )
 def test_addresses_that_hold_a_resource_or_a_region(
@@ -73,30 +98,23 @@ def test_the_guide_lists_every_provider_with_its_address_and_key() -> None:
             assert f"| [`{name}`]({provider.documented}) | `{provider.base}` | {key} |" in guide
 
 
-def test_the_name_after_the_colon_may_hold_colons_and_slashes() -> None:
-    assert Models().target("ollama:llama3.1:8b").name == "llama3.1:8b"
-    assert Models().target("openrouter:meta/llama:free").name == "meta/llama:free"
-
-
-def test_any_compatible_server_by_its_address() -> None:
-    target = Models().target("http://gpu-box:9000/v1/#team/model")
-    assert (target.base, target.name) == ("http://gpu-box:9000/v1", "team/model")
-    assert not target.free
-    assert Models().target("http://127.0.0.1:1/v1#m").free
-
-
 @pytest.mark.parametrize(
-    "text", ["", "gpt-4", ":x", "openai:", "http://host/v1", "http://#m", "http://u:p@host/v1#m"]
+    ("text", "says", "hides"),
+    [
+        *(
+            (text, "", "-")
+            for text in ("", "gpt-4", ":x", "openai:", "http://host/v1", "http://#m")
+        ),
+        ("http://me:hunter2@host/v1#m", "", "hunter2"),
+        ("opnai:gpt", "openai", "-"),
+        ("zzz:gpt", "ollama", "-"),
+    ],
 )
-def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        Models().target(text)
-
-
-def test_a_password_in_an_address_is_not_repeated() -> None:
+def test_what_is_no_name_is_refused(text: str, says: str, hides: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Models().target("http://me:hunter2@host/v1#m")
-    assert "hunter2" not in str(caught.value)
+        Models().target(text)
+    assert says in str(caught.value)
+    assert hides == "-" or hides not in str(caught.value)
 
 
 @pytest.mark.parametrize("base", ["llm.example/v1", "ftp://x/v1", "http://", "http://x:port/v1"])
@@ -105,69 +123,38 @@ def test_a_base_address_that_is_none_is_refused(base: str) -> None:
         Models({"acme": ModelSettings(base=base)}).target("acme:m")
 
 
-@pytest.mark.parametrize("key", ["sk-ü", "sk-a\nb"])
-def test_a_key_that_no_header_can_carry_is_told(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(MissingKeyError, match="OPENAI_API_KEY") as caught:
-        Models().target("openai:m").key()
-    assert key not in str(caught.value)
+SEED = {"seed": 1, "top_p": 0.5}
 
 
-def test_an_unknown_provider_names_the_nearest() -> None:
-    with pytest.raises(ConfigError) as caught:
-        Models().target("opnai:gpt")
-    assert "openai" in str(caught.value)
-    with pytest.raises(ConfigError) as caught:
-        Models().target("zzz:gpt")
-    assert "ollama" in str(caught.value)
-
-
-def test_own_providers_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACME_KEY", "k")
-    settings = ModelSettings(base="https://llm.acme.example/v1/", key_env="ACME_KEY", concurrency=3)
-    models = Models({"acme": settings})
-    target = models.target("acme:big")
-    assert target.base == "https://llm.acme.example/v1"
-    assert target.key() == "k"
-    assert target.settings.concurrency == 3
-    assert models.target("acme:other").base == target.base
-
-
-def test_a_model_s_entry_wins_over_its_provider_s() -> None:
-    models = Models(
-        {
-            "openai": ModelSettings(price_in=1.0, price_out=2.0, params={"seed": 1, "top_p": 0.5}),
-            "openai:mini": ModelSettings(price_in=0.1, params={"seed": 2}),
-        }
-    )
-    mini = models.target("openai:mini").settings
-    assert (mini.price_in, mini.price_out) == (0.1, 2.0)
-    assert mini.params == {"seed": 2, "top_p": 0.5}
-    assert models.target("openai:large").settings.price_in == 1.0
+@pytest.mark.parametrize(
+    ("entries", "name", "settings"),
+    [
+        ({"acme": {"base": LOCAL, "concurrency": 3}}, "acme:big", {"concurrency": 3}),
+        (
+            {
+                "openai": {"price_in": 1.0, "price_out": 2.0, "params": SEED},
+                "openai:mini": {"price_in": 0.1, "params": {"seed": 2}},
+            },
+            "openai:mini",
+            {"price_in": 0.1, "price_out": 2.0, "params": {"seed": 2, "top_p": 0.5}},
+        ),
+        ({"openai": {"price_in": 1.0}, "openai:mini": {"price_in": 0.1}}, "openai:large", {}),
+    ],
+)
+def test_a_model_s_entry_wins_over_its_provider_s(
+    entries: dict[str, dict[str, Any]], name: str, settings: dict[str, Any]
+) -> None:
+    models = Models({entry: ModelSettings(**given) for entry, given in entries.items()})
+    found = models.target(name).settings
+    wanted = settings or entries["openai"]
+    assert {key: getattr(found, key) for key in wanted} == wanted
 
 
 def test_a_key_is_never_sent_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-real")
     for entry in ("openai", "openai:m"):
-        target = Models({entry: ModelSettings(base="http://elsewhere/v1")}).target("openai:m")
-        assert target.base == "http://elsewhere/v1"
-        assert target.key() == ""
+        target = Models({entry: ModelSettings(base="http://elsewhere/v1/")}).target("openai:m")
+        assert (target.base, target.key()) == ("http://elsewhere/v1", "")
     named = ModelSettings(base="http://proxy/v1", key_env="OPENAI_API_KEY")
     assert Models({"openai": named}).target("openai:m").key() == "sk-real"
-
-
-def test_a_workspace_s_address_comes_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("DATABRICKS_HOST", raising=False)
-    with pytest.raises(ConfigError, match="DATABRICKS_HOST"):
-        Models().target("databricks:llama")
-    for value in ("https://x.cloud.example", "x.cloud.example/", "https://x.cloud.example/"):
-        monkeypatch.setenv("DATABRICKS_HOST", value)
-        found = Models().target("databricks:llama").base
-        assert found == "https://x.cloud.example/serving-endpoints"
-
-
-def test_folders_are_local() -> None:
-    target = Models().target("onnx:/models/minilm")
-    assert (target.kind, target.free, target.name) == ("folder", True, "/models/minilm")
+    assert Models({"acme": named}).target("acme:m").key() == "sk-real"

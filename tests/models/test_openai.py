@@ -1,561 +1,402 @@
-"""The OpenAI-compatible client against a scripted server: every reply, every fault."""
+"""The OpenAI-compatible client: what it sends, and what it makes of replies of every form."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-import time
-from collections.abc import Callable, Coroutine, Iterator
-from email.utils import formatdate
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
+from model_desk import REQUESTS, Desk, always, desk, question
+from raw_server import Raw, chat_reply, events
 from waiting import wait_until
 
-from ragwright.core import (
-    MissingKeyError,
-    ModelError,
-    ModelRefusedError,
-    ModelReplyError,
-    ModelTimeoutError,
-    ModelUnavailableError,
-    PromptTooLongError,
-    RateLimitedError,
+from ragwright.core import ModelReplyError
+from ragwright.flow import (
+    Budget,
+    Chat,
+    Complete,
+    Message,
+    Rerank,
+    Runner,
+    chat,
 )
-from ragwright.flow import Chat, ChatReply, Complete, Message
-from ragwright.models import ChatModel, Models, ModelSettings, OpenAIChat
-from ragwright.testing import ChatModelSuite, Reply, ScriptedServer, ServerRequest
+from ragwright.models import (
+    ChatModel,
+    Models,
+    ModelSettings,
+    OpenAIChat,
+    drop_thought,
+    model_handlers,
+)
+from ragwright.testing import ChatModelSuite, Reply, ServerRequest
 
-T = TypeVar("T")
+__all__ = ["desk"]
 
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
-
-
-def run_with(
-    server: ScriptedServer,
-    work: Callable[[OpenAIChat], Coroutine[Any, Any, T]],
-    settings: ModelSettings | None = None,
-) -> T:
-    name = f"{server.url}#m"
-
-    async def main() -> T:
-        chat = OpenAIChat(Models({name: settings or ModelSettings()}).target(name))
-        try:
-            return await work(chat)
-        finally:
-            await chat.aclose()
-
-    return asyncio.run(main())
-
-
-def question(text: str = "What is it?", **more: Any) -> Chat:
-    params = tuple(sorted(more.pop("params", {}).items()))
-    return Chat("m", (Message("system", "Be brief."), Message("user", text)), params, **more)
-
-
-def ask(server: ScriptedServer, request: Chat | None = None, **settings: Any) -> ChatReply:
-    request = request or question()
-    return run_with(server, lambda chat: chat.chat(request), ModelSettings(**settings))
+END = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
 
 class TestConforms(ChatModelSuite):
     @pytest.fixture(autouse=True)
-    def _serve(self, server: ScriptedServer) -> None:
-        self._name = f"{server.url}#m"
+    def _serve(self, desk: Desk) -> None:
+        self._name = f"{desk.play('ok')}#m"
 
     def make(self) -> ChatModel:
         return OpenAIChat(Models().target(self._name))
 
 
-def test_a_reply_carries_text_usage_finish_and_model(server: ScriptedServer) -> None:
-    server.play(Reply("It is a car.", usage=(7, 4), finish="length"))
-    reply = ask(server)
-    assert reply.text == "It is a car."
-    assert (reply.usage.calls, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (
-        1,
-        7,
-        4,
-    )
-    assert reply.finish == "length"
-    assert reply.model == "m"
-    assert reply.dropped == ()
+# -- what is sent --------------------------------------------------------------------------
 
 
-def test_the_server_sees_messages_and_parameters(server: ScriptedServer) -> None:
-    ask(server, question(params={"temperature": 0.0, "stop": ("END", "STOP")}), params={"seed": 3})
-    (seen,) = server.requests
+def test_the_server_sees_messages_and_parameters_those_of_a_request_first(desk: Desk) -> None:
+    asked = question(params={"temperature": 0.0, "stop": ("END", "STOP"), "seed": 9})
+    desk.ask("ok", asked, params={"seed": 3, "top_p": 0.5})
+    (seen,) = desk.scripted.requests
     assert seen.path == "/v1/chat/completions"
     assert seen.body["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is it?"},
     ]
-    assert seen.body["temperature"] == 0.0
-    assert seen.body["stop"] == ["END", "STOP"]
-    assert seen.body["seed"] == 3
+    wanted = {"temperature": 0.0, "stop": ["END", "STOP"], "seed": 9, "top_p": 0.5}
+    assert {name: seen.body[name] for name in wanted} == wanted
 
 
-def test_a_request_wins_over_the_settings(server: ScriptedServer) -> None:
-    ask(server, question(params={"seed": 9}), params={"seed": 3})
-    assert server.requests[0].body["seed"] == 9
-
-
-def test_usage_is_estimated_where_the_server_sends_none(server: ScriptedServer) -> None:
-    server.play(Reply("x" * 40, usage=None))
-    reply = ask(server, question("y" * 400))
-    assert 90 <= reply.usage.prompt_tokens <= 120
-    assert reply.usage.completion_tokens == 10
-
-
-def test_empty_and_null_content_are_the_empty_text(server: ScriptedServer) -> None:
-    server.play([Reply(""), Reply(malformed="null_content")])
-    assert ask(server).text == ""
-    assert ask(server).text == ""
-
-
-@pytest.mark.parametrize("content", [[{"type": "thinking", "thinking": "…"}, {"text": "yes"}]])
-def test_content_in_parts_is_joined(content: list[dict[str, str]], server: ScriptedServer) -> None:
-    server.play(Reply(content))  # type: ignore[arg-type]
-    assert ask(server, question()).text == "yes"
-
-
-FAULTS: list[tuple[str, Reply, type[ModelError]]] = [
-    ("bad key", Reply.bad_key(), MissingKeyError),
-    ("forbidden", Reply(status=403, error="not yours"), MissingKeyError),
-    ("unknown model", Reply.unknown_model(), ModelRefusedError),
-    ("too long", Reply.too_long(), PromptTooLongError),
-    ("bad request", Reply(status=400, error="temperature must be at most 2"), ModelRefusedError),
-    ("unprocessable", Reply(status=422, error="no"), ModelRefusedError),
-    ("payment", Reply(status=402, error="Insufficient Balance"), ModelRefusedError),
-    ("quota", Reply.quota(), ModelRefusedError),
-    ("timeout status", Reply(status=408), ModelTimeoutError),
-    ("rate limit", Reply.rate_limited(), RateLimitedError),
-    ("500", Reply(status=500, error="oh"), ModelUnavailableError),
-    ("502 page", Reply(status=502, malformed="html"), ModelUnavailableError),
-    ("503", Reply(status=503), ModelUnavailableError),
-    ("503 says when", Reply(status=503, headers={"Retry-After": "2"}), RateLimitedError),
-    ("529", Reply(status=529, error="overloaded"), ModelUnavailableError),
-    ("reset", Reply(malformed="reset"), ModelUnavailableError),
-    ("not json", Reply(malformed="json"), ModelReplyError),
-    ("html", Reply(malformed="html"), ModelReplyError),
-    ("nothing", Reply(malformed="empty"), ModelReplyError),
-    ("no choices", Reply(malformed="no_choices"), ModelReplyError),
-    ("cut body", Reply("a b c d", malformed="cut_stream"), ModelReplyError),
-    ("error in 200", Reply(malformed="error_in_200"), ModelUnavailableError),
-    (
-        "rate limit in 200",
-        Reply(malformed="error_in_200", error={"error": {"message": "slow", "code": 429}}),
-        RateLimitedError,
-    ),
-]
-
-
-@pytest.mark.parametrize(("reply", "kind"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
-def test_a_fault_is_typed_and_told(
-    reply: Reply, kind: type[ModelError], server: ScriptedServer
-) -> None:
-    server.play(reply)
-    with pytest.raises(ModelError) as caught:
-        ask(server, question(params={"temperature": 0.5}))
-    assert type(caught.value) is kind
-    assert len(server.requests) == 1, "retries are the runner's"
-    assert "#m" in caught.value.what
-    assert caught.value.where == server.url
-
-
-STREAM_FAULTS = [
-    ("cut", Reply("a b c d e f", malformed="cut_stream"), ModelReplyError),
-    ("ended early", Reply("a b c d e f", malformed="quiet_cut"), ModelReplyError),
-    ("rate limit", Reply.rate_limited("1"), RateLimitedError),
-    ("500", Reply(status=500), ModelUnavailableError),
-    ("reset", Reply(malformed="reset"), ModelUnavailableError),
-    ("error event", Reply("a b c", malformed="error_event"), ModelUnavailableError),
-    (
-        "rate limit event",
-        Reply("a b", malformed="error_event", error={"error": {"message": "slow", "code": 429}}),
-        RateLimitedError,
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind"), [f[1:] for f in STREAM_FAULTS], ids=[f[0] for f in STREAM_FAULTS]
-)
-def test_a_fault_in_a_stream_is_typed(
-    reply: Reply, kind: type[ModelError], server: ScriptedServer
-) -> None:
-    server.play(reply)
-    deltas: list[str] = []
-    with pytest.raises(ModelError) as caught:
-        run_with(server, lambda chat: chat.chat(question(), deltas.append))
-    assert type(caught.value) is kind
-
-
-def test_a_stream_hands_on_pieces_and_counts_tokens(server: ScriptedServer) -> None:
-    server.play(Reply("It is a red car.", usage=(11, 5)))
-    deltas: list[str] = []
-    reply = run_with(server, lambda chat: chat.chat(question(), deltas.append))
-    assert "".join(deltas) == reply.text == "It is a red car."
-    assert len(deltas) > 1
-    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 5)
-    assert reply.finish == "stop"
-
-
-def test_a_server_without_stream_options_streams_all_the_same(server: ScriptedServer) -> None:
-    server.play(
-        lambda r: (
-            Reply.unsupported("stream_options") if "stream_options" in r.body else Reply("one two")
-        )
-    )
-    deltas: list[str] = []
-    reply = run_with(server, lambda chat: chat.chat(question("x" * 80), deltas.append))
-    assert reply.text == "".join(deltas) == "one two"
-    assert reply.dropped == (), "it is ours, not the caller's"
-    assert reply.usage.prompt_tokens >= 20
-
-
-def test_a_server_that_does_not_stream_still_answers(server: ScriptedServer) -> None:
-    def whole(request: ServerRequest) -> Reply:
-        request.body["stream"] = False
-        return Reply("at once")
-
-    server.play(whole)
-    deltas: list[str] = []
-    reply = run_with(server, lambda chat: chat.chat(question(), deltas.append))
-    assert deltas == ["at once"]
-    assert reply.text == "at once"
-
-
-def test_a_slow_server_runs_into_the_time_limit(server: ScriptedServer) -> None:
-    server.play(Reply(malformed="hang"))
-    with pytest.raises(ModelTimeoutError, match=r"0\.2 s"):
-        ask(server, question(timeout=0.2))
-    with pytest.raises(ModelTimeoutError):
-        ask(server, timeout=0.2)
-
-
-def test_a_slow_stream_runs_into_the_time_limit(server: ScriptedServer) -> None:
-    server.play(Reply("a b c d e f g h", pace=0.1))
-    with pytest.raises(ModelTimeoutError):
-        run_with(server, lambda chat: chat.chat(question(timeout=0.3), lambda _: None))
-
-
-def test_nobody_at_the_address() -> None:
-    with ScriptedServer() as gone:
-        pass
-    with pytest.raises(ModelUnavailableError) as caught:
-        ask(gone)
-    assert gone.url in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("header", "value", "low", "high"),
-    [
-        ("Retry-After", "7", 7, 7),
-        ("Retry-After", "0.5", 0.5, 0.5),
-        ("retry-after-ms", "250", 0.25, 0.25),
-        ("Retry-After", formatdate(time.time() + 86_400, usegmt=True), 3_600, 86_400),
-        ("Retry-After", formatdate(time.time() - 60, usegmt=True), 0, 0),
-    ],
-    ids=["seconds", "part of a second", "milliseconds", "a date to come", "a date gone by"],
-)
-def test_the_waiting_time_is_read(
-    header: str, value: str, low: float, high: float, server: ScriptedServer
-) -> None:
-    server.play(Reply.rate_limited(value, header))
-    with pytest.raises(RateLimitedError) as caught:
-        ask(server)
-    assert caught.value.retry_after is not None
-    assert low <= caught.value.retry_after <= high
-
-
-@pytest.mark.parametrize("value", [None, "soon", "nan", "inf"])
-def test_no_readable_waiting_time_is_none(value: str | None, server: ScriptedServer) -> None:
-    server.play(Reply.rate_limited(value))
-    with pytest.raises(RateLimitedError) as caught:
-        ask(server)
-    assert caught.value.retry_after is None
-
-
-REJECTIONS: list[tuple[str, int, Any]] = [
-    (
-        "openai",
-        400,
-        {
-            "error": {
-                "message": "Unsupported parameter: 'temperature' is not supported with this model.",
-                "type": "invalid_request_error",
-                "param": "temperature",
-                "code": "unsupported_parameter",
-            }
-        },
-    ),
-    (
-        "openai value",
-        400,
-        {
-            "error": {
-                "message": "Unsupported value: 'temperature' does not support 0.2 with this model.",
-                "param": "temperature",
-                "code": "unsupported_value",
-            }
-        },
-    ),
-    (
-        "openai unknown",
-        400,
-        {
-            "error": {
-                "message": "Unrecognized request argument supplied: temperature",
-                "type": "invalid_request_error",
-                "param": None,
-                "code": None,
-            }
-        },
-    ),
-    (
-        "fastapi",
-        422,
-        {
-            "detail": [
-                {
-                    "type": "extra_forbidden",
-                    "loc": ["body", "temperature"],
-                    "msg": "Extra inputs are not permitted",
-                    "input": 0.2,
-                }
-            ]
-        },
-    ),
-    (
-        "fastapi inside message",
-        422,
-        {
-            "object": "error",
-            "message": {
-                "detail": [
-                    {
-                        "type": "extra_forbidden",
-                        "loc": ["body", "temperature"],
-                        "msg": "Extra inputs are not permitted",
-                    }
-                ]
-            },
-        },
-    ),
-    ("plain", 400, {"message": "unknown field: parameter 'temperature' is not a valid field"}),
-    (
-        "google",
-        400,
-        [
-            {
-                "error": {
-                    "code": 400,
-                    "message": 'Invalid JSON payload received. Unknown name "temperature": '
-                    "Cannot find field.",
-                    "status": "INVALID_ARGUMENT",
-                }
-            }
-        ],
-    ),
-    ("groq", 400, {"error": {"message": "property 'temperature' is unsupported"}}),
-    ("databricks", 400, {"error_code": "BAD_REQUEST", "message": "temperature: unexpected field"}),
-]
-
-
-@pytest.mark.parametrize(
-    ("status", "error"), [r[1:] for r in REJECTIONS], ids=[r[0] for r in REJECTIONS]
-)
-def test_a_rejected_parameter_is_dropped_once_and_remembered(
-    status: int, error: Any, server: ScriptedServer
-) -> None:
-    def picky(request: ServerRequest) -> Reply:
-        return Reply(status=status, error=error) if "temperature" in request.body else Reply("ok")
-
-    server.play(picky)
-    request = question(params={"temperature": 0.2, "seed": 4})
-
-    async def twice(chat: OpenAIChat) -> list[ChatReply]:
-        return [await chat.chat(request), await chat.chat(request)]
-
-    first, second = run_with(server, twice)
-    assert first.dropped == second.dropped == ("temperature",)
-    assert len(server.requests) == 3
-    assert all(r.body["seed"] == 4 for r in server.requests)
-
-
-def test_a_bad_value_of_a_known_parameter_is_no_reason_to_drop_it(server: ScriptedServer) -> None:
-    server.play(
-        Reply(
-            status=400,
-            error={
-                "error": {
-                    "message": "Invalid 'temperature': decimal above maximum value. Expected 2.",
-                    "param": "temperature",
-                    "code": "decimal_above_max_value",
-                }
-            },
-        )
-    )
-    with pytest.raises(ModelRefusedError, match="above maximum"):
-        ask(server, question(params={"temperature": 9.0}))
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ("max_tokens is too large for the context window, which is not allowed", None),
-        ("Unexpected role: the user must stop before the assistant", None),
-        ("The model does not exist, unknown name", "model_not_found"),
-    ],
-)
-def test_a_refusal_that_only_mentions_a_parameter_drops_nothing(
-    message: str, code: str | None, server: ScriptedServer
-) -> None:
-    server.play(Reply(status=400, error={"error": {"message": message, "code": code}}))
-    with pytest.raises(ModelRefusedError):
-        ask(server, question(params={"max_tokens": 5, "stop": "x", "user": "u"}))
-    assert len(server.requests) == 1
-
-
-def test_the_token_limit_is_renamed_and_never_dropped(server: ScriptedServer) -> None:
-    def modern(request: ServerRequest) -> Reply:
-        if "max_tokens" in request.body:
-            return Reply.unsupported("max_tokens", "Use 'max_completion_tokens' instead.")
-        return Reply("ok")
-
-    server.play(modern)
-    reply = ask(server, question(params={"max_tokens": 50}))
-    assert reply.dropped == ("max_tokens->max_completion_tokens",)
-    assert server.requests[-1].body["max_completion_tokens"] == 50
-
-    def neither(request: ServerRequest) -> Reply:
-        for name in ("max_tokens", "max_completion_tokens"):
-            if name in request.body:
-                return Reply.unsupported(name)
-        return Reply("ok")
-
-    server.play(neither)
-    with pytest.raises(ModelRefusedError):
-        ask(server, question(params={"max_tokens": 50}))
-
-
-def test_several_rejected_parameters_fall_one_by_one(server: ScriptedServer) -> None:
-    def strict(request: ServerRequest) -> Reply:
-        for name in ("seed", "response_format", "top_p"):
-            if name in request.body:
-                return Reply.unsupported(name)
-        return Reply("ok")
-
-    server.play(strict)
-    reply = ask(server, question(params={"seed": 1, "top_p": 0.5}, schema='{"type": "object"}'))
-    assert sorted(reply.dropped) == ["response_format", "seed", "top_p"]
-
-
-def test_a_schema_is_sent_as_response_format(server: ScriptedServer) -> None:
+def test_a_schema_is_sent_as_response_format(desk: Desk) -> None:
     closed = '{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}'
-    ask(server, question(schema=closed))
-    ask(server, question(schema='{"title": "My reply", "type": "object"}'))
-    first, second = (r.body["response_format"]["json_schema"] for r in server.requests)
-    assert first["strict"] is second["strict"] is True
-    assert second["name"] == "My_reply"
+    titled = '{"title": "My reply", "type": "object"}'
+    desk.ask("ok", question(schema=closed), question(schema=titled))
+    formats = [r.body["response_format"]["json_schema"] for r in desk.scripted.requests]
+    assert [f["strict"] for f in formats] == [True, True]
+    assert formats[1]["name"] == "My_reply"
 
 
-def test_a_completion_carries_log_probabilities(server: ScriptedServer) -> None:
-    server.play(Reply("on the mat", usage=(3, 3)))
-    request = Complete("m", "The cat sat", (("echo", True), ("max_tokens", 1)), logprobs=1)
-    reply = run_with(server, lambda chat: chat.complete(request))
+def test_a_completion_carries_log_probabilities(desk: Desk) -> None:
+    request = Complete("", "The cat sat", (("echo", True), ("max_tokens", 1)), logprobs=1)
+    reply = desk.ask(Reply("on the mat", usage=(3, 3)), request)
     assert reply.text == "The cat saton the mat"
     assert [token for token, _ in reply.tokens] == [" cat", " saton", " the", " mat"]
     assert all(score <= 0 for _, score in reply.tokens)
-    assert server.requests[0].path == "/v1/completions"
-
-
-def test_the_key_goes_in_the_header_and_never_in_a_message(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_KEY", "sk-secret-123")
-    server.play([Reply("ok"), Reply(status=401, error="bad key sk-secret-123 given")])
-    ask(server, key_env="MY_KEY")
-    assert server.requests[0].headers["authorization"] == "Bearer sk-secret-123"
-    with pytest.raises(MissingKeyError, match="MY_KEY") as caught:
-        ask(server, key_env="MY_KEY")
-    assert "sk-secret" not in str(caught.value)
-
-
-def test_accounts_of_openai_are_not_told_to_other_servers(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
-    ask(server)
-    told = " ".join(server.requests[0].headers.values())
-    assert "sk-" not in told
-    assert "org-mine" not in told
-    assert "proj-mine" not in told
-
-
-def test_half_a_surrogate_pair_is_refused_with_a_reason(server: ScriptedServer) -> None:
-    with pytest.raises(ModelRefusedError, match="surrogate"):
-        ask(server, question("broken \ud83d text"))
+    assert desk.scripted.requests[0].path == "/v1/completions"
 
 
 @pytest.mark.slow
-def test_many_calls_run_side_by_side(server: ScriptedServer) -> None:
+def test_many_calls_run_side_by_side_and_a_cancelled_one_leaves_the_others_alone(
+    desk: Desk,
+) -> None:
     """No reply is sent before half of the calls are open."""
     gate = threading.Event()
 
     def held(request: ServerRequest) -> Reply:
         if request.in_flight == 100:
             gate.set()
-        return Reply("ok", held=gate)
+        return Reply("ok", held=gate, delay=600 if request.prompt == "slow" else 0.0)
 
-    server.play(held)
+    name = f"{desk.play(held)}#m"
 
-    async def many(chat: OpenAIChat) -> list[ChatReply]:
-        return await asyncio.gather(*(chat.chat(question(str(i))) for i in range(200)))
-
-    assert len(run_with(server, many)) == 200
-
-
-def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
-    server.play("through the proxy")
-    outside = "http://models.example.invalid/v1#m"
-
-    async def main() -> str:
-        chat = OpenAIChat(Models().target(outside))
-        try:
-            return (await chat.chat(question())).text
-        finally:
-            await chat.aclose()
-
-    assert asyncio.run(main()) == "through the proxy"
-    with ScriptedServer("at home") as near:
-        assert ask(near).text == "at home"
-
-
-def test_a_cancelled_call_leaves_the_others_alone(server: ScriptedServer) -> None:
-    server.play(lambda r: Reply("ok", delay=600 if r.prompt == "slow" else 0.0))
-
-    async def both(chat: OpenAIChat) -> ChatReply:
-        slow = asyncio.create_task(chat.chat(question("slow")))
-        while not server.count:
-            await asyncio.sleep(0.005)
+    async def main() -> None:
+        client = OpenAIChat(Models().target(name))
+        slow = asyncio.create_task(client.chat(question("slow")))
+        replies = await asyncio.gather(*(client.chat(question(str(i))) for i in range(200)))
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
-        return await chat.chat(question("quick"))
+        assert len(replies) == 200
+        assert (await client.chat(question("quick"))).text == "ok"
+        await client.aclose()
 
-    assert run_with(server, both).text == "ok"
-    wait_until(lambda: server.in_flight == 0)
+    asyncio.run(main())
+    wait_until(lambda: desk.scripted.in_flight == 0)
+
+
+# -- replies -------------------------------------------------------------------------------
+
+PLAIN = "It is a car."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("reply", "text", "tokens"),
+    [
+        (Reply(PLAIN, usage=(7, 4), finish="length"), PLAIN, (7, 4)),
+        (Reply("x" * 40, usage=None), "x" * 40, (105, 10)),
+        (Reply(""), "", None),
+    ],
+    ids=["plain", "without usage", "empty"],
+)
+def test_a_reply_carries_text_usage_finish_and_model(
+    desk: Desk, reply: Reply, text: str, tokens: tuple[int, int] | None, stream: bool
+) -> None:
+    shown: list[str] = []
+    found = desk.ask(reply, question("y" * 400, stream), heard=shown.append)
+    assert (found.text, found.finish, found.model) == (text, reply.finish, "m")
+    assert (found.usage.calls, found.dropped) == (1, ())
+    if tokens:
+        assert found.usage.prompt_tokens == pytest.approx(tokens[0], abs=15 * (not reply.usage))
+        assert found.usage.completion_tokens == tokens[1]
+    assert "".join(shown) == (text if stream else "")
+    assert not stream or text != PLAIN or len(shown) > 1
+
+
+def test_content_that_is_null_or_in_parts_is_text(desk: Desk) -> None:
+    assert desk.ask(Reply(malformed="null_content"), question()).text == ""
+    parts: Any = [{"type": "thinking", "thinking": "…"}, {"text": "yes"}]
+    assert desk.ask(Reply(parts), question()).text == "yes"
+
+
+def test_servers_that_stream_in_their_own_way_are_understood(desk: Desk) -> None:
+    def optionless(request: ServerRequest) -> Reply:
+        name = "stream_options"
+        return Reply.unsupported(name) if name in request.body else Reply("one two")
+
+    def whole(request: ServerRequest) -> Reply:
+        request.body["stream"] = False
+        return Reply("at once")
+
+    shown: list[str] = []
+    reply = desk.ask(optionless, question("x" * 80, stream=True), heard=shown.append)
+    assert reply.text == "".join(shown) == "one two"
+    assert reply.dropped == (), "it is ours, not the caller's"
+    assert reply.usage.prompt_tokens >= 20
+    shown.clear()
+    reply = desk.ask(whole, question(stream=True), heard=shown.append)
+    assert [reply.text] == shown == ["at once"]
+    wrong = {"index": 1, "delta": {"content": "WRONG"}}
+    right = {"index": 0, "delta": {"content": "right"}, "finish_reason": "stop"}
+    assert desk.ask(events({"choices": [wrong, right]}), question(stream=True)).text == "right"
+    endless = events({"choices": [{"delta": {"content": PLAIN}, "finish_reason": None}]})
+    reply = desk.ask(endless, question(stream=True))
+    assert (reply.text, reply.finish) == (PLAIN, "stop")
+    assert reply.notes == ("the stream ended without a finish reason",)
+
+
+@pytest.mark.parametrize(
+    "count", ["-1000000", "1e308", "NaN", '"10"', "true", "1.5", "9" * 400, "[1]", "1000000000"]
+)
+def test_tokens_that_cannot_be_are_estimated_with_a_note(desk: Desk, count: str) -> None:
+    usage = f'{{"prompt_tokens": {count}, "completion_tokens": {count}}}'.encode()
+    request = Chat("", (Message("user", "How far?"),))
+    raw = Raw(chat_reply("x" * 40, usage=7).replace(b"7", usage))
+    name = f"{desk.play(always(raw))}#m"
+    models = Models({name: ModelSettings(price_in=1.0, price_out=1.0)})
+    with Runner(model_handlers(models), budget=Budget(1.0)) as runner:
+        reply = runner.run(chat(name, request.messages))
+        assert runner.budget.spent == pytest.approx(12e-6)  # no negative usage feeds the budget
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (2, 10)
+    assert reply.notes == (
+        "the server's prompt_tokens and completion_tokens cannot be right: estimated",
+    )
+
+
+# -- thought -------------------------------------------------------------------------------
+
+ANSWER = "Every two years, says [1]."
+THOUGHT = "The user asks.\nMaybe 5 years? Passage [2] says so."
+HARMONY = f"<|channel|>analysis<|message|>{THOUGHT}<|end|>"
+
+MARKED = {
+    "think": f"<think>\n{THOUGHT}\n</think>\n\n{ANSWER}",
+    "thinking": f"<Thinking>{THOUGHT}</Thinking>{ANSWER}",
+    "bracket": f"[THINK]{THOUGHT}[/THINK]{ANSWER}",
+    "seed": f"<seed:think>{THOUGHT}</seed:think>{ANSWER}",
+    "thought": f"<thought>{THOUGHT}</thought>\n{ANSWER}",
+    "kimi": f"◁think▷{THOUGHT}◁/think▷{ANSWER}",
+    "closing": f"{THOUGHT}\n</think>\n\n{ANSWER}",
+    "closing bracket": f"{THOUGHT}[/THINK]{ANSWER}",
+    "harmony": f"{HARMONY}<|start|>assistant<|channel|>final<|message|>{ANSWER}<|return|>",
+    "harmony with a call": f"<|start|>assistant{HARMONY}<|start|>assistant<|channel|>commentary "
+    f"to=f.x <|constrain|>json<|message|>{{}}<|call|>"
+    f"<|start|>assistant<|channel|>final<|message|>{ANSWER}",
+    "harmony without marks": f"analysis{THOUGHT}assistantfinal{ANSWER}",
+    "command": f"<|START_THINKING|>{THOUGHT}<|END_THINKING|>"
+    f"<|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
+    "sky": f"<|begin_of_thought|>{THOUGHT}<|end_of_thought|>\n"
+    f"<|begin_of_solution|>{ANSWER}<|end_of_solution|>",
+    "hunyuan": f"<think>\n{THOUGHT}\n</think>\n<answer>\n{ANSWER}\n</answer>",
+    "granite": f"Here is my thought process:\n{THOUGHT}\nHere is my response:\n{ANSWER}",
+    "gemma": f"<|channel>thought\n{THOUGHT}<channel|>{ANSWER}",
+    "details": f'<details type="reasoning" done="true">{THOUGHT}</details>\n{ANSWER}',
+    "two": f"<think>a</think>\n<think>{THOUGHT}</think>{ANSWER}",
+    "empty": f"<think>\n\n</think>\n\n{ANSWER}",
+    "special tokens": f"<|im_start|>assistant\n{ANSWER}<|im_end|><|endoftext|>",
+    "llama": f"<|start_header_id|>assistant<|end_header_id|>\n\n{ANSWER}<|eot_id|>",
+    "deepseek": f"{ANSWER}<｜end▁of▁sentence｜>",
+    "end of sentence": f"{ANSWER}</s>\n",
+}
+QUOTED = (
+    "Put it between `<think>` and `</think>`.",
+    'Models write "</think>" at the end.',
+    "```xml\n<think>so</think>\n```\nThis is the form.",
+    "Where a < b, [1] and [2] hold; <b>bold</b> is HTML.",
+    "Let me say it: 5 [1].",
+    "Okay, it is 5 <",
+)
+UNENDED = [f"{mark}{THOUGHT}" for mark in ("<think>", "[THINK]", HARMONY[:31])]
+THOUGHTS = [
+    *((text, ANSWER, "stop") for text in MARKED.values()),
+    *((text, text, "stop") for text in QUOTED),
+    *((text, "", "length") for text in UNENDED),
+]
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 11], ids=str)
+@pytest.mark.parametrize(
+    ("sent", "text", "finish"), THOUGHTS, ids=[*MARKED, *QUOTED, *(t[:10] for t in UNENDED)]
+)
+def test_thoughts_and_marks_are_no_part_of_a_reply_unless_quoted(
+    desk: Desk, sent: str, text: str, finish: str, size: int
+) -> None:
+    parts = [sent[at : at + size] for at in range(0, len(sent), size)] if size else []
+    deltas = [{"choices": [{"delta": {"content": part}}]} for part in parts]
+    shown: list[str] = []
+    raw = events(*deltas, END) if size else Raw(chat_reply(sent))
+    reply = desk.ask(raw, question(stream=bool(size)), heard=shown.append)
+    assert (reply.text.strip() if text == ANSWER else reply.text) == text
+    assert reply.finish == finish
+    assert "".join(shown) == (reply.text if size else "")
+    assert reply.notes == (("the reply ended within the model's thought",) * (finish == "length"))
+
+
+def test_a_model_that_marks_only_the_end_is_held_back_from_then_on(desk: Desk) -> None:
+    text = f"It may be five.\n</think>\n{ANSWER}"
+    chunks = [{"choices": [{"delta": {"content": text[i : i + 6]}}]} for i in range(0, 60, 6)]
+    shown: list[str] = []
+    asked = question(stream=True)
+    first, second = desk.ask(always(events(*chunks, END)), asked, asked, heard=shown.append)
+    assert first.text == second.text == ANSWER
+    assert "".join(shown).count(ANSWER) == 2
+    assert "".join(shown).count("five") == 1, "what the second thinks is not shown"
+    assert "its next replies are held back" in first.notes[0]
+    assert not second.notes
+
+
+def test_a_given_text_is_read_the_same_way() -> None:
+    assert drop_thought(f"<think>{THOUGHT}</think>{ANSWER}") == ANSWER
+    assert drop_thought(ANSWER) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "text", "end"),
+    [
+        ({"content": None, "refusal": "I cannot."}, "stop", "I cannot.", "refusal"),
+        ({"content": "", "tool_calls": [{"id": "a"}]}, "tool_calls", "", "tool_calls"),
+        ({"content": "Part of", "refusal": None}, "length", "Part of", "length"),
+        ({"content": "Part of"}, "SAFETY", "Part of", "content_filter"),
+        ({"content": ANSWER, "reasoning_content": THOUGHT}, "stop", ANSWER, "stop"),
+        ({"content": "", "reasoning_content": THOUGHT}, "stop", "", "stop"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_replies_without_an_answer_are_typed_and_keep_their_text(
+    desk: Desk, message: dict[str, Any], finish: str, text: str, end: str, stream: bool
+) -> None:
+    choice = {"message": message, "finish_reason": finish}
+    deltas = [{"choices": [{"delta": {name: part}}]} for name, part in message.items()]
+    last = {"choices": [{"delta": {}, "finish_reason": finish}]}
+    sent = events(*deltas, last) if stream else Raw(json.dumps({"choices": [choice]}).encode())
+    reply = desk.ask(sent, question(stream=stream))
+    assert (reply.text, reply.finish) == (text, end)
+
+
+# -- vectors and scores --------------------------------------------------------------------
+
+GOOD = [[1.0, 0.0, 0.5], [0.2, 0.9, 0.1]]
+
+
+def entries(vectors: Any, indices: Any = (0, 1)) -> list[dict[str, Any]]:
+    return [{"index": i, "embedding": v} for i, v in zip(indices, vectors, strict=True)]
+
+
+def embedded(desk: Desk, vectors: Any) -> Any:
+    return desk.ask(Raw(json.dumps({"data": vectors}).encode()), REQUESTS["embed"])
+
+
+def test_vectors_come_in_the_order_of_their_indices(desk: Desk) -> None:
+    backwards = embedded(desk, entries(GOOD[::-1], (1, 0))).vectors
+    assert backwards.shape == (2, 3)
+    assert (backwards == embedded(desk, entries(GOOD)).vectors).all()
+    assert (backwards == embedded(desk, [{"embedding": v} for v in GOOD]).vectors).all()
+
+
+@pytest.mark.parametrize(
+    ("vectors", "words"),
+    [
+        (entries([[0.0] * 3, GOOD[0]]), "a vector of zeros"),
+        (entries([[1e30, 0, 0], GOOD[0]]), "length 1e+30"),
+        (entries([[1e300, 1e300, 0], GOOD[0]]), "length 1.41e+300"),
+        (entries([[1e-30, 0, 0], GOOD[0]]), "length 1e-30"),
+        (entries([[5e-324, 0, 0], GOOD[0]]), "which float32 cannot search with"),
+        (entries([[float("nan")] * 3, GOOD[0]]), "NaN"),
+        (entries([[10**400, 1, 1], GOOD[0]]), "not a list of numbers"),
+        (entries(["AAAAAA==", "AAAAAA=="]), "a vector of zeros"),
+        (entries(["####", "####"]), "cannot be read"),
+        (entries(["AAAA", "AAAA"]), "cannot be read"),
+        (entries([[1.0], GOOD[0]]), "cannot be read"),
+        (entries([[], []]), "not a list of numbers"),
+        (entries([[True] * 3, GOOD[0]]), "not a list of numbers"),
+        (entries([["1", "2", "3"], GOOD[0]]), "not a list of numbers"),
+        (entries([[GOOD[0]], [GOOD[1]]]), "not a list of numbers"),
+        (entries([GOOD[0], GOOD[0]]), "one vector for 2 different texts"),
+        (entries(GOOD, (0, 0)), "indices"),
+        (entries(GOOD, (-1, -2)), "indices"),
+        (entries(GOOD, (False, True)), "indices"),
+        (entries(GOOD, ("0", "1")), "indices"),
+        (entries(GOOD, (1, 2)), "indices"),
+        ([GOOD[0], GOOD[1]], "not an object"),
+        (entries(GOOD)[:1], "1 vectors for 2 texts"),
+        (entries([*GOOD, GOOD[0]], (0, 1, 2)), "3 vectors for 2 texts"),
+        ("x", "0 vectors for 2 texts"),
+    ],
+)
+def test_vectors_that_cannot_be_searched_are_a_bad_reply(
+    desk: Desk, vectors: Any, words: str
+) -> None:
+    error = embedded(desk, vectors)
+    assert isinstance(error, ModelReplyError), repr(error)
+    assert words in str(error)
+
+
+def scored(*scores: Any, indices: Any = (0, 1), **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"index": i, "relevance_score": s, **more} for i, s in zip(indices, scores, strict=True)
+    ]
+
+
+def test_scores_come_in_the_order_of_the_passages_and_are_paid_for(desk: Desk) -> None:
+    body = json.dumps({"results": scored(0.9, 0.1, indices=(1, 0))}).encode()
+    assert desk.ask(Raw(body), REQUESTS["rerank"]).scores == (0.1, 0.9)
+    passages = ("it rains", "the red car", "a car")
+    reply = desk.ask("ok", Rerank("", "the red car", passages), price_in=1.0)
+    assert reply.scores.index(max(reply.scores)) == 1
+    assert reply.scores[0] == min(reply.scores)
+    assert reply.usage.prompt_tokens == 42
+    assert reply.usage.cost == pytest.approx(42e-6)
+    assert desk.scripted.requests[0].path.endswith("/rerank")
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        scored(0.5, indices=(0,)),
+        [*scored(0.5, 0.4), *scored(0.1, indices=(2,))],
+        scored(0.5, 0.4, indices=(0, 0)),
+        scored(0.5, 0.4, indices=(-1, -2)),
+        scored(0.5, 0.4, indices=(False, True)),
+        scored(0.5, 0.4, indices=(1, 7)),
+        scored("0.5", "0.4"),
+        scored(True, False),
+        scored(float("nan"), 0.1),
+        scored(float("inf"), 0.1),
+        scored(10**400, 0.1),
+        scored(None, 0.1),
+        scored(0.5, 0.4, document={"text": "a whale"}),
+        scored(0.5, 0.4, document="a bear"),
+        ["x", "y"],
+        {"a": 1},
+        None,
+        b"null",
+    ],
+)
+def test_scores_that_cannot_be_used_are_a_bad_reply(desk: Desk, results: Any) -> None:
+    body = results if isinstance(results, bytes) else json.dumps({"results": results}).encode()
+    assert isinstance(desk.ask(Raw(body), REQUESTS["rerank"]), ModelReplyError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from benchmarks.data_sets import DATA
@@ -31,47 +30,31 @@ def cut(text: str) -> list[str]:
         ["Il vend des pommes, des poires, etc.", "Puis il part."],
         ["Das ist z.B. gut.", "Er geht."],
         ["**Bold end.**", "Next one."],
+        ["Hard wrapped prose is not cut before any work on the\nTank is begun, always."],
+        [f"The fuse {'x' * 200_000}.", "It is red."],  # in no time
     ],
 )
 def test_prose_is_cut_at_its_stops(sentences: list[str]) -> None:
     assert cut(" ".join(sentences)) == sentences
 
 
-def test_scripts_without_spaces_are_cut_at_their_stops() -> None:
+MARKDOWN = """# Title
+\nA line that\nwraps. Second.
+\n| a | b. C |\n|---|---|\n| 1. x | 2 |
+\n- one\n- two\n1. First\n2. Second
+\n```\ncode. Here\n```\nEnd"""
+
+
+def test_scripts_without_spaces_and_markdown_are_cut_where_they_end() -> None:
     assert cut("东京是首都。人口很多！对吗？") == ["东京是首都。", "人口很多！", "对吗？"]
-
-
-def test_markdown_keeps_rows_headings_and_bullets_apart() -> None:
-    text = (
-        "# Title\n\nA line that\nwraps. Second.\n\n| a | b. C |\n|---|---|\n| 1. x | 2 |\n\n"
-        "- one\n- two\n1. First\n2. Second\n\n```\ncode. Here\n```\nEnd"
-    )
-    assert cut(text) == [
-        "# Title",
-        "A line that\nwraps.",
-        "Second.",
-        "| a | b. C |",
-        "|---|---|",
-        "| 1. x | 2 |",
-        "- one",
-        "- two",
-        "1. First",
-        "2. Second",
-        "```",
-        "code. Here",
-        "```",
-        "End",
+    assert cut(MARKDOWN) == [
+        *("# Title", "A line that\nwraps.", "Second."),
+        *("| a | b. C |", "|---|---|", "| 1. x | 2 |"),
+        *("- one", "- two", "1. First", "2. Second"),
+        *("```", "code. Here", "```", "End"),
     ]
-
-
-def test_a_title_line_without_a_stop_stands_alone() -> None:
-    text = "Safety notes\nThe pump must be switched off before any work on the tank is begun."
-    assert cut(text)[0] == "Safety notes"
-
-
-def test_hard_wrapped_prose_is_not_cut_at_line_ends() -> None:
-    text = "The pump must be switched off before any work on the\nTank is begun, always."
-    assert len(cut(text)) == 1
+    title = "Safety notes\nThe pump must be switched off before any work on the tank is begun."
+    assert cut(title)[0] == "Safety notes"
 
 
 @pytest.mark.parametrize("text", ["", " \n ", ".", "...", "?!", "a", "\n\n\n", "1.", "A.", "```"])
@@ -79,19 +62,12 @@ def test_odd_texts_lose_nothing(text: str) -> None:
     assert "".join("".join(cut(text)).split()) == "".join(text.split())
 
 
-def corpora() -> list[Path]:
-    return sorted((DATA / "chunking_eval" / "corpora").glob("*.md")) + sorted(
-        (DATA / "documents" / "groundtruth").glob("*.md")
-    )
-
-
 @pytest.mark.needs_data
 def test_every_character_of_real_corpora_is_in_exactly_one_sentence() -> None:
-    for path in corpora():
-        text = path.read_text("utf-8")[:150_000]
-        spans = sentence_spans(text)
-        end = 0
-        for span in spans:
+    folders = (DATA / "chunking_eval" / "corpora", DATA / "documents" / "groundtruth")
+    for path in (path for folder in folders for path in sorted(folder.glob("*.md"))):
+        text, end = path.read_text("utf-8")[:150_000], 0
+        for span in sentence_spans(text):
             assert span.start >= end
             assert not text[end : span.start].strip()
             assert text[span.start : span.end] == text[span.start : span.end].strip()
@@ -103,22 +79,11 @@ def test_every_character_of_real_corpora_is_in_exactly_one_sentence() -> None:
 @pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "piaf/piaf-v1.0.json"])
 def test_answers_are_rarely_torn_apart(name: str) -> None:
     """A gold answer of few words lies within one sentence; a splitter that tears them is wrong."""
-    path = DATA / name
-    torn = total = 0
-    for article in json.loads(path.read_text("utf-8"))["data"][:60]:
+    torn = []
+    for article in json.loads((DATA / name).read_text("utf-8"))["data"][:60]:
         for paragraph in article["paragraphs"]:
             spans = sentence_spans(paragraph["context"])
-            for qa in paragraph["qas"]:
-                for answer in qa["answers"][:1]:
-                    start, end = answer["answer_start"], len(answer["text"])
-                    total += 1
-                    torn += not any(s.start <= start and start + end <= s.end for s in spans)
-    assert torn / total < 0.02
-
-
-def test_a_word_of_200_000_characters_is_cut_in_no_time() -> None:
-    text = f"The fuse {'x' * 200_000}. It is red."
-    assert [text[span.start : span.end][-10:] for span in sentence_spans(text)] == [
-        "xxxxxxxxx.",
-        "It is red.",
-    ]
+            for answer in (one for qa in paragraph["qas"] for one in qa["answers"][:1]):
+                start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+                torn.append(not any(s.start <= start and end <= s.end for s in spans))
+    assert sum(torn) / len(torn) < 0.02

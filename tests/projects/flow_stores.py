@@ -1,4 +1,4 @@
-"""Stores of the runner: in files, and where both have to behave alike in a database too."""
+"""A plug-in: stores of the runner, in files and, where both have to behave alike, in databases."""
 
 from __future__ import annotations
 

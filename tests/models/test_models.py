@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace as Made
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from ragwright.core import ConfigError, Row, SystemCallError
 from ragwright.flow import AskSystem, Runner, SystemReply, ask_system
 from ragwright.models import SystemHandler, SystemOptions, Systems, open_system, reply_of
 
-EXPECTED = SystemReply("An answer", ("one", "two"), ("d1", "d2"))
+SAID, BOTH, IDS = "An answer", ("one", "two"), ("d1", "d2")
+EXPECTED = SystemReply(SAID, BOTH, IDS)
 
 
 def ask(system: Any, **options: Any) -> SystemReply:
@@ -41,58 +43,52 @@ class Message:
 
 
 DOCUMENTS = [LcDocument("one", {"source": "d1"}), LcDocument("two", {"source": "s"}, "d2")]
+PLAIN = [{"text": "one", "id": "d1"}, {"content": "two", "metadata": {"source": "d2"}}]
+MADE_UP = "0b3f8a52-7a43-4a3c-9f5e-0c8b9d1e2f30"  # what a vector store calls its chunk
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "reply"),
     [
-        {"input": "q", "context": DOCUMENTS, "answer": "An answer"},
-        {"query": "q", "source_documents": DOCUMENTS, "result": "An answer"},
-        {"context": DOCUMENTS, "answer": Message("An answer")},
-        {
-            "response": "An answer",
-            "documents": [
-                {"text": "one", "id": "d1"},
-                {"content": "two", "metadata": {"source": "d2"}},
-            ],
-        },
-        {"answer": "An answer", "contexts": ["one", "two"], "context_ids": ["d1", "d2"]},
-        {"messages": [Message("q"), Message("An answer")], "docs": DOCUMENTS},
-        ("An answer", DOCUMENTS),
-        (Message([{"type": "text", "text": "An answer"}]), [(d, 0.5) for d in DOCUMENTS]),
-        Row(
-            "1",
-            "q",
-            response="An answer",
-            retrieved_contexts=("one", "two"),
-            retrieved_context_ids=("d1", "d2"),
+        ({"input": "q", "context": DOCUMENTS, "answer": SAID}, EXPECTED),
+        ({"query": "q", "source_documents": DOCUMENTS, "result": SAID}, EXPECTED),
+        ({"context": DOCUMENTS, "answer": Message(SAID)}, EXPECTED),
+        ({"response": SAID, "documents": PLAIN}, EXPECTED),
+        ({"answer": SAID, "contexts": [*BOTH], "context_ids": [*IDS]}, EXPECTED),
+        ({"messages": [Message("q"), Message(SAID)], "docs": DOCUMENTS}, EXPECTED),
+        ((SAID, DOCUMENTS), EXPECTED),
+        ((Message([{"type": "text", "text": SAID}]), [(d, 0.5) for d in DOCUMENTS]), EXPECTED),
+        (
+            Row("1", "q", response=SAID, retrieved_contexts=BOTH, retrieved_context_ids=IDS),
+            EXPECTED,
         ),
-        EXPECTED,
+        (EXPECTED, EXPECTED),
+        (SAID, SystemReply(SAID)),
+        (Message(SAID), SystemReply(SAID)),
+        ({"output": SAID}, SystemReply(SAID)),
+        ({"text": SAID}, SystemReply(SAID)),
+        ({"choices": [{"message": {"role": "assistant", "content": SAID}}]}, SystemReply(SAID)),
+        (DOCUMENTS, SystemReply(None, BOTH, IDS)),
+        ([], SystemReply(None, (), ())),  # searched, and nothing was found
     ],
 )
-def test_an_answer_with_its_passages(said: Any) -> None:
-    assert reply_of(said) == EXPECTED
+def test_what_a_system_returns_is_an_answer_passages_or_both(said: Any, reply: Any) -> None:
+    assert reply_of(said) == reply
 
 
-def test_an_answer_alone_has_no_passages() -> None:
-    for said in ("An answer", Message("An answer"), {"output": "An answer"}, {"text": "An answer"}):
-        assert reply_of(said) == SystemReply("An answer")
-    chat = {"choices": [{"message": {"role": "assistant", "content": "An answer"}}]}
-    assert reply_of(chat) == SystemReply("An answer")
-
-
-def test_a_retriever_gives_passages_alone() -> None:
-    assert reply_of(DOCUMENTS) == SystemReply(None, ("one", "two"), ("d1", "d2"))
-    assert reply_of([]) == SystemReply(None, (), ())  # searched, and nothing was found
-
-
-def test_ids_are_those_of_documents_and_never_have_holes() -> None:
-    made_up = "0b3f8a52-7a43-4a3c-9f5e-0c8b9d1e2f30"
-    chunk = LcDocument("one", {"source": "d1"}, made_up)  # what a vector store calls its chunk
-    assert reply_of(("x", [chunk])).context_ids == ("d1",)
-    assert reply_of(("x", [LcDocument("one", {}, made_up)])).context_ids == (made_up,)
-    assert reply_of(("x", [LcDocument("one", {"key": 7})]), ids="key").context_ids == ("7",)
-    assert reply_of(("x", [DOCUMENTS[0], LcDocument("two")])).context_ids is None
+@pytest.mark.parametrize(
+    ("documents", "key", "found"),
+    [
+        ([LcDocument("one", {"source": "d1"}, MADE_UP)], "", ("d1",)),
+        ([LcDocument("one", {}, MADE_UP)], "", (MADE_UP,)),
+        ([LcDocument("one", {"key": 7})], "key", ("7",)),
+        ([DOCUMENTS[0], LcDocument("two")], "", None),
+    ],
+)
+def test_ids_are_those_of_documents_and_never_have_holes(
+    documents: list[LcDocument], key: str, found: tuple[str, ...] | None
+) -> None:
+    assert reply_of(("x", documents), ids=key).context_ids == found
 
 
 @pytest.mark.parametrize(
@@ -118,48 +114,30 @@ def test_what_cannot_be_read_is_shown(said: Any, told: str) -> None:
 class Chain:
     """A Runnable."""
 
-    def __init__(self, output: Any) -> None:
-        self.output = output
+    def __init__(self) -> None:
         self.asked: list[Any] = []
 
     def invoke(self, asked: Any) -> Any:
         self.asked.append(asked)
-        return self.output
+        return {"answer": SAID, "context": DOCUMENTS}
 
 
 def test_a_chain_gets_the_question_under_its_own_name() -> None:
-    output = {"answer": "An answer", "context": DOCUMENTS}
     for key, asked in (("", "q"), ("input", {"input": "q"})):
-        chain = Chain(output)
+        chain = Chain()
         assert ask(chain, question=key) == EXPECTED
         assert chain.asked == [asked]
 
 
-class Node:
-    """llama_index.core.schema.TextNode"""
-
-    def __init__(self, text: str, ref: str | None, name: str) -> None:
-        self.ref_doc_id, self.node_id = ref, name
-        self.metadata = {"file_name": f"{name}.md"}
-        self.text = text
-
-
-@dataclass
-class NodeWithScore:
-    node: Node
-    score: float = 0.5
-
-
-@dataclass
-class LlamaResponse:
-    response: str | None
-    source_nodes: list[NodeWithScore]
+def node(text: str, ref: str | None, name: str) -> Made:
+    """llama_index.core.schema.NodeWithScore of a TextNode"""
+    metadata = {"file_name": f"{name}.md"}
+    return Made(node=Made(ref_doc_id=ref, node_id=name, metadata=metadata, text=text), score=0.5)
 
 
 class QueryEngine:
-    def query(self, text: str) -> LlamaResponse:
-        nodes = [NodeWithScore(Node("one", "d1", "n1")), NodeWithScore(Node("two", None, "d2"))]
-        return LlamaResponse("An answer", nodes)
+    def query(self, text: str) -> Made:
+        return Made(response=SAID, source_nodes=[node("one", "d1", "n1"), node("two", None, "d2")])
 
 
 def test_a_query_engine() -> None:
@@ -168,7 +146,7 @@ def test_a_query_engine() -> None:
 
 
 async def _later(question: str) -> Any:
-    return {"answer": "An answer", "contexts": ["one", "two"], "ids": ["d1", "d2"]}
+    return {"answer": SAID, "contexts": [*BOTH], "ids": [*IDS]}
 
 
 def _pieces(question: str) -> Iterator[str]:
@@ -182,13 +160,13 @@ async def _async_pieces(question: str) -> Any:
 
 class Callable:
     def __call__(self, question: str) -> str:
-        return "An answer"
+        return SAID
 
 
 def test_functions_of_every_kind() -> None:
     assert ask(_later) == EXPECTED
     for system in (_pieces, _async_pieces, Callable()):
-        assert ask(system) == SystemReply("An answer")
+        assert ask(system) == SystemReply(SAID)
     assert ask(lambda inputs: inputs["question"], question="question").response == "q"
     with pytest.raises(SystemCallError, match="missing 1 required positional argument: 'b'"):
         ask(lambda a, b: "x")
