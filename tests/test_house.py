@@ -347,7 +347,7 @@ def test_no_test_reads_a_clock_or_counts_processor_seconds() -> None:
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
-    "flow/test_scarce.py": "a lease that ends within a test",
+    "flow/test_replies.py": "a lease that ends within a test",
     "jobs/test_promotion.py": "a lock waited for briefly, and a disk full at one write",
     "measure/test_embedded.py": "blocks of a few rows, and draws that are nearly impossible",
     "measure/test_words.py": "both ways to count, on texts short enough to count by hand",
