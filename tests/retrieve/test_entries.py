@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ragwright.core import Document, Section, Span
@@ -19,7 +17,7 @@ PARTS = (
 )
 CODES = ("APP_w304", "BLS_w307", "CTS_e310", "FPR_w313", "OXH_w316", "CKS_e319")
 SAID = "The part reports values that contradict each other. Drive to a workshop at low speed."
-GUIDE = Path(__file__).parents[2] / "docs"
+THREE = "{code}\n\n{title}\n\n{text}"
 
 
 def listed(form: str, codes: tuple[str, ...] = CODES) -> str:
@@ -30,19 +28,18 @@ def listed(form: str, codes: tuple[str, ...] = CODES) -> str:
     return "Codes of the car\n\nWhat the dashboard shows.\n\n" + "\n\n".join(entries) + "\n"
 
 
-THREE = "{code}\n\n{title}\n\n{text}"
-FORMS = (
-    THREE,
-    "{code}\n{title}\n{text}",
-    "## {code} {title}\n\n{text}",
-    "{code} {title}\n{text}",
-    "{code}: {title}\n{text}",
-    "Error code: {code}\n{title}\n{text}",
-    '  - code: "{code}"\n    title: "{title}"\n    text: "{text}"',
+@pytest.mark.parametrize(
+    "form",
+    [
+        THREE,
+        "{code}\n{title}\n{text}",
+        "## {code} {title}\n\n{text}",
+        "{code} {title}\n{text}",
+        "{code}: {title}\n{text}",
+        "Error code: {code}\n{title}\n{text}",
+        '  - code: "{code}"\n    title: "{title}"\n    text: "{text}"',
+    ],
 )
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_an_entry_is_its_code_its_title_and_its_text(form: str) -> None:
     text = listed(form)
     entries = read_entries(text)
@@ -54,30 +51,23 @@ def test_an_entry_is_its_code_its_title_and_its_text(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "codes",
+    ("codes", "headings"),
     [
-        tuple(f"{n}" for n in range(12101, 12107)),
-        tuple(f"F {n}" for n in range(12, 18)),
-        ("E10", "E11", "E12", "E1000", "E1001", "E1002"),
+        (tuple(f"{n}" for n in range(12101, 12107)), False),
+        (tuple(f"F {n}" for n in range(12, 18)), False),
+        (("E10", "E11", "E12", "E1000", "E1001", "E1002"), False),
+        (CODES, True),  # a reader takes the titles for headings
     ],
 )
-def test_numbers_and_short_codes_need_a_list(codes: tuple[str, ...]) -> None:
-    glossary = mine_glossary([Document("m", "m", listed(THREE, codes))])
-    assert {term: m[0].text for term, m in glossary.entries.items()} == dict(
-        zip(codes, PARTS, strict=True)
-    )
-
-
-def test_titles_that_a_reader_takes_for_headings_are_mined() -> None:
-    text = listed(THREE)
-    sections = tuple(
-        Section(part, 1, Span(text.index(part), text.index(part) + len(part))) for part in PARTS
-    )
-    glossary = mine_glossary([Document("m", "m", text, sections=sections)])
-    for code, part in zip(CODES, PARTS, strict=True):
-        (meaning,) = glossary.entries[code]
-        assert meaning.text == part
-        assert text[meaning.start : meaning.end] == part
+def test_entries_of_a_list_are_mined(codes: tuple[str, ...], headings: bool) -> None:
+    text = listed(THREE, codes)
+    spans = [Span(text.index(part), text.index(part) + len(part)) for part in PARTS]
+    named = zip(PARTS, spans, strict=True)
+    sections = tuple(Section(part, 1, span) for part, span in named) if headings else ()
+    found = mine_glossary([Document("m", "m", text, sections=sections)]).entries
+    assert {t: (m[0].text, text[m[0].start : m[0].end]) for t, m in found.items()} == {
+        code: (part, part) for code, part in zip(codes, PARTS, strict=True)
+    }
 
 
 def test_the_heading_of_the_next_chapter_is_no_part_of_an_entry() -> None:
@@ -86,30 +76,30 @@ def test_the_heading_of_the_next_chapter_is_no_part_of_an_entry() -> None:
     assert text[before.start : before.end].endswith("low speed.")
 
 
+def paragraphs(form: str, *numbers: int) -> str:
+    return "\n\n".join(form.format(n=n) for n in range(*numbers))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
-        "APP_w304\nBLS_w307\nCTS_e310\nFPR_w313\nOXH_w316\nCKS_e319\n",
+        "".join(f"{code}\n" for code in CODES),
         "The error\nE42\nis shown when the pump stops, and then\nE43\nfollows soon after it.",
-        "\n\n".join(
-            f"{year}\n\nThe year {year} was good for the town." for year in range(1990, 2001)
-        ),
-        "\n\n".join(
-            f"## v1.{n}.0\n\nThe command got faster, and fault {n} went." for n in range(9)
-        ),
-        "\n\n".join(f"{n}\n\nThe text of page {n} stands here." for n in range(1, 40)),
-        "\n\n".join(f"Speaker {n}: I have been here for {n} years." for n in range(9)),
-        "\n\n".join(f"# Page\n\nSee C{n} too, and LNK{n} as well." for n in range(2000, 2020)),
+        paragraphs("{n}\n\nThe year {n} was good for the town.", 1990, 2001),
+        paragraphs("## v1.{n}.0\n\nThe command got faster, and fault {n} went.", 9),
+        paragraphs("{n}\n\nThe text of page {n} stands here.", 1, 40),
+        paragraphs("Speaker {n}: I have been here for {n} years.", 9),
+        paragraphs("# Page\n\nSee C{n} too, and LNK{n} as well.", 2000, 2020),
     ],
+    ids=lambda text: text[:12],
 )
 def test_texts_without_entries_give_none(text: str) -> None:
     assert read_entries(text, least=3) == []
 
 
 def test_a_long_text_is_read_in_little_time() -> None:
-    codes = [f"E{n:05}" for n in range(20_000)]
-    text = "\n\n".join(f"{code}\n\nPump\n\nThe pump number {code[1:]} stopped." for code in codes)
+    text = paragraphs("E{n:05}\n\nPump\n\nThe pump number {n:05} stopped.", 20_000)
     assert len(read_entries(text)) == 20_000
     for further in ("x" * 200_000, "A" * 100_000 + ":", "\n \n" * 50_000):
         assert read_entries(further) == []

@@ -1,14 +1,26 @@
-"""Glossaries from files, and queries that carry the meanings of their codes."""
+"""Glossaries from files and mined from documents, and queries that carry their meanings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hand_driver import Driver
+from hypothesis import given, strategies as st
 
-from ragwright.core import ConfigError, Filter
-from ragwright.flow import Flow, Gather, Search, SearchReply
-from ragwright.retrieve import Glossary, Meaning, Target, load_glossary, visible_glossary
+from ragwright.core import ConfigError, Document, Filter, Section, Span
+from ragwright.flow import Search, SearchReply
+from ragwright.models import is_code
+from ragwright.retrieve import (
+    Glossary,
+    Meaning,
+    Target,
+    load_glossary,
+    mine_glossary,
+    visible_glossary,
+)
 
 PLAIN = {"APP_w304": "accelerator pedal sensor", "XX-31201": "hotend fan", "IT": "computers"}
 
@@ -17,65 +29,56 @@ def glossary(**entries: str) -> Glossary:
     return Glossary({term: (Meaning(text),) for term, text in entries.items()})
 
 
-def test_a_file_holds_terms_and_their_meanings(tmp_path: Path) -> None:
-    file = tmp_path / "g.yaml"
-    file.write_text("APP_w304: pedal\nLNK2019: [symbol, linker]\n", "utf-8")
-    found = load_glossary(file)
-    assert {t: [m.text for m in ms] for t, ms in found.entries.items()} == {
-        "APP_w304": ["pedal"],
-        "LNK2019": ["symbol", "linker"],
-    }
+def said(of: Glossary) -> dict[str, list[str]]:
+    return {term: [meaning.text for meaning in every] for term, every in of.entries.items()}
+
+
+def test_a_file_holds_terms_and_their_meanings_and_what_is_written_reads_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "g.yaml").write_text("APP_w304: pedal\nLNK2019: [symbol, linker]\n", "utf-8")
+    found = said(load_glossary(tmp_path / "g.yaml"))
+    assert found == {"APP_w304": ["pedal"], "LNK2019": ["symbol", "linker"]}
+    made = Glossary({"C2065": (Meaning("undeclared", "heading", "d", 3, 9, "Compiler"),)})
+    (tmp_path / "g.json").write_text(made.to_json(), "utf-8")
+    assert load_glossary(tmp_path / "g.json") == made
+    # 8,000 terms took 15 s.
+    many = glossary(**{f"E{n}": f"meaning {n}" for n in range(8_000)})
+    (tmp_path / "g.json").write_text(many.to_json())
+    assert len(load_glossary(tmp_path / "g.json").entries) == 8_000
+
+
+MINED = "not a glossary that was mined"
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("name", "text", "what"),
     [
-        ("a1: x\nb2: 3\n", "'b2'"),
-        ("a1: x\nb2: ''\n", "empty"),
-        ("a1: x\nb2: []\n", "no meaning"),
-        ("a1: x\n'!!': y\n", "no word"),
-        ("a1: x\na1: y\n", "twice"),
-        ("a1: x\n\tb: y\n", "tab"),
-        (f"a1: x\nb2: {'long ' * 500}\n", "2499"),
+        ("g.yaml", "a1: x\nb2: 3\n", "'b2'"),
+        ("g.yaml", "a1: x\nb2: ''\n", "empty"),
+        ("g.yaml", "a1: x\nb2: []\n", "no meaning"),
+        ("g.yaml", "a1: x\n'!!': y\n", "no word"),
+        ("g.yaml", "a1: x\na1: y\n", "twice"),
+        ("g.yaml", "a1: x\n\tb: y\n", "tab"),
+        ("g.yaml", f"a1: x\nb2: {'long ' * 500}\n", "2499"),
+        *(("g.yaml", text, "terms") for text in ("", "a1,x\nb2,y\n", "[]")),
+        *(
+            ("g.json", text, MINED)
+            for text in ("[]", "{", '{"E1": "x"}', '{"E1": [{"word": "x"}]}')
+        ),
+        ("g.yaml", None, "does not exist"),
     ],
 )
-def test_a_wrong_entry_is_named_with_its_line(tmp_path: Path, text: str, what: str) -> None:
-    file = tmp_path / "g.yaml"
-    file.write_text(text, "utf-8")
+def test_a_wrong_file_is_refused_and_a_wrong_entry_named_with_its_line(
+    tmp_path: Path, name: str, text: str | None, what: str
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text, "utf-8")
     with pytest.raises(ConfigError, match=what) as caught:
         load_glossary(file)
-    assert caught.value.where == f"{file}:2"
-
-
-@pytest.mark.parametrize("text", ["", "a1,x\nb2,y\n", "[]"])
-def test_a_file_without_terms_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "g.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="terms"):
-        load_glossary(tmp_path / "g.yaml")
-
-
-def test_a_missing_file_and_a_broken_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="does not exist"):
-        load_glossary(tmp_path / "g.yaml")
-    for text in ("[]", "{", '{"E1": "x"}', '{"E1": [{"word": "x"}]}'):
-        (tmp_path / "g.json").write_text(text)
-        with pytest.raises(ConfigError, match="not a glossary that was mined"):
-            load_glossary(tmp_path / "g.json")
-
-
-def test_what_is_written_reads_back(tmp_path: Path) -> None:
-    made = Glossary({"C2065": (Meaning("undeclared", "heading", "d", 3, 9, "Compiler"),)})
-    file = tmp_path / "g.json"
-    file.write_text(made.to_json(), "utf-8")
-    assert load_glossary(file) == made
-
-
-def test_a_file_of_many_terms_is_read_in_time(tmp_path: Path) -> None:
-    """8,000 terms took 15 s; the limit is generous, for a busy machine."""
-    file = tmp_path / "g.json"
-    made = Glossary({f"E{n}": (Meaning(f"meaning {n}"),) for n in range(8_000)})
-    file.write_text(made.to_json())
-    assert len(load_glossary(file).entries) == 8_000
+    if what not in ("terms", MINED, "does not exist"):
+        assert caught.value.where == f"{file}:2"
 
 
 @pytest.mark.parametrize(
@@ -89,114 +92,233 @@ def test_a_file_of_many_terms_is_read_in_time(tmp_path: Path) -> None:
         ("Is it on?", ()),
         ("", ()),
         ("📟 !!! ,,,", ()),
+        ("Adaptive cruise control fails; cruise works", ("adaptive cruise control", "cruise")),
     ],
 )
 def test_terms_are_found_whatever_their_case_and_the_marks_around_them(
     query: str, terms: tuple[str, ...]
 ) -> None:
-    assert glossary(**PLAIN).find(query) == terms
+    more = {"cruise": "cruise", "adaptive cruise control": "adaptive"}
+    assert glossary(**PLAIN, **more).find(query) == terms
 
 
-def test_the_longest_of_overlapping_terms_is_found() -> None:
-    found = Glossary({t: (Meaning(t),) for t in ("cruise", "adaptive cruise control")})
-    assert found.find("Adaptive cruise control fails; cruise works") == (
-        "adaptive cruise control",
-        "cruise",
-    )
+def place(text: str, document: str, about: str) -> Meaning:
+    return Meaning(text, "heading", document, 0, 1, about)
 
 
-def test_a_query_gets_the_meanings_of_all_its_codes() -> None:
-    found = glossary(**PLAIN).expand("APP_w304 and XX-31201?")
-    assert found.texts == ("APP_w304 and XX-31201? (accelerator pedal sensor; hotend fan)",)
-    assert [term for term, _ in found.used] == ["APP_w304", "XX-31201"]
-    assert glossary(**PLAIN).expand("nothing here").texts == ()
+SEVERAL = Glossary(
+    {
+        **{term: (Meaning(text),) for term, text in PLAIN.items()},
+        "XX102": (
+            place("homing failed", "mk4", "Errors of the MK4 printer"),
+            place("tower jammed", "sl1", "Errors of the SL1 printer"),
+            Meaning("a row elsewhere", "row", "list", 0, 1, "All of SL1"),
+        ),
+        "XX208": (
+            place("MINTEMP ERROR", "a", "MINTEMP ERROR MK4"),
+            place("UV LED too cold", "b", "UV LED M1"),
+        ),
+    }
+)
 
 
-def several() -> Glossary:
-    return Glossary(
-        {
-            "XX102": (
-                Meaning("homing failed", "heading", "mk4", 0, 1, "Errors of the MK4 printer"),
-                Meaning("tower jammed", "heading", "sl1", 0, 1, "Errors of the SL1 printer"),
-                Meaning("a row elsewhere", "row", "list", 0, 1, "All of SL1"),
-            )
-        }
-    )
+@pytest.mark.parametrize(
+    ("query", "meanings"),
+    [
+        ("APP_w304 and XX-31201?", ["accelerator pedal sensor; hotend fan"]),
+        ("nothing here", []),
+        # The document that the query points at decides; words of a meaning do not.
+        ("What is XX102 on my SL1?", ["tower jammed"]),
+        ("What does error XX208 mean on the M1?", ["UV LED too cold"]),
+        ("What is XX102?", ["homing failed", "tower jammed"]),
+    ],
+)
+def test_a_query_gets_the_meanings_of_all_its_codes(query: str, meanings: list[str]) -> None:
+    found = SEVERAL.expand(query)
+    assert list(found.texts) == [f"{query} ({meaning})" for meaning in meanings]
+    if len(meanings) == 2:
+        one = SEVERAL.expand(query, most=1)
+        assert one.texts == found.texts[:1]
+        assert "2 meanings, 1 used" in one.notes[0]
 
 
-def test_the_document_that_the_query_points_at_decides_between_meanings() -> None:
-    found = several().expand("What is XX102 on my SL1?")
-    assert found.texts == ("What is XX102 on my SL1? (tower jammed)",)
-
-
-def test_words_of_a_meaning_do_not_decide_where_it_holds() -> None:
-    found = Glossary(
-        {
-            "XX208": (
-                Meaning("MINTEMP ERROR", "heading", "a", 0, 1, "MINTEMP ERROR MK4"),
-                Meaning("UV LED too cold", "heading", "b", 0, 1, "UV LED M1"),
-            )
-        }
-    )
-    assert found.expand("What does error XX208 mean on the M1?").texts == (
-        "What does error XX208 mean on the M1? (UV LED too cold)",
-    )
-
-
-def test_where_nothing_decides_each_meaning_is_a_text_of_its_own() -> None:
-    both = several().expand("What is XX102?")
-    assert both.texts == ("What is XX102? (homing failed)", "What is XX102? (tower jammed)")
-    one = several().expand("What is XX102?", most=1)
-    assert one.texts == ("What is XX102? (homing failed)",)
-    assert "2 meanings, 1 used" in one.notes[0]
-
-
-def visible(glossary: Glossary, query: str, *allowed: str) -> dict[str, list[str]]:
-    """What is left of a glossary where the filters let these documents through."""
-
-    def drive(flow: Flow[object]) -> object:
-        try:
-            step = next(flow)
-            while True:
-                if isinstance(step, Gather):
-                    step = flow.send([drive(one) for one in step.flows])
-                    continue
-                assert isinstance(step, Search)
-                tenant, documents = step.filters
-                assert tenant == Filter("tenant", ("a",))
-                seen = set(allowed) & set(documents.values)
-                step = flow.send(SearchReply(tuple((f"{d}:0", 0.0) for d in sorted(seen))[:1]))
-        except StopIteration as end:
-            return end.value
-
-    flow = visible_glossary(query, Target("s", glossary=glossary), [Filter("tenant", ("a",))])
-    left = drive(flow)
-    assert isinstance(left, Glossary)
-    return {term: [m.text for m in every] for term, every in left.entries.items()}
-
-
-def test_meanings_of_barred_documents_are_not_there() -> None:
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("XK9, YK9, ZK9 or WK9?", {"XK9": ["ours"], "ZK9": ["said by both"], "WK9": ["given"]}),
+        ("YK9", {}),
+        ("cruise control fails", {"cruise": ["ours"]}),  # a hidden term covers no shorter one
+    ],
+)
+def test_meanings_of_barred_documents_are_not_there(query: str, left: dict[str, list[str]]) -> None:
     made = Glossary(
         {
             "XK9": (Meaning("ours", "heading", "a"), Meaning("theirs", "row", "b")),
             "YK9": (Meaning("theirs alone", "heading", "b"),),
             "ZK9": (Meaning("said by both", "heading", "b", also=("c", "a")),),
             "WK9": (Meaning("given"),),
-        }
-    )
-    assert visible(made, "XK9, YK9, ZK9 or WK9?", "a") == {
-        "XK9": ["ours"],
-        "ZK9": ["said by both"],
-        "WK9": ["given"],
-    }
-    assert visible(made, "YK9", "a") == {}
-
-
-def test_a_hidden_term_covers_no_shorter_one() -> None:
-    made = Glossary(
-        {
             "cruise control": (Meaning("theirs", "heading", "b"),),
             "cruise": (Meaning("ours", "heading", "a"),),
         }
     )
-    assert visible(made, "cruise control fails", "a") == {"cruise": ["ours"]}
+
+    def only_a(step: Search) -> SearchReply:
+        tenant, documents = step.filters
+        assert tenant == Filter("tenant", ("a",))
+        return SearchReply((("a:0", 0.0),) if "a" in documents.values else ())
+
+    flow = visible_glossary(query, Target("s", glossary=made), [Filter("tenant", ("a",))])
+    seen = Driver(others=only_a).run(flow)
+    assert seen is not None
+    assert said(seen) == left
+
+
+# -- mined from documents --------------------------------------------------------------------
+
+
+def document(text: str, name: str = "d", **more: Any) -> Document:
+    return Document(name, f"{name}.md", text, **more)
+
+
+def mined(text: str, **more: Any) -> dict[str, list[tuple[str, str]]]:
+    found = mine_glossary([document(text, **more)])
+    return {t: [(m.text, m.rule) for m in ms] for t, ms in found.entries.items()}
+
+
+C2065 = "# Compiler Error C2065\n\n> '*identifier*' : undeclared identifier\n\n## Remarks\n"
+BECAUSE = "Look here.\nE42\nThe pump is dry because the\nvalve is shut. Open it.\n"
+TABLE = "| Code | Meaning |\n|---|---|\n| E42 | {} |\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "meaning", "rule"),
+    [
+        (C2065, "C2065", "Compiler Error: 'identifier' : undeclared identifier", "heading"),
+        ("## C2065: undeclared name\n", "C2065", "undeclared name", "heading"),
+        ("## E42 FIRMWARExPUMP\n", "E42", "FIRMWARExPUMP", "heading"),
+        ("## E42\n\nThe pump is dry. Fill it.\n", "E42", "The pump is dry.", "heading"),
+        (TABLE.format("pump is dry"), "E42", "pump is dry", "row"),
+        ("|Error E42|1|pump is dry|\n", "E42", "pump is dry", "row"),
+        ("E42\tpump is dry\n", "E42", "pump is dry", "row"),
+        (TABLE.format("Overheating"), "E42", "Overheating", "row"),
+        ("Code     Meaning\nE42      Overheating\n", "E42", "Overheating", "row"),
+        ("E42   pump is dry   fill it\n", "E42", "pump is dry", "row"),
+        ("E42\nThe pump is dry. Fill it.\n", "E42", "The pump is dry.", "below"),
+        ("**E42**\n\nPump is dry\n", "E42", "Pump is dry", "below"),
+        ("Error code E42:\nOverheating\n", "E42", "Overheating", "below"),
+        (BECAUSE, "E42", "The pump is dry because the valve is shut.", "below"),
+        ("- **APP_w304**: pedal sensor\n", "APP_w304", "pedal sensor", "line"),
+        ("APP_w304 – pedal sensor\n", "APP_w304", "pedal sensor", "line"),
+        ("XX-31201 = fan stalled\n", "XX-31201", "fan stalled", "line"),
+        ("If E42 means that it is dry, stop.", "E42", "it is dry, stop.", "sentence"),
+        ("Le code E42 indique une panne. Autre.", "E42", "une panne.", "sentence"),
+        # The most reliable place of a document counts.
+        ("E42: see below\n\n# E42\n\nThe pump is dry.", "E42", "The pump is dry.", "heading"),
+    ],
+)
+def test_definitions_are_found_where_they_stand(
+    text: str, term: str, meaning: str, rule: str
+) -> None:
+    assert mined(text) == {term: [(meaning, rule)]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Note: the pump is dry.\nWARNING: hot surface\nStep 3: open the lid",
+        "# Compiler errors C2000 through C2099\n\nThe following pages explain them.",
+        "```\nE42: not a definition but output\n```",
+        "See (Figure 2) and (e.g. pumps) and [the page](c2065.md).",
+        "The year 1998: a good one. 12:30 - lunch.",
+        "It weighs 12kg: heavy. 3-phase: common.",
+        "E41\nE42\nE43\nPump dry\nValve stuck\nFan blocked\n",
+        "The board then shows the code\nE42\nand stops, as do all others.\n",
+        "E42\n\n# Remarks\n\nThe pump is dry.\n",
+        "E42   0.5   1.25\nE43   0   on\n",
+        "E42\n12.5\n",
+        "",
+    ],
+)
+def test_what_defines_nothing_gives_nothing(text: str) -> None:
+    assert mined(text) == {}
+
+
+def test_pairs_titles_and_sections_are_read_too() -> None:
+    text = "E41\nPump dry\nE42\nValve stuck\nE43\nFan blocked by\nleaves\n"
+    pairs = {"E41": "Pump dry", "E42": "Valve stuck", "E43": "Fan blocked by leaves"}
+    assert mined(text) == {term: [(meaning, "below")] for term, meaning in pairs.items()}
+    [meaning] = mine_glossary([document(text)]).entries["E42"]
+    assert text[meaning.start : meaning.end] == "Valve stuck"
+    found = mined("The pump is dry. Fill it.", title="Error E42")
+    assert found == {"E42": [("Error: The pump is dry.", "heading")]}
+    found = mined("E42\nThe pump is dry.", sections=(Section("E42", 1, Span(0, 20)),))
+    assert found == {"E42": [("The pump is dry.", "heading")]}
+
+
+def test_meanings_keep_their_documents_their_place_and_what_tells_them_apart() -> None:
+    one = document("E42: pump dry", "mk4", title="MK4", metadata={"printers": ("MK4", "XL")})
+    two = document("E42: tower jammed", "sl1", title="SL1")
+    three = document("- E42: pump dry", "xl", title="XL manual")
+    dry, jammed = mine_glossary([one, two, three, one]).entries["E42"]
+    assert (dry.text, dry.document_id, dry.start, dry.end) == ("pump dry", "mk4", 5, 13)
+    assert (jammed.text, jammed.document_id, jammed.start, jammed.end) == (
+        *("tower jammed", "sl1", 5, 17),
+    )
+    assert (dry.about, dry.also) == ("MK4 XL manual", ("xl",))
+    assert one.text[dry.start : dry.end] == "pump dry"
+
+
+def test_documents_are_read_one_at_a_time_and_memory_is_bounded(tmp_path: Path) -> None:
+    read = 0
+
+    def stream() -> Iterator[Document]:
+        nonlocal read
+        for n in range(1000):
+            read += 1
+            yield document(f"# Error E{n}\n\nPart {n} fails (PF).", f"d{n}")
+
+    made = mine_glossary(stream())
+    assert (len(made.entries), read) == (990, 1000)
+    assert made.to_json() == mine_glossary(stream()).to_json()
+    (tmp_path / "g.json").write_text(made.to_json(), "utf-8")
+    assert load_glossary(tmp_path / "g.json") == Glossary(made.entries)
+    few = mine_glossary(stream(), most_terms=10)
+    assert (len(few.entries), few.left_out) == (10, 980)
+    many = [document(f"E42: meaning number {n}", f"d{n}") for n in range(50)]
+    assert len(mine_glossary(many, most_meanings=3).entries["E42"]) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a" * 20_000, "a.b-" * 10_000, "(AB) " * 8_000, "E42: " + "[" * 30_000),
+        *("![x](data:image/png;base64," + "aB3/+" * 8_000 + ")", "E42: <a" + "=" * 30_000),
+    ],
+    ids=lambda text: text[:6],
+)
+def test_long_tokens_and_lines_are_read_in_time(text: str) -> None:
+    """Some took 11 s; the limit is generous, for a busy machine."""
+    mined(text)
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_mined_and_every_span_lies_in_it(text: str) -> None:
+    for meanings in mine_glossary([document(text, title=text[:30])]).entries.values():
+        for meaning in meanings:
+            assert 0 <= meaning.start <= meaning.end <= len(text)
+            assert 0 < len(meaning.text) <= 240
+
+
+def test_codes_and_identifiers_are_codes_and_words_numbers_and_measures_are_none() -> None:
+    codes = [
+        "C2065",
+        "APP_w304",
+        "XX-31201",
+        "LNK2019",
+        "std::move",
+        "camelCase",
+        "v2.3.1",
+        "04321",
+    ]
+    words = ["pump", "Pump", "1998", "12kg", "3-phase", "NOTE", "E1", "x" * 50]
+    assert [word for word in (*codes, *words) if is_code(word, written=True)] == codes
