@@ -385,13 +385,16 @@ class _Row(Generic[T]):
             self.task.cancel()
 
     def _end(self, task: asyncio.Task[T]) -> None:
-        self.outcome = Outcome("skipped")
+        ended: Outcome[T] = Outcome("skipped")
         if task.cancelled():
             self.flow.close()  # a task that is cancelled before its first step never touches it
         elif (error := task.exception()) is None:
-            self.outcome = Outcome("done", task.result())
-        elif isinstance(error, Stopping):
-            self.outcome = Outcome("skipped", error=copy.copy(error.reason))
-        elif isinstance(error, Exception):
-            self.outcome = Outcome("failed", error=error)
+            ended = Outcome("done", task.result())
+        elif isinstance(error, Stopping | Exception):
+            ended = (
+                Outcome("skipped", error=copy.copy(error.reason))
+                if isinstance(error, Stopping)
+                else Outcome("failed", error=error)
+            )
+        self.outcome = ended  # once: another thread reads it
         self.news.set()
