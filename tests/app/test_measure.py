@@ -1,0 +1,967 @@
+"""`eval`, `score`, `gate` and `measures`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from command_line import ragwright, spawned
+from served import served
+from small_project import MakeProject
+from story_tools import make_project, read_json, read_rows, run, settings, write_files, write_rows
+
+from ragwright import Session, Workbench, evaluate
+from ragwright.core import MeasureError, PluginError, Row
+from ragwright.measure import gate, parse_measure, parse_rule
+from ragwright.models import SystemOptions, open_system
+from ragwright.testing import ScriptedServer, ServerRequest
+
+TEXTS = {
+    "pump.md": "# Pump\n\nThe circulation pump restarts once the winding has cooled down.\n",
+    "valve.md": "# Valve\n\nThe mixing valve closes when the floor is warmer than 50 degrees.\n",
+    "tank.md": "# Tank\n\nHot water in the tank is prepared by the clock at six in the morning.\n",
+}
+ROWS = [
+    ("q1", "When does the circulation pump restart?", "once the winding has cooled", "pump.md"),
+    ("q2", "When does the mixing valve close?", "when the floor is warmer", "valve.md"),
+    ("q3", "When is hot water in the tank prepared?", "at six in the morning", "tank.md"),
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three documents, and a question about each with its gold."""
+    folder = make_project(tmp_path_factory.mktemp("project"), TEXTS, "retrieve: {top_k: 2}\n")
+    rows = [
+        {"id": key, "user_input": asked, "reference": gold, "reference_ids": [f"docs/{name}"]}
+        | {"persona_name": "engineer", "topic": name}
+        for key, asked, gold, name in ROWS
+    ]
+    write_rows(folder / "set.jsonl", rows)
+    return folder
+
+
+def means(told: Any) -> dict[str, float]:
+    return {name: measured["mean"] for name, measured in told["measures"].items()}
+
+
+def scored(folder: Path, rows: list[dict[str, Any]], measures: str = "", *more: str) -> Any:
+    """Rows, written to a file and scored."""
+    write_rows(folder / "rows.jsonl", rows)
+    named = ("--measures", measures) if measures else ()
+    return read_json(folder, "score rows.jsonl", *named, *more)
+
+
+# -- answers of the project ------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_answers_are_written_scored_stored_and_judged_again(project: Path) -> None:
+    told = read_json(project, "eval --testset set.jsonl --measures HitRate@1,Contains")
+    assert means(told)["HitRate@1"] == 1.0
+    assert told["measures"]["Contains"]["n"] == 3
+    again = means(read_json(project, f"score {told['run']} --measures Contains,KPrecision"))
+    assert again["Contains"] == means(told)["Contains"]
+    assert again["KPrecision"] == 1.0, "quoted answers stand in the passages"
+    shown = run(project, f"score {told['run']} --measures Contains --by topic")
+    assert "pump.md" in shown
+    assert "run:" in shown
+
+
+def test_measures_are_chosen_by_what_the_project_has(project: Path) -> None:
+    told = read_json(project, "eval --testset set.jsonl")
+    chosen = ["nDCG@2", "Recall@2", "KPrecision(content+bigrams)", "Contains", "TokenF1"]
+    assert list(told["measures"]) == chosen, "as deep as the passages of an answer"
+    assert any("Pairwise (no chat model judges" in note for note in told["notes"])
+    assert any("are quotes of their passages" in note for note in told["notes"])
+    with Workbench.open(project) as bench:
+        evaluation, _ = bench.evaluate(str(project / "set.jsonl"))
+    assert [summary.measure for summary in evaluation.summaries] == chosen
+    assert all(result.row is not None for result in evaluation.results), "rows were answered"
+    ranked = read_json(project, "eval --testset set.jsonl --retrieval-only --by topic")
+    assert list(ranked["measures"]) == ["nDCG@10", "Recall@100", "MRR@10"]
+    assert set(ranked["slices"]["topic"]) == set(TEXTS)
+    assert ranked["slices"]["topic"]["pump.md"]["MRR@10"]["n"] == 1
+    assert max(map(len, run(project, "eval --testset set.jsonl").splitlines())) <= 100
+
+
+@pytest.mark.parametrize("with_model", [False, True])
+def test_documents_are_ranked_alike_with_answers_and_without(
+    tmp_path: Path, with_model: bool
+) -> None:
+    """The two passages of an answer are of one document: it is the first of the ranking only."""
+    pump = "# Pump\n\nThe pump restarts when cool. The pump restarts when the pump is cool.\n\n"
+    pump += "## Again\n\nA pump restarts, and the pump is cool, and the pump restarts again.\n"
+    texts = {"pump.md": pump, "motor.md": "# Motor\n\nThe motor also restarts once it is cool.\n"}
+    chosen = "chunk: {size: 20, overlap: 0}\nretrieve: {top_k: 2}\n"
+    with ScriptedServer(lambda _: "When it is cool [1].") as server:
+        if with_model:
+            chosen += f"answer: {{model: '{server.url}#writer'}}\n"
+        make_project(tmp_path, {**TEXTS, **texts}, chosen)
+        hits = read_json(tmp_path, "retrieve", "pump restarts cool")["hits"]
+        assert {hit["document_id"] for hit in hits} == {"docs/pump.md"}
+        row = {"user_input": "pump restarts cool", "reference": "when it is cool"}
+        write_rows(
+            tmp_path / "set.jsonl", [{**row, "reference_ids": ["docs/pump.md", "docs/motor.md"]}]
+        )
+        measures = "Recall@2,Recall@1,nDCG@10,MRR,MAP,Precision@2"
+        ranked = read_json(
+            tmp_path, f"eval --testset set.jsonl --retrieval-only --measures {measures}"
+        )
+        answered = read_json(tmp_path, f"eval --testset set.jsonl --measures {measures},Contains")
+    again = read_json(tmp_path, f"score {answered['run']} --measures {measures}")
+    assert means(answered) == {**means(ranked), "Contains": means(answered)["Contains"]}
+    assert means(again) == means(ranked)
+    assert means(answered)["Recall@2"] == 1
+    assert answered["measures"]["Contains"]["n"] == 1
+    assert not [note for note in answered["notes"] if "top_k" in note]
+
+
+@pytest.mark.slow
+def test_a_limit_draws_questions_with_all_their_personas(project: Path) -> None:
+    rows = [
+        {"id": f"{key}-{name}", "user_input": asked, "reference": gold, "persona_name": name}
+        for key, asked, gold, _ in ROWS
+        for name in ("engineer", "marketing")
+    ]
+    write_rows(project / "teams.jsonl", rows)
+    asked = "eval --testset teams.jsonl --measures Contains --limit 2 --by persona_name --seed"
+    for seed in range(6):
+        told = read_json(project, f"{asked} {seed}")
+        assert told["measures"]["Contains"]["n"] == 4
+        assert f"2 of 3 questions (4 of 6 rows), chosen with seed {seed}" in told["notes"]
+        slices = told["slices"]["persona_name"]
+        counts = {name: one["Contains"]["n"] for name, one in slices.items()}
+        assert counts == {"engineer": 2, "marketing": 2}
+
+
+def test_the_citations_of_the_project_are_measured_by_their_places(project: Path) -> None:
+    [hit, *_] = read_json(project, "retrieve", ROWS[0][1])["hits"]
+    start = hit["start"] + hit["text"].index(ROWS[0][2])
+    span = {"document_id": hit["document_id"], "start": start, "end": start + len(ROWS[0][2])}
+    row = {"user_input": ROWS[0][1], "reference_spans": [span | {"text": ROWS[0][2]}]}
+    write_rows(project / "cited.jsonl", [row])
+    asked = "eval --testset cited.jsonl --measures CitationPrecision,CitationRecall"
+    for reply, expected in (("Once it is cold [1].", [1, 1]), ("So it is [1][2] [7].", [1 / 3, 1])):
+        with ScriptedServer(reply) as server:
+            told = read_json(project, asked, *settings(answer__model=f"{server.url}#m"))
+        assert [*means(told).values()] == pytest.approx(expected)
+
+
+def test_rankings_of_rows_without_ids_are_paired_by_question(project: Path) -> None:
+    rows = [{k: v for k, v in r.items() if k != "id"} for r in read_rows(project / "set.jsonl")]
+    rows[0]["reference_ids"] = rows[1]["reference_ids"]  # not found at the first place
+    for name, order in (("there", rows), ("back", rows[::-1])):
+        write_rows(project / f"{name}.jsonl", order)
+        asked = f"eval --testset {name}.jsonl --measures HitRate@1 --name {name}"
+        run(project, f"{asked} --retrieval-only")
+    found = read_json(project, "compare there back")["measures"]["HitRate@1"]
+    assert (found["n"], found["ties"]) == (3, 3)
+
+
+@pytest.mark.slow
+def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
+    worse = settings(retrieve__filters="[{field: title, values: [Tank]}]")
+    asked = "eval --testset set.jsonl --measures HitRate@1"
+    first = read_json(project, asked)["run"]
+    second = read_json(project, asked, *worse)["run"]
+    told = read_json(project, f"compare {first} {second}")
+    assert told["measures"]["HitRate@1"]["difference"] == pytest.approx(-2 / 3)
+    assert "no change proven" in run(project, f"compare {first} latest")
+    run(project, f"gate {first} --rule HitRate@1>=0.9 --least 3")
+    run(project, f"gate {second} --rule HitRate@1>=0.9 --least 3 -o gate.xml", code=100)
+    assert ElementTree.parse(project / "gate.xml").getroot().find(".//failure") is not None
+    run(project, f"gate {second} --rule Recall@1>=0.9", code=101)
+    run(project, f"gate {second} --rule HitRate@1>=baseline --baseline {first}", code=101)
+
+
+@pytest.mark.slow
+def test_a_beir_folder_is_ingested_forecast_and_measured(tmp_path: Path) -> None:
+    texts = {"d1": "brake fluid and brakes", "d2": "oil filters", "d3": "tyres and wheels"}
+    queries = {"q1": "brake fluid", "q2": "oil filter", "q3": "wheels"}
+    (tmp_path / "small" / "qrels").mkdir(parents=True)
+    corpus = [{"_id": key, "title": "", "text": text} for key, text in texts.items()]
+    write_rows(tmp_path / "small/corpus.jsonl", corpus)
+    write_rows(
+        tmp_path / "small/queries.jsonl", [{"_id": k, "text": v} for k, v in queries.items()]
+    )
+    judged = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq3\td1\t1\n"
+    write_files(tmp_path, {"small/qrels/test.tsv": judged, "ragwright.yaml": "sources: []\n"})
+    run(tmp_path, "ingest beir:small --quiet")
+    asked = "eval --testset beir:small/test --retrieval-only"
+    told = read_json(tmp_path, f"{asked} --measures nDCG@10,Recall@10,MRR@10")
+    recall = told["measures"]["Recall@10"]  # q3 finds d3 alone and misses d1
+    assert recall["mean"] == pytest.approx(2 / 3)
+    assert (recall["n"], recall["coverage"], recall["states"]) == (3, 1.0, {"scored": 3})
+    assert recall["low"] <= recall["mean"] <= recall["high"]
+    assert told["run"]
+    with ScriptedServer() as server:
+        model = settings(embed__model=f"{server.url}#vectors")
+        run(tmp_path, "ingest beir:small --quiet", *model)
+        before = len(server.requests)
+        assert "calls: 3" in run(tmp_path, f"{asked} --dry-run", *model)
+        assert len(server.requests) == before
+        run(tmp_path, asked, *model)
+        assert "calls: 0" in run(tmp_path, f"{asked} --dry-run", *model)
+
+
+# -- gold that is spans ----------------------------------------------------------------------
+
+WORDS = ["brake", "coolant", "filter", "belt", "battery", "tyre", "wiper", "lamp"]
+WORDS += ["clutch", "mirror", "pump", "valve"]
+SPANS = "eval --testset parts.jsonl --measures HitRate@1,MRR@10"
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One document; the gold of each question about a part is a section on another part."""
+    sections = [
+        f"# The {w}\n\nThe {w} is changed after {n} years.\n\n" for n, w in enumerate(WORDS)
+    ]
+    texts = {"manual.md": "".join(sections)}
+    folder = make_project(
+        tmp_path_factory.mktemp("parts"), texts, "chunk: {size: 12, overlap: 0}\n"
+    )
+    with Workbench.open(folder) as bench:
+        [document] = bench.documents()
+    rows = []
+    for number, word in enumerate(WORDS):
+        text = f"The {WORDS[number - 4]} is changed after"
+        start = document.text.index(text)
+        span = {"document_id": document.id, "start": start, "end": start + len(text), "text": text}
+        asked = f"When is the {word} changed?"
+        rows.append({"id": word, "user_input": asked, "reference_spans": [span]})
+    write_rows(folder / "parts.jsonl", rows)
+    return folder
+
+
+def test_rankings_of_one_document_are_measured_by_spans(parts: Path) -> None:
+    told = read_json(parts, f"{SPANS},SpanIoU@3,SpanPrecision@3 --retrieval-only")
+    answered = read_json(parts, f"{SPANS},SpanIoU@3,SpanPrecision@3 --set retrieve.top_k=12")
+    assert means(told) == means(answered)
+    assert means(told)["HitRate@1"] == 0
+    for name in ("HitRate@1", "MRR@10"):
+        assert told["measures"][name]["counted"] == {"spans": 12}
+    assert told["measures"]["SpanIoU@3"]["n"] == 12
+    assert "HitRate@1 (0-1, spans)" in run(parts, f"{SPANS} --retrieval-only")
+    shown = run(parts, "eval --testset parts.jsonl --measures nDCG@10")
+    assert "at most 5 (retrieve.top_k)" in " ".join(shown.split())
+    with served(parts) as running:
+        assert "0-1, spans" in running.http.get(f"/experiments/{told['run']}").text
+
+
+def test_rows_with_spans_and_rows_with_documents_are_counted_each_by_its_gold(parts: Path) -> None:
+    rows = read_rows(parts / "parts.jsonl")
+    for row in rows[:5]:
+        row["reference_ids"] = [row.pop("reference_spans")[0]["document_id"]]
+    write_rows(parts / "mixed.jsonl", rows)
+    asked = SPANS.replace("parts", "mixed") + " --retrieval-only"
+    found = read_json(parts, asked)["measures"]["HitRate@1"]
+    assert found["counted"] == {"spans": 7, "documents": 5}
+    assert found["mean"] == pytest.approx(5 / 12)
+    assert "spans and documents" in " ".join(run(parts, asked).split())
+
+
+def test_a_sweep_of_rankings_tells_chunkers_apart(parts: Path) -> None:
+    study = {"testset": "parts.jsonl", "measures": "MRR@10", "retrieval_only": True}
+    (parts / "study.yaml").write_text(json.dumps({"study": study, "chunk": {"size": [12, 400]}}))
+    trials = read_json(parts, "sweep study.yaml")["trials"]
+    assert len(trials) == 3
+    assert len({trial["measures"]["MRR@10"]["mean"] for trial in trials}) > 1
+
+
+# -- rows of others --------------------------------------------------------------------------
+
+
+def test_rows_of_another_tool_are_scored_without_a_project(tmp_path: Path) -> None:
+    row = {"question": "Who?", "contexts": ["Ada did."], "answer": "Ada", "ground_truth": "Ada"}
+    write_rows(tmp_path / "ragas.jsonl", [row, row])
+    shown = run(tmp_path, "score ragas.jsonl")
+    assert "TokenF1" in shown
+    assert "95 % interval" in shown
+    run(tmp_path, "score ragas.jsonl -o out.csv")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) >= 3
+    told = read_json(tmp_path, "score ragas.jsonl --dry-run")
+    assert told["calls"] == {"low": 0, "expected": 0, "high": 0}
+    assert not (tmp_path / ".ragwright").exists()
+    empty = scored(tmp_path, [{**row, "answer": ""}])["measures"]
+    assert (empty["TokenF1"]["mean"], empty["TokenF1"]["n"]) == (0.0, 1)
+    assert empty["KPrecision(content+bigrams)"]["coverage"] == 0.0
+    wrong = {"question": "How often?", "contexts": ["Every two years."], "answer": "Once a year."}
+    assert means(scored(tmp_path, [wrong]))["KPrecision(content+bigrams)"] == 0.5
+    thought = "<think>It could be noon, or at six in the evening.</think>\n\nAt six."
+    rows = [("1", thought, "At six."), ("2", "In the tank.", "Elsewhere.")]
+    told = scored(
+        tmp_path,
+        [{"id": i, "user_input": "When?", "response": r, "reference": g} for i, r, g in rows],
+        "ExactMatch",
+    )
+    assert means(told)["ExactMatch"] == 0.5
+    assert "left out: the model's thought in the response of 1 row" in told["notes"]
+    python = evaluate([{"user_input": "Who?", "response": "Ada", "reference": "Ada"}], "ExactMatch")
+    assert python["ExactMatch"].mean == 1.0
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A project without documents."""
+    (tmp_path / "ragwright.yaml").write_text("{}\n")
+    return tmp_path
+
+
+def page_of(folder: Path) -> str:
+    run(folder, "report latest -o page.html -q")
+    return (folder / "page.html").read_text("utf-8")
+
+
+def test_two_abstentions_are_no_mean(bare: Path) -> None:
+    row = {"user_input": "Who?", "response": "", "abstained": True, "reference": "Ada"}
+    write_rows(bare / "rows.jsonl", [{"id": "a", **row}, {"id": "b", **row}])
+    told = read_json(bare, "score rows.jsonl --measures EditDistance,TokenF1", code=101)
+    for measure in told["measures"].values():
+        assert (measure["n"], measure["mean"], measure["mean_with_abstained"]) == (0, None, None)
+    assert (told["outcome"]["answered"], told["outcome"]["abstained"]) == (0, 2)
+    assert "None of the 2 rows has a score." in page_of(bare)
+
+
+def test_a_judge_that_fails_is_no_system_that_fails(bare: Path) -> None:
+    said = {"a": 5, "b": 3, "c": None}
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in said if f"Ada {key} did." in text)
+        return "Hm." if said[key] is None else json.dumps({"reasoning": "So.", "score": said[key]})
+
+    rows = [
+        {"id": key, "user_input": f"Who is {key}?", "response": f"Ada {key}"}
+        | {"retrieved_contexts": [f"Ada {key} did."]}
+        for key in said
+    ]
+    with ScriptedServer(judged) as server:
+        judge = settings(judge__model=f"{server.url}#judge")
+        told = scored(bare, rows, "Faithfulness", *judge)
+        shown = " ".join(run(bare, "score rows.jsonl --measures Faithfulness", *judge).split())
+    invalid = "judge_invalid 1; with their scores the mean is 3.0000 to 4.3333"
+    assert shown.startswith("outcome rows")
+    assert "answered 3 of 3" in shown
+    assert invalid in shown
+    assert told["measures"]["Faithfulness"]["judge_range"] == pytest.approx([3.0, 13 / 3])
+    assert next(iter(told)) == "outcome"
+    verdict = read_json(bare, "report latest")["verdict"]["headline"]
+    assert invalid in verdict
+    assert "Without an answer" not in verdict
+
+
+def test_an_evaluation_opens_with_what_became_of_the_questions(bare: Path) -> None:
+    said = [("Ada", True), ("I don't know.", True), ("I don't know.", False), ("Ada", False)]
+    rows = [
+        {"id": f"r{at}", "user_input": "Who?", "response": response, "answerable": answerable}
+        | {"reference": "Ada", "retrieved_contexts": ["It is Ada."]}
+        for at, (response, answerable) in enumerate(said)
+    ]
+    told = scored(bare, rows)
+    counts = {name: value for name, value in told["outcome"].items() if value}
+    refused = {"rightly_refused": 1, "wrongly_refused": 1, "wrongly_answered": 1}
+    asked = {"rows": 4, "answered": 2, "abstained": 2, "unanswerable": 2, "answerable": 2}
+    assert counts == asked | refused
+    assert means(told)["RejectionRate"] == means(told)["FalseRejectionRate"] == 0.5
+    text = " ".join(run(bare, "score rows.jsonl").split())
+    assert "rightly refused 1 of 2 answered although nothing answers 1 of 2" in text
+    assert "KPrecision: 2 of 4 answers are quotes" not in text
+    page = page_of(bare)
+    assert page.index("answered although nothing answers") < page.index('<dl class="facts">')
+    assert '<h1 class="verdict plain" dir="auto">' in page
+    assert "Contains (0-1) is 0." in page, "the measure that sees references leads"
+
+
+def test_citations_are_measured_against_gold_passages(bare: Path) -> None:
+    said = {
+        "both": ("It is Ada [1], and Bo [2].", (1, 1)),
+        "half": ("It is Ada [1][3].", (0.5, 0.5)),
+        "unknown": ("It is Ada [1], see [9].", (0.5, 0.5)),
+        "index": ("The first one is arr[0], and `arr[1]` follows.", (None, 0)),
+        "unread": ("It is Cy [3].", (0, 0)),
+    }
+    gold = {"retrieved_context_ids": ["a", "b", "c"], "reference_ids": {"a": 1, "b": 1, "c": 0}}
+    rows = [
+        {"id": k, "user_input": "Who?", "response": text, **gold} for k, (text, _) in said.items()
+    ]
+    told = scored(bare, rows, "CitationPrecision,CitationRecall", "--rows")["rows"]
+    found = {row["id"]: (row["CitationPrecision"], row["CitationRecall"]) for row in told}
+    assert found == {key: expected for key, (_, expected) in said.items()}
+
+
+def test_repeated_judgments_are_stable_or_flaky_and_a_gate_can_ask_for_it(bare: Path) -> None:
+    drawn = {"good": iter([5, 4]), "shaky": iter([5, 2]), "bad": iter([1, 3])}
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in drawn if f"Ada {key}" in text)
+        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
+
+    rows: list[dict[str, Any]] = [
+        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
+        for key in drawn
+    ]
+    with ScriptedServer(judged) as server:
+        judge = settings(judge__model=f"{server.url}#judge")
+        told = scored(bare, rows, "Faithfulness", "--rows", "--repeat", "2", *judge)
+    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
+    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
+    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
+    shown = run(bare, "gate latest --rule flaky(Faithfulness)<=0.4")
+    assert "1 of 3 repeated rows are flaky" in shown
+    run(bare, "gate latest --rule flaky(Faithfulness)<=0.3", code=100)
+
+
+@pytest.mark.slow
+def test_pairwise_shows_the_judges_spread_and_its_flips_apart(bare: Path) -> None:
+    seen: dict[str, int] = {}
+
+    def wavers(request: ServerRequest) -> str:
+        """Prefers what stands first, and says 5 or 4 by turns for one and the same text."""
+        text = json.dumps(request.body["messages"][-1])
+        first = text.find("It is") < text.find("kindly") or "kindly" not in text
+        seen[text] = seen.get(text, 0) + 1
+        return json.dumps({"reasoning": "So.", "score": (5 if first else 3) - seen[text] % 2})
+
+    rows = [
+        {"id": f"q{at}", "user_input": f"What is number {at}?", "reference": f"It is {at}."}
+        | {"response": f"It is {'kindly ' if at % 3 else ''}{at}."}
+        for at in range(12)
+    ]
+    write_rows(bare / "rows.jsonl", rows)
+    with ScriptedServer(wavers) as server:
+        judge = settings(judge__model=f"{server.url}#judge")
+        shown = run(bare, "score rows.jsonl --measures Pairwise --repeat 2 -j 1", *judge)
+        assert len(server.requests) == 12 * 2 * 2, "rows, orders, repeats"
+    assert "Pairwise (1-5)" in shown
+    assert "two judgments of one row differ by" in shown
+    assert "judgments the score depends on the order" in shown
+
+
+def test_rows_without_gold_do_not_close_a_gate_and_silence_does(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"r{at}", "user_input": f"What is {at}?", "response": f"It is {at}."}
+        | {"reference": f"It is {at}." if at >= 10 else ""}
+        for at in range(120)
+    ]
+    found = scored(tmp_path, rows, "TokenF1")["measures"]["TokenF1"]
+    assert (found["n"], found["no_gold"], found["coverage"]) == (110, 10, 1.0)
+    run(tmp_path, "score rows.jsonl --measures TokenF1 -o out.jsonl")
+    shown = run(tmp_path, "gate out.jsonl --rule TokenF1>=0.5")
+    assert "on 110 rows" in shown
+    assert "10 without gold left out" in shown
+    # The same rows, with ten answers held back: they keep their gold, and count as missing.
+    write_rows(
+        tmp_path / "quiet.jsonl", [r | {"abstained": 10 <= at < 20} for at, r in enumerate(rows)]
+    )
+    run(tmp_path, "score quiet.jsonl --measures TokenF1 -o quiet.out.jsonl")
+    assert "(abstained 10)" in run(tmp_path, "gate quiet.out.jsonl --rule TokenF1>=0.5", code=101)
+
+
+# -- measures of the user --------------------------------------------------------------------
+
+CODE = """
+def politeness(row):
+    if not row.response:
+        return None
+    if row.response == "boom":
+        raise ValueError("no boom please")
+    return "please" in row.response
+
+politeness.low, politeness.high = 0, 1
+
+def length(row):
+    return len(row.response or "")
+
+def text(row):
+    return "long"
+
+length.low, length.higher_is_better = 0, False
+number = 3
+"""
+STARS = [
+    {"id": "a", "question": "Q?", "response": "please wait", "stars": 4, "good": True},
+    {"id": "b", "question": "Q?", "response": "no", "stars": "2.5", "good": "no"},
+    {"id": "c", "question": "Q?", "response": "boom", "stars": "many"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_rows(write_files(tmp_path, {"mymeasures.py": CODE}) / "rows.jsonl", STARS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["mymeasures:politeness", "a.b:C.d", "Column(stars)"])
+def test_the_text_of_a_measure_parses_back_without_an_import(text: str) -> None:
+    measure = parse_measure(f" {text} ")
+    assert str(measure) == text
+    assert parse_measure(str(measure)) == measure
+    assert measure.known_scale is None
+
+
+def test_a_function_and_columns_score_from_python_and_by_the_command(folder: Path) -> None:
+    named = "mymeasures:politeness, mymeasures:text, Column(stars), Column(good)"
+    found = evaluate(str(folder / "rows.jsonl"), named)
+    polite, text, stars, good = zip(*(row.scores for row in found.results), strict=True)
+    assert [score.value for score in polite] == [1.0, 0.0, None]
+    assert (polite[2].state, "no boom please" in polite[2].reason) == ("errored", True)
+    assert {score.state for score in text} == {"errored"}
+    assert "'long'" in text[0].reason
+    assert [score.value for score in stars] == [4.0, 2.5, None]
+    assert (stars[2].state, "'stars'" in stars[2].reason) == ("errored", True)
+    assert [score.value for score in good] == [1.0, 0.0, None]
+    assert (good[2].state, "'good'" in good[2].reason) == ("not_applicable", True)
+    assert not any("not read" in note for note in found.notes)
+    assert [s.scale and s.scale.ends for s in found.summaries] == [(0.0, 1.0), None, None, None]
+    told = read_json(folder, "score rows.jsonl --measures TokenF1,mymeasures:length")
+    assert "mymeasures:length" in told["measures"]
+    for wrong in ("mymeasures:none", "no_such_module:x", "mymeasures:number"):
+        with pytest.raises((PluginError, MeasureError), match=wrong.split(":")[0]):
+            evaluate(str(folder / "rows.jsonl"), wrong)
+
+
+def test_a_gate_takes_the_direction_of_the_function(folder: Path) -> None:
+    rows = [Row(str(at), "Q?", response="x" * at) for at in range(1, 21)]
+    found = evaluate(rows, "mymeasures:length")
+    scales = {summary.measure: summary.scale for summary in found.summaries}
+    rule = parse_rule("mymeasures:length<=5", scales)
+    assert str(rule) == "mymeasures:length<=5"
+    assert gate(found.summaries, [rule]).state == "failed"
+    assert gate(found.summaries, [parse_rule("mymeasures:length<=15", scales)]).state == "passed"
+    with pytest.raises(MeasureError, match="gets worse"):
+        parse_rule("mymeasures:length>=5", scales)
+    assert parse_rule("Column(stars)>=-3.5").bound == -3.5
+    lengths = [
+        {"id": str(at), "user_input": "Q?", "mymeasures:length": 12.0 + at} for at in range(12)
+    ]
+    write_rows(folder / "scores.jsonl", lengths)
+    shown = run(folder, "gate scores.jsonl --rule mymeasures:length>=10")
+    assert "which values of mymeasures:length are better is not known here" in shown
+    assert "higher values pass" in shown
+
+
+# -- systems of others -----------------------------------------------------------------------
+
+RAG = """
+DOCS = {"fr.md": "Paris is the capital of France.", "de.md": "Berlin is the capital of Germany."}
+
+def retriever(question):
+    return [text for text in DOCS.values() if question.split()[-1].strip("?") in text]
+
+def answer(question):
+    with open("calls.txt", "a") as log:
+        log.write(question + "\\n")
+    hits = retriever(question)
+    return {"answer": hits[0].split()[0] if hits else "I do not know.", "contexts": hits}
+
+def worse(question):
+    return {"answer": "Rome", "contexts": ["Rome is old."]}
+
+def shy(question):
+    return {"answer": "No idea.", "abstained": True}
+"""
+QUESTIONS = """question,answer,reference contexts
+What is the capital of France?,Paris,Paris is the capital of France.
+What is the capital of Germany?,Berlin,Berlin is the capital of Germany.
+What is the capital of Spain?,Madrid,Madrid is the capital of Spain.
+"""
+ASKED = "eval --testset questions.csv --system"
+
+
+@pytest.fixture
+def rag(tmp_path: Path) -> Path:
+    """A folder of somebody's pipeline and questions, without a project."""
+    priced = "call: rag:answer\nprice: 0.25\n"
+    files = {"rag.py": RAG, "questions.csv": QUESTIONS, "system.yaml": priced}
+    return write_files(tmp_path, files)
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "calls.txt").read_text().splitlines())
+
+
+def test_one_line_gives_numbers_on_a_function_a_retriever_and_what_abstains(rag: Path) -> None:
+    found = means(read_json(rag, f"{ASKED} rag:answer"))
+    assert found["TokenF1"] == pytest.approx(2 / 3)
+    assert found["nDCG@10"] == pytest.approx(2 / 3), "gold passages, found by their text"
+    assert not (rag / "ragwright.yaml").exists(), "no project is needed"
+    assert calls(rag) == 3, "the first row is asked once"
+    shown = run(rag, "diagnose --run latest")
+    assert "2 of 3 rows are answered right (see the rule)." in shown
+    told = read_json(rag, "diagnose --run latest")
+    assert told["losses"] == {"none": 2, "retrieve": 1}, "it found nothing on Spain"
+    short = [line.rpartition(",")[0] for line in QUESTIONS.splitlines()]
+    (rag / "questions.csv").write_text("\n".join(short), "utf-8")
+    found = read_json(rag, f"{ASKED} rag:retriever")["measures"]
+    assert list(found) == ["AnswerRecall@5"], "questions and answers are enough"
+    assert found["AnswerRecall@5"]["mean"] == pytest.approx(2 / 3)
+    assert found["AnswerRecall@5"]["n"] == 3, "nothing found counts 0"
+    told = read_json(rag, f"{ASKED} rag.py:shy --measures TokenF1", code=101)
+    assert told["measures"]["TokenF1"]["states"]["abstained"] == 3
+
+
+def test_its_run_is_like_any_other(rag: Path) -> None:
+    for name, system in (("good", "rag.py:answer"), ("bad", "rag:worse")):
+        run(rag, f"{ASKED} {system} --name {name} -q")
+    compared = read_json(rag, "compare good bad")
+    assert compared["measures"]["TokenF1"]["difference"] == pytest.approx(-2 / 3)
+    assert {"key": "system", "a": "rag.py:answer", "b": "rag:worse"} in compared["settings"]
+    assert "passed" in run(rag, "gate good --rule TokenF1>=0.6 --least 3")
+    run(rag, "gate bad --rule TokenF1>=0.6 --least 3", code=100)
+    told = read_json(rag, "report good bad")
+    assert told["facts"]["system"] == "rag.py:answer and rag:worse"
+    again = read_json(rag, "score good --measures ExactMatch")
+    assert again["measures"]["ExactMatch"]["n"] == 3
+    for name, measure in (("deep", "nDCG@10,TokenF1"), ("shallow", "nDCG@5,TokenF1")):
+        run(rag, f"{ASKED} rag:answer --name {name} --measures {measure} -q")
+    notes = read_json(rag, "compare deep shallow")["notes"]
+    assert "ragwright score RUN --measures nDCG@5" in notes[-1]
+    assert "--measures nDCG@5" in run(rag, "compare deep shallow")
+
+
+def test_a_price_is_foretold_a_budget_stops_it_and_resume_goes_on(rag: Path) -> None:
+    found = read_json(rag, f"{ASKED} system.yaml --dry-run")
+    assert not (rag / "calls.txt").exists()
+    assert found["calls"]["expected"] == 3
+    assert found["cost"]["expected"] == pytest.approx(0.75)
+    stopped = ragwright(rag, *ASKED.split(), "system.yaml", "--max-cost", "0.5", code=101)
+    assert "budget" in stopped.stderr
+    assert calls(rag) == 2
+    run(rag, f"{ASKED} system.yaml --resume")
+    assert calls(rag) == 3, "no row was asked again"
+
+
+def test_a_stopped_run_is_not_passed_off_as_a_result(rag: Path) -> None:
+    words = f"{ASKED} system.yaml --measures TokenF1 -q --name"
+    run(rag, f"{words} whole")
+    run(rag, f"{words} cut --max-cost 0.5", code=101)
+    assert "of 3 rows have no result" in " ".join(run(rag, "compare whole cut").split())
+    for pair, stopped in (("whole cut", 1), ("whole whole", 0)):
+        notes = read_json(rag, f"compare {pair}")["notes"]
+        assert sum("was stopped" in note for note in notes) == stopped
+    with Workbench.open(rag) as bench:
+        bench.project.runs.start("eval", {"testset": "t.csv", "measures": ["TokenF1"]})
+    run(rag, f"{words} third")
+    listed = read_json(rag, "compare")["runs"]
+    assert [each["name"] for each in listed] == ["third", "cut", "whole"]
+    for back, each in enumerate(listed):
+        assert read_json(rag, f"compare latest~{back} latest~{back}")["a"] == each["id"]
+    dead = settings(judge__model="http://127.0.0.1:9/v1#m")
+    run(rag, "score whole --measures Faithfulness -q", *dead, code=None)
+    found = read_json(rag, "score latest --measures Contains")
+    assert found["measures"]["Contains"]["n"] == 3, "latest is no run in which nothing was done"
+
+
+def test_replies_are_reused_only_under_a_version(rag: Path) -> None:
+    words = f"{ASKED} rag:answer -q"
+    expected = {
+        "": 3,
+        " ": 6,  # nobody said that the system is the same as before
+        "--system-version 1": 9,
+        "--system-version 1 ": 9,
+        "--system-version 2": 12,
+        "--system-version 2 --no-cache": 15,
+    }
+    for more, asked in expected.items():
+        run(rag, f"{words} {more}")
+        assert calls(rag) == asked, more
+
+
+@pytest.mark.slow
+def test_a_killed_evaluation_goes_on_where_it_was(rag: Path) -> None:
+    (rag / "slow.py").write_text(
+        "import os, signal, time\n"
+        "def ask(question):\n"
+        "    with open('calls.txt', 'a') as log:\n"
+        "        log.write(question + chr(10))\n"
+        "    if question == 'q4' and not os.path.exists('killed'):\n"
+        "        open('killed', 'w').close()\n"
+        "        time.sleep(0.5)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return 'a' + question[1:]\n",
+        "utf-8",
+    )
+    (rag / "six.csv").write_text("question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(6)))
+    words = ("eval", "--system", "slow:ask", "--testset", "six.csv", "-j", "1")
+    spawned(rag, *words, code=-9)
+    done = spawned(rag, *words, "--resume", "--json")
+    assert means(json.loads(done.stdout))["TokenF1"] == 1.0
+    asked = (rag / "calls.txt").read_text().split()
+    assert sorted(asked) == ["q0", "q1", "q2", "q3", "q4", "q4", "q5"]
+
+
+def test_no_gold_is_said_before_anything_is_asked(rag: Path) -> None:
+    (rag / "bare.csv").write_text("question\nWhy?\n", "utf-8")
+    words = ("eval", "--system", "rag:answer", "--testset", "bare.csv")
+    for more in ((), ("--dry-run",)):
+        done = ragwright(rag, *words, "--measures", "TokenF1", *more, code=1)
+        assert "no row has what TokenF1 compares with" in done.stderr
+    assert not (rag / "calls.txt").exists()
+    (rag / "bare.csv").write_text("question\nWhere is Paris?\n", "utf-8")
+    done = ragwright(rag, *words, "--measures", "TokenF1, KPrecision")
+    assert "note: no row of bare.csv has what TokenF1 compares with: it will have" in done.stderr
+    done = ragwright(rag, *words, code=None)
+    assert "note: no row of bare.csv has a reference answer or gold passages" in done.stderr
+    assert "no runs yet" not in run(rag, "compare")
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    seen: list[object] = []
+
+    def do_POST(self) -> None:
+        Endpoint.seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        data = json.dumps({"answer": "Paris", "contexts": ["Paris is old."]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.slow
+def test_an_address_is_enough(rag: Path) -> None:
+    Endpoint.seen.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = read_json(rag, f"{ASKED} http://127.0.0.1:{server.server_port}/ask")
+        server.shutdown()
+    assert means(found)["TokenF1"] == pytest.approx(1 / 3)
+    assert {"question": "What is the capital of Spain?"} in Endpoint.seen
+    with ScriptedServer(lambda request: "Paris") as model:
+        found = read_json(rag, f"{ASKED} {model.url}#m --measures TokenF1")
+        assert model.count == 3
+    assert means(found)["TokenF1"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.slow
+def test_a_served_project_tells_its_citations_and_abstentions(tmp_path: Path) -> None:
+    project = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
+    ragwright(project, "ingest", "-q")
+    asked = (
+        "question,answer,reference_ids\n"
+        "How often must the brake fluid be changed?,every two years,docs/service.md\n"
+        "Who sings in the opera tonight?,nobody,docs/codes.md\n"
+    )
+    write_files(tmp_path, {"questions.csv": asked})
+    with served(project) as running:
+        words = f"{ASKED} {running.address}/v1#handbook/engineer --rows"
+        told = read_json(tmp_path, f"{words} --measures TokenF1,KPrecision,HitRate@5")
+    first, second = told["rows"]
+    best = "The brake fluid must be changed every two years."
+    assert best in first["response"]
+    assert "[1]" not in first["response"]
+    assert first["retrieved_contexts"][0].startswith(best)
+    assert first["retrieved_context_ids"][0] == "docs/service.md"
+    assert first["KPrecision"] > 0.5, "the line without a model and the headings are no passages"
+    assert first["HitRate@5"] == 1
+    assert second["TokenF1 state"] == "abstained"
+
+
+# -- models of tokens, and settings that hold texts ------------------------------------------
+
+WHEN = {"id": "a", "user_input": "When?", "response": "every two years", "reference": "two years"}
+
+
+def by_model(folder: Path, model: str, measures: str = "BERTScore,MoverScore") -> dict[str, float]:
+    words = f"score rows.jsonl --measures {measures}"
+    return means(read_json(folder, words, *settings(judge__token_model=model)))
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A row outside a project, and the same in one."""
+    write_rows(tmp_path / "rows.jsonl", [WHEN])
+    shutil.copy(tmp_path / "rows.jsonl", MakeProject(tmp_path)())
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_token_model_is_named_as_a_folder_or_with_its_provider(
+    tokens: Path, minilm: Path
+) -> None:
+    project, inner = tokens / "project", tokens / "model" / "0_Transformer"
+    (project / "models").mkdir()
+    (project / "models" / "small").symlink_to(minilm)
+    inner.mkdir(parents=True)
+    for file in minilm.iterdir():
+        if file.is_file() and file.name != "modules.json":
+            shutil.copy(file, inner)
+    layers = [{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
+    (tokens / "model" / "modules.json").write_text(json.dumps(layers))
+    alone = by_model(tokens, str(minilm))
+    assert 0.5 < alone["BERTScore"] < 1
+    for name in (str(minilm), f"st:{minilm}", "models/small", "st:models/small"):
+        assert by_model(project, name) == alone, name
+    for name in (f"st:{minilm}", "st:model"):
+        assert by_model(tokens, name) == alone, name
+    recall = by_model(project, "st:models/small", "BERTScore(recall)")
+    assert recall["BERTScore(recall)"] != alone["BERTScore"]
+
+
+@pytest.mark.needs_torch
+def test_what_is_no_token_model_is_refused_before_the_first_row(tokens: Path) -> None:
+    kinds = {"config.json": {"model_type": "model2vec"}}
+    layer = {"path": "", "type": "sentence_transformers.models.StaticEmbedding"}
+    modules = {"modules.json": [layer]}
+    for folder in (tokens, tokens / "project"):
+        for at, files in enumerate((kinds, modules)):
+            write_files(folder / f"s{at}", {name: json.dumps(text) for name, text in files.items()})
+    static = "need a transformer; this model is a table of word vectors"
+    for where, name, said in (
+        *((place, f"{st}s{at}", static) for place in (".", "project") for at in (0, 1)
+          for st in ("", "st:")),
+        ("project", "nowhere", "no such model folder"),
+        ("project", "st:nowhere", "no such model folder"),
+        ("project", "openai:gpt-4.1-mini", "is not a local model"),
+        ("project", "docs", "the folder holds no transformer"),
+    ):  # fmt: skip
+        words = ("score", "rows.jsonl", "--measures", "BERTScore")
+        model = settings(judge__token_model=name)
+        done = ragwright(tokens / where, *words, *model, code=1)
+        assert said in done.stderr, name
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("query: ", "query: "),
+        ("passage: a: b", "passage: a: b"),
+        ("- ", "- "),
+        ("[x]", "[x]"),
+        ("5", "5"),
+        ('"query: "', "query: "),
+        ("null", None),
+    ],
+)
+def test_a_setting_that_holds_a_text_takes_it_as_it_is_written(
+    tmp_path: Path, text: str, value: str | None
+) -> None:
+    given = (f"embed.query_prefix={text}", "retrieve.top_k=3", "prompt.without=[role]")
+    with Workbench.open(MakeProject(tmp_path)(), Session(given)) as bench:
+        read = bench.project.settings
+    assert read.embed.query_prefix == value
+    assert (read.retrieve.top_k, read.prompt.without) == (3, ("role",)), "others are read as YAML"
+
+
+# -- pipelines of LangChain and LlamaIndex, evaluated by their own packages ------------------
+
+CAPITALS = {
+    "france.md": "Paris is the capital of France.",
+    "germany.md": "Berlin is the capital of Germany.",
+}
+LANDS = [
+    {"question": f"What is the capital of {land}?", "answer": town, "reference_ids": [name]}
+    for name, land, town in (("france.md", "France", "Paris"), ("germany.md", "Germany", "Berlin"))
+]
+
+
+def joined(documents: Any) -> str:
+    return "\n".join(document.page_content for document in documents)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_frameworks
+def test_chains_retrievers_and_models_of_langchain_are_systems(tmp_path: Path) -> None:
+    documents = import_module("langchain_core.documents")
+    runnables = import_module("langchain_core.runnables")
+    prompts = import_module("langchain_core.prompts")
+    base: Any = import_module("langchain_core.retrievers").BaseRetriever
+
+    class ByWords(base):  # type: ignore[misc]
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
+            words = set(query.strip("?").split())
+            name = max(CAPITALS, key=lambda n: len(words & set(CAPITALS[n].strip(".").split())))
+            return [documents.Document(page_content=CAPITALS[name], metadata={"source": name})]
+
+    def model(prompt: Any) -> str:
+        """Repeats its context."""
+        return str(prompt.to_string().partition("Context: ")[2].split()[0])
+
+    prompt = prompts.ChatPromptTemplate.from_template("Context: {context}\nQuestion: {question}")
+    said = prompt | runnables.RunnableLambda(model)
+    parser = import_module("langchain_core.output_parsers").StrOutputParser()
+    retriever, asked = ByWords(), itemgetter("question")
+    of_key = {"context": asked | retriever | joined, "question": asked} | said | parser
+    answer = runnables.RunnablePassthrough.assign(context=lambda d: joined(d["context"]))
+    with_passages = runnables.RunnableParallel(
+        context=retriever, question=runnables.RunnablePassthrough()
+    ).assign(answer=answer | said | parser)  # as `create_retrieval_chain` does
+    found = evaluate(LANDS, "Contains, Recall@1, KPrecision", system=with_passages)
+    assert [summary.mean for summary in found.summaries] == [1.0, 1.0, 1.0]
+    row = found.results[0].row
+    assert row is not None
+    assert (row.response, row.retrieved_context_ids) == ("Paris", ("france.md",))
+    under = open_system(of_key, SystemOptions(question="question"))
+    assert evaluate(LANDS, "Contains", system=under)["Contains"].mean == 1.0
+    ranked = evaluate(LANDS, "Recall@1, MRR@5", system=retriever)
+    assert [summary.mean for summary in ranked.summaries] == [1.0, 1.0]
+    chat = import_module("langchain_core.language_models").FakeListChatModel(responses=["Paris"])
+    assert evaluate(LANDS, "Contains", system=chat)["Contains"].mean == 0.5
+    pipeline = (
+        "from langchain_core.runnables import RunnableLambda\n"
+        "from langchain_core.prompts import PromptTemplate\n"
+        "prompt = PromptTemplate.from_template('{context} {question}')\n"
+        "given = {'context': lambda q: 'Paris.', 'question': lambda q: q}\n"
+        "chain = given | prompt | RunnableLambda(lambda p: p.to_string())\n"
+    )
+    rows = "question,answer\nWhere?,Paris\nWhen?,now\n"
+    write_files(tmp_path, {"pipeline.py": pipeline, "questions.csv": rows})
+    assert "0.5" in run(tmp_path, f"{ASKED} pipeline:chain --measures Contains")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_frameworks
+def test_engines_and_retrievers_of_llama_index_are_systems() -> None:
+    core, llms = import_module("llama_index.core"), import_module("llama_index.core.llms")
+    schema = import_module("llama_index.core.schema")
+    custom: Any = llms.CustomLLM
+    embedding: Any = import_module("llama_index.core.embeddings").BaseEmbedding
+
+    class Scripted(custom):  # type: ignore[misc]
+        @property
+        def metadata(self) -> Any:
+            return llms.LLMMetadata()
+
+        def complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+            town = next(text.split()[0] for text in CAPITALS.values() if text in prompt)
+            return llms.CompletionResponse(text=town, delta=town)
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+            yield self.complete(prompt)
+
+    class ByLetters(embedding):  # type: ignore[misc]
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return [float("France" in text), float("Germany" in text), 0.1]
+
+        _get_query_embedding = _get_text_embedding
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_text_embedding(query)
+
+    nodes = [
+        schema.TextNode(text=text, id_=f"node of {name}", metadata={"file_name": name})
+        for name, text in CAPITALS.items()
+    ]
+    index = core.VectorStoreIndex(nodes, embed_model=ByLetters())
+    engine = index.as_query_engine(llm=Scripted(), similarity_top_k=1, response_mode="compact")
+    options = SystemOptions(ids="file_name")
+    under = open_system(engine, options)
+    found = evaluate(LANDS, "Contains, Recall@1, KPrecision", system=under)
+    assert [summary.mean for summary in found.summaries] == [1.0, 1.0, 1.0]
+    ranking = open_system(index.as_retriever(similarity_top_k=1), options)
+    assert evaluate(LANDS, "MRR@5", system=ranking)["MRR@5"].mean == 1.0
