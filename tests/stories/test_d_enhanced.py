@@ -1,6 +1,6 @@
 """SPEC D: each part of enhanced retrieval, and its evaluation, worked by hand.
 
-D5 trains a model, which needs torch: ``tests/app/test_tune_embedder.py`` holds it. BERTScore and
+D5 trains a model, which needs torch: ``tests/app/test_train.py`` holds it. BERTScore and
 MoverScore (D10) read a transformer: ``tests/measure/test_alignment.py``.
 """
 

@@ -1,6 +1,6 @@
 """SPEC E: a manual with codes that no embedding model knows.
 
-E6 trains a model, which needs torch: ``tests/app/test_tune_embedder.py`` holds it.
+E6 trains a model, which needs torch: ``tests/app/test_train.py`` holds it.
 """
 
 from __future__ import annotations

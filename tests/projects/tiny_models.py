@@ -9,20 +9,8 @@ from typing import Any
 
 from command_line import ragwright
 
-ANIMALS = [
-    "dog",
-    "cat",
-    "horse",
-    "cow",
-    "sheep",
-    "goat",
-    "bird",
-    "fish",
-    "snake",
-    "frog",
-    "bear",
-    "wolf",
-]
+ANIMALS = ["dog", "cat", "horse", "cow", "sheep", "goat", "bird", "fish", "snake", "frog"]
+ANIMALS += ["bear", "wolf"]
 COLOURS = ["red", "blue", "green", "black", "white", "brown", "yellow", "orange", "purple", "grey"]
 NOISE = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "on", "with", "as", "by"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_.?#:,"
