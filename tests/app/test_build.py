@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from command_line import ragwright
+from made_files import pdf_of
 from made_scans import LEFT, page, saved
 from small_project import MakeProject
 from story_tools import (
     csv_rows,
     lacking,
     make_project,
-    pdf_of,
     read_json,
     run,
     settings,
@@ -572,9 +572,9 @@ def copies(tmp_path: Path) -> Path:
 
 
 def test_an_audit_gates_writes_json_and_a_page(copies: Path) -> None:
-    shown = ragwright(copies, "audit", "--gate", "copies=0, references<=3", "--json", code=100)
-    assert "copies: 1 finding, at most 0 allowed" in shown.stderr
-    finding = json.loads(shown.stdout)["findings"][0]
+    gated = ragwright(copies, "audit", "--gate", "copies=0, references<=3", "--json", code=100)
+    assert "copies: 1 finding, at most 0 allowed" in gated.stderr
+    finding = json.loads(gated.stdout)["findings"][0]
     assert {"kind", "severity", "places", "why", "what_to_do"} <= set(finding)
     place = finding["places"][0]
     text = (copies / place["source"]).read_text("utf-8")

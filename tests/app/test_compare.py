@@ -350,7 +350,8 @@ def test_slices_that_differ_by_chance_are_not_named() -> None:
     def drawn(seed: int) -> list[RowResult]:
         draw = random.Random(seed)
         scores = [Score("ExactMatch", "scored", float(draw.random() < 0.5)) for _ in range(60)]
-        marks = [{"kind": draw.choice("abcdef"), "level": n % 3} for n in range(60)]
+        kinds = [draw.choice("abcdef") for _ in range(60)]
+        marks = [{"kind": kind, "level": str(n % 3)} for n, kind in enumerate(kinds)]
         rows = [Row(str(n), "?", metadata=mark) for n, mark in enumerate(marks)]
         return [RowResult(r.id, (), (s,), r) for r, s in zip(rows, scores, strict=True)]
 
@@ -655,9 +656,10 @@ def test_a_retry_asks_only_for_what_is_missing(tmp_path: Path) -> None:
 
 # -- passports -------------------------------------------------------------------------------
 
-PEOPLE = [
+PEOPLE: list[dict[str, object]] = [
     {"id": f"r{at}", "question": f"What is {at}?", "passage": f"It is right {at}."}
-    | {"response": f"It is {'right' if at % 3 else 'wrong'} {at}.", "human": 4 if at % 3 else 1}
+    | {"response": f"It is {'right' if at % 3 else 'wrong'} {at}."}
+    | {"human": 4 if at % 3 else 1}
     for at in range(24)
 ]
 MAPS = "--map human=label.faithfulness(1..4) --map passage=retrieved_contexts"
@@ -735,7 +737,7 @@ def test_passports_outside_a_project_as_pages_and_of_one_day(tmp_path: Path) -> 
     named = "passport rows.csv --map human=label.right(1..4) --measures TokenF1"
     for more in ("", " --map ID=id"):
         assert read_json(tmp_path, named + more)["rows"] == 24
-    graded = [
+    graded: list[dict[str, object]] = [
         {"id": str(n), "question": f"q{n}", "response": f"word{n % 3} word{n}"}
         | {"contexts": [f"word{n} other"], "grade": 1 + n % 3}
         for n in range(12)

@@ -489,7 +489,7 @@ def text(row):
 length.low, length.higher_is_better = 0, False
 number = 3
 """
-STARS = [
+STARS: list[dict[str, object]] = [
     {"id": "a", "question": "Q?", "response": "please wait", "stars": 4, "good": True},
     {"id": "b", "question": "Q?", "response": "no", "stars": "2.5", "good": "no"},
     {"id": "c", "question": "Q?", "response": "boom", "stars": "many"},
@@ -814,12 +814,12 @@ def test_a_token_model_is_named_as_a_folder_or_with_its_provider(
 
 @pytest.mark.needs_torch
 def test_what_is_no_token_model_is_refused_before_the_first_row(tokens: Path) -> None:
-    kinds = {"config.json": {"model_type": "model2vec"}}
-    layer = {"path": "", "type": "sentence_transformers.models.StaticEmbedding"}
-    modules = {"modules.json": [layer]}
+    layer = "sentence_transformers.models.StaticEmbedding"
+    kinds = {"config.json": '{"model_type": "model2vec"}'}
+    modules = {"modules.json": json.dumps([{"path": "", "type": layer}])}
     for folder in (tokens, tokens / "project"):
         for at, files in enumerate((kinds, modules)):
-            write_files(folder / f"s{at}", {name: json.dumps(text) for name, text in files.items()})
+            write_files(folder / f"s{at}", files)
     static = "need a transformer; this model is a table of word vectors"
     for where, name, said in (
         *((place, f"{st}s{at}", static) for place in (".", "project") for at in (0, 1)
