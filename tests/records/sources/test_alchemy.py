@@ -35,13 +35,24 @@ GRANT SELECT ON many TO shopper;
 """
 
 
-@pytest.fixture(scope="module")
-def server(postgres: str) -> str:
+def execute(folder: str, *statements: str, database: str = "postgres") -> None:
     import psycopg
 
-    with psycopg.connect(f"host={postgres} user=admin dbname=postgres", autocommit=True) as made:
-        made.execute(MAKE)
+    where = f"host={folder} user=admin dbname={database}"
+    with psycopg.connect(where, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture(scope="module")
+def server(postgres: str) -> str:
+    execute(postgres, MAKE)
     return postgres
+
+
+@pytest.fixture(params=["postgresql+psycopg", pytest.param("postgres", marks=pytest.mark.slow)])
+def address(request: pytest.FixtureRequest, server: str) -> str:
+    return f"{request.param}://admin@/postgres?host={server}"
 
 
 @pytest.fixture
@@ -56,9 +67,9 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def opened(folder: Path, address: str, query: str, **more: Any) -> RowSource:
+def opened(address: str, query: str, folder: Path | None = None, **more: Any) -> RowSource:
     given = {"key": "id", "text": "text", **more}
-    return open_source(SourceSpec(address, query=query, **given), folder)
+    return open_source(SourceSpec(address, query=query, **given), folder or Path())
 
 
 def rows_of(source: RowSource, since: str = "") -> list[dict[str, Any]]:
@@ -79,25 +90,20 @@ def rows_of(source: RowSource, since: str = "") -> list[dict[str, Any]]:
 )
 def test_what_a_database_says_first_is_told(server: str, query: str, said: str) -> None:
     """Not that its transaction is over, which it says of every statement after that."""
-    limit = "options=-c%20statement_timeout%3D300" if "sleep" in query else ""
-    source = opened(
-        Path(), f"postgresql+psycopg://shopper@/postgres?host={server}&{limit}".strip("&"), query
-    )
+    limit = "&options=-c%20statement_timeout%3D300" if "sleep" in query else ""
+    source = opened(f"postgresql+psycopg://shopper@/postgres?host={server}{limit}", query)
     with pytest.raises(DatabaseError, match=said) as caught:
         rows_of(source)
     assert "transaction" not in caught.value.what
 
 
-@pytest.fixture(params=["postgresql+psycopg", pytest.param("postgres", marks=pytest.mark.slow)])
-def address(request: pytest.FixtureRequest, server: str) -> str:
-    return f"{request.param}://admin@/postgres?host={server}"
-
-
 @pytest.mark.slow
-def test_values_of_postgresql_are_as_they_are(address: str) -> None:
-    source = opened(Path(), address, "SELECT * FROM messages ORDER BY id -- all of it")
-    found = rows_of(source)
-    assert found[0] == {
+def test_values_of_postgresql_are_as_they_are(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = opened(address, "SELECT * FROM messages ORDER BY id -- all of it")
+    first, second, third = rows_of(source)
+    assert first == {
         "id": 1,
         "Body Text": "x: 50% :a",
         "price": "12.50",
@@ -116,14 +122,18 @@ def test_values_of_postgresql_are_as_they_are(address: str) -> None:
         "padded": "ab  ",
         "small": 3,
     }
-    assert found[1] == {name: (2 if name == "id" else None) for name in found[0]}
-    assert (found[2]["Body Text"], found[2]["extra"], found[2]["ok"]) == ("", "null", False)
+    assert second == {name: (2 if name == "id" else None) for name in first}
+    assert (third["Body Text"], third["extra"], third["ok"]) == ("", "null", False)
     assert source.stamp() == ""
-
-
-def test_a_query_may_hold_colons_and_percent_signs(address: str) -> None:
+    # a query may hold colons and percent signs; an address may stand in a variable as a whole
     query = 'SELECT id::text, "Body Text" AS text FROM messages WHERE "Body Text" LIKE \'%: 50%\''
-    assert rows_of(opened(Path(), address, query)) == [{"id": "1", "text": "x: 50% :a"}]
+    assert rows_of(opened(address, query)) == [{"id": "1", "text": "x: 50% :a"}]
+    monkeypatch.setenv("WHOLE", address)
+    assert rows_of(opened("${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
+    batches = list(opened(address, "SELECT * FROM many ORDER BY id").batches(7_000))
+    assert [batch.num_rows for batch in batches] == [7_000] * 8 + [4_000]
+    assert place(batches[-1], 3_999) == "query, row 60000"
+    assert len({str(batch.schema.types) for batch in batches}) == 1
 
 
 @pytest.mark.slow
@@ -145,30 +155,19 @@ def test_a_query_may_hold_colons_and_percent_signs(address: str) -> None:
 def test_a_watermark_reads_what_is_at_or_above_it_and_nulls(
     address: str, column: str, since: str, ids: list[int], reached: str
 ) -> None:
-    source = opened(Path(), address, "SELECT * FROM messages ORDER BY id;", watermark=column)
-    found = rows_of(source, since)
-    assert [row["id"] for row in found] == ids
+    source = opened(address, "SELECT * FROM messages ORDER BY id;", watermark=column)
+    assert [row["id"] for row in rows_of(source, since)] == ids
     assert source.reached == reached
-    everything = opened(Path(), address, "SELECT * FROM messages", watermark=column)
-    assert len(rows_of(everything)) == 3
+    assert len(rows_of(opened(address, "SELECT * FROM messages", watermark=column))) == 3
 
 
 def test_renamed_watermarks_and_missing_ones(address: str) -> None:
     spec: dict[str, Any] = {"rename": {"id": "number"}, "key": "number"}
-    query = "SELECT id FROM messages"
-    source = opened(Path(), address, query, watermark="number", **spec)
+    source = opened(address, "SELECT id FROM messages", watermark="number", **spec)
     assert sorted(row["id"] for row in rows_of(source, "2")) == [2, 3]
     with pytest.raises(RecordsError, match="'numbr'") as raised:
-        rows_of(opened(Path(), address, query, watermark="numbr"), "2")
+        rows_of(opened(address, "SELECT id FROM messages", watermark="numbr"), "2")
     assert raised.value.hint
-
-
-@pytest.mark.slow
-def test_rows_are_counted_for_messages(address: str) -> None:
-    batches = list(opened(Path(), address, "SELECT * FROM many ORDER BY id").batches(7_000))
-    assert [batch.num_rows for batch in batches] == [7_000] * 8 + [4_000]
-    assert place(batches[-1], 3_999) == "query, row 60000"
-    assert len({str(batch.schema.types) for batch in batches}) == 1
 
 
 @pytest.mark.slow
@@ -185,31 +184,24 @@ def test_rows_are_counted_for_messages(address: str) -> None:
 )
 def test_what_writes_or_fails_is_an_error(address: str, query: str) -> None:
     with pytest.raises(DatabaseError) as raised:
-        rows_of(opened(Path(), address, query))
+        rows_of(opened(address, query))
     assert raised.value.where
-    assert len(rows_of(opened(Path(), address, "SELECT id FROM messages"))) == 3
+    assert len(rows_of(opened(address, "SELECT id FROM messages"))) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.needs_postgres
 def test_a_server_that_goes_down_half_way() -> None:
-    import psycopg
-
     with running_server() as folder:
-        with psycopg.connect(f"host={folder} user=admin dbname=postgres", autocommit=True) as made:
-            made.execute(
-                "CREATE TABLE many AS SELECT n AS id, repeat('word ', 400) AS text "
-                "FROM generate_series(1, 60000) AS n"
-            )
-        source = opened(
-            Path(), f"postgresql+psycopg://admin@/postgres?host={folder}", "SELECT * FROM many"
-        )
+        many = "SELECT n AS id, repeat('word ', 400) AS text FROM generate_series(1, 60000) AS n"
+        execute(folder, f"CREATE TABLE many AS {many}")
+        address = f"postgresql+psycopg://admin@/postgres?host={folder}"
+        source = opened(address, "SELECT * FROM many")
         batches = source.batches(500)
         assert next(batches).num_rows == 500
         stop_server(folder)
         with pytest.raises(DatabaseError, match="cannot be read"):
-            for _ in batches:
-                pass
+            list(batches)
         with pytest.raises(DatabaseError, match="cannot be opened"):
             next(source.batches(500))
 
@@ -219,9 +211,9 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     address = "postgresql+psycopg://shopper:${SHOP_PASSWORD}@localhost:1/postgres"
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)
     with pytest.raises(ConfigError, match="SHOP_PASSWORD"):
-        opened(Path(), address, "SELECT 1 AS id")
+        opened(address, "SELECT 1 AS id")
     monkeypatch.setenv("SHOP_PASSWORD", "hun/ter2")
-    source = opened(Path(), address, "SELECT 1 AS id")
+    source = opened(address, "SELECT 1 AS id")
     with pytest.raises(DatabaseError, match="cannot be opened") as raised:
         rows_of(source)
     assert "ter2" not in str(raised.value)
@@ -233,51 +225,39 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_date_of_no_calendar_is_named(address: str, kind: str, value: str) -> None:
     dates = f"CASE WHEN id = 2500 THEN '{value}' ELSE '2026-03-01' END::{kind} AS at"
     query = f"SELECT id, {dates} FROM many WHERE id < 3000 ORDER BY id"
-    with pytest.raises(
-        DatabaseError, match=r"the database cannot be read: .*too (large|small)"
-    ) as raised:
-        rows_of(opened(Path(), address, query, watermark="at"))
+    told = r"the database cannot be read: .*too (large|small)"
+    with pytest.raises(DatabaseError, match=told) as raised:
+        rows_of(opened(address, query, watermark="at"))
     assert "NULLIF(column, 'infinity')" in str(raised.value.hint)
     first = f"SELECT id, '{value}'::{kind} AS at FROM many"
     with pytest.raises(DatabaseError, match="cannot be read"):
-        rows_of(opened(Path(), address, first, watermark="at"), "2026-01-01")
+        rows_of(opened(address, first, watermark="at"), "2026-01-01")
     mended = f"SELECT id, CAST(at AS text) AS at FROM ({query}) AS rows"
-    assert len(rows_of(opened(Path(), address, mended))) == 2_999
-
-
-def test_an_address_stands_in_a_variable_as_a_whole(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WHOLE", address)
-    assert rows_of(opened(Path(), "${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
+    assert len(rows_of(opened(address, mended))) == 2_999
 
 
 @pytest.mark.slow
 def test_texts_of_no_encoding_are_utf8_or_refused(server: str) -> None:
-    import psycopg
-
-    name = "mixed"
-    with psycopg.connect(f"host={server} user=admin dbname=postgres", autocommit=True) as made:
-        made.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")
-    with psycopg.connect(f"host={server} user=admin dbname={name}", autocommit=True) as made:
-        made.execute(
-            "CREATE TABLE t AS SELECT 1 AS id, convert_from('\\xc3a9', 'SQL_ASCII') AS text "
-            "UNION ALL SELECT 2, convert_from('\\xe9', 'SQL_ASCII')"
-        )
-    address = f"postgresql+psycopg://admin@/{name}?host={server}"
-    assert rows_of(opened(Path(), address, "SELECT * FROM t WHERE id = 1")) == [
-        {"id": 1, "text": "é"}
-    ]
+    execute(server, "CREATE DATABASE mixed ENCODING 'SQL_ASCII' TEMPLATE template0")
+    execute(
+        server,
+        "CREATE TABLE t AS SELECT 1 AS id, convert_from('\\xc3a9', 'SQL_ASCII') AS text "
+        "UNION ALL SELECT 2, convert_from('\\xe9', 'SQL_ASCII')",
+        database="mixed",
+    )
+    address = f"postgresql+psycopg://admin@/mixed?host={server}"
+    found = rows_of(opened(address, "SELECT * FROM t WHERE id = 1"))
+    assert found == [{"id": 1, "text": "é"}]
     with pytest.raises(DatabaseError):
-        rows_of(opened(Path(), address, "SELECT * FROM t"))
+        rows_of(opened(address, "SELECT * FROM t"))
 
 
-# -- SQLite ------------------------------------------------------------------------------------
+# -- SQLite --------------------------------------------------------------------------------------
 
 
 def test_sqlite(shop: Path) -> None:
     query = "SELECT id, text, number, raw FROM messages ORDER BY id"
-    source = opened(shop, "sqlite:///shop.db", query, watermark="id")
+    source = opened("sqlite:///shop.db", query, shop, watermark="id")
     assert rows_of(source) == [
         {"id": 1, "text": "007", "number": 5.0, "raw": b"\x00\xff"},
         {"id": 2, "text": "b", "number": 2.5, "raw": None},
@@ -285,58 +265,45 @@ def test_sqlite(shop: Path) -> None:
     ]
     assert source.reached == str(2**60)
     assert [row["id"] for row in rows_of(source, "2")] == [2, 2**60]
-    absolute = f"sqlite:///{shop}/shop.db"
-    assert len(rows_of(opened(Path(), absolute, query))) == 3
     with pytest.raises(DatabaseError):
-        rows_of(opened(shop, "sqlite:///shop.db", "DELETE FROM messages RETURNING id"))
-    assert len(rows_of(opened(Path(), absolute, query))) == 3
+        rows_of(opened("sqlite:///shop.db", "DELETE FROM messages RETURNING id", shop))
+    assert len(rows_of(opened(f"sqlite:///{shop}/shop.db", query))) == 3
+    # values of several types in one column
+    mixed = opened("sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id", shop)
+    assert [row["mixed"] for row in rows_of(mixed)] == ["1", "x", "2.5"]
     with pytest.raises(RecordsError, match="does not exist"):
-        opened(shop, "sqlite:///stop.db", query)
+        opened("sqlite:///stop.db", query, shop)
     assert not (shop / "stop.db").exists()
     (shop / "no.db").write_text("this is no database, but it is long enough to be read as one")
     with pytest.raises(DatabaseError):
-        rows_of(opened(shop, "sqlite:///no.db", query))
-
-
-def test_values_of_several_types_in_one_column_of_sqlite(shop: Path) -> None:
-    source = opened(shop, "sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id")
-    assert rows_of(source) == [{"mixed": "1"}, {"mixed": "x"}, {"mixed": "2.5"}]
+        rows_of(opened("sqlite:///no.db", query, shop))
 
 
 def test_types_hold_for_all_of_a_reading(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with databases that do not tell types: the first rows decide, and later ones fit."""
-    monkeypatch.setattr("ragwright.records.sources._alchemy._ROWS", 1)
-    monkeypatch.setattr(
-        "ragwright.records.sources._alchemy._Reading._sqlite_types", lambda *_: None
-    )
+    inner = "ragwright.records.sources._alchemy."
+    monkeypatch.setattr(f"{inner}_ROWS", 1)
+    monkeypatch.setattr(f"{inner}_Reading._sqlite_types", lambda *_: None)
     query = "SELECT id, CASE id WHEN 1 THEN NULL ELSE mixed END AS m FROM messages ORDER BY id"
-    found = rows_of(opened(shop, "sqlite:///shop.db", query))
+    found = rows_of(opened("sqlite:///shop.db", query, shop))
     assert [row["m"] for row in found] == [None, "x", "2.5"]
-    with pytest.raises(
-        RecordsError, match="other types of values than in the first rows"
-    ) as raised:
-        rows_of(opened(shop, "sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id"))
-    assert "CAST(mixed AS" in str(raised.value.hint)
-
-
-# -- what is not there -------------------------------------------------------------------------
+    told = r"(?s)other types of values than in the first rows.*CAST\(mixed AS"
+    with pytest.raises(RecordsError, match=told):
+        rows_of(opened("sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id", shop))
 
 
 @pytest.mark.parametrize(
-    ("address", "error"),
+    ("address", "query", "error", "told"),
     [
-        ("nodb://h/d", ConfigError),
-        ("s3://bucket/rows.parquet", ConfigError),
-        ("postgresql://u@h:port/d", ConfigError),
-        ("mysql+pymysql://u@h/d", MissingExtraError),
+        ("nodb://h/d", "SELECT 1 AS id", ConfigError, "nodb"),
+        ("s3://bucket/rows.parquet", "SELECT 1 AS id", ConfigError, "s3"),
+        ("postgresql://u@h:port/d", "SELECT 1 AS id", ConfigError, "cannot read the address"),
+        ("mysql+pymysql://u@h/d", "SELECT 1 AS id", MissingExtraError, "pip install"),
+        ("sqlite:///shop.db", "  ", RecordsError, "needs a query"),
     ],
 )
-def test_addresses_that_cannot_be_used(address: str, error: type[Exception]) -> None:
-    with pytest.raises(error) as raised:
-        opened(Path(), address, "SELECT 1 AS id")
-    assert "pip install" in str(raised.value) or error is ConfigError
-
-
-def test_a_database_needs_a_query(shop: Path) -> None:
-    with pytest.raises(RecordsError, match="needs a query"):
-        opened(shop, "sqlite:///shop.db", "  ")
+def test_addresses_that_cannot_be_used(
+    shop: Path, address: str, query: str, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        opened(address, query, shop)
