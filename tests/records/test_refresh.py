@@ -1,14 +1,20 @@
-"""A refresh of what changed ends where a refresh from nothing ends, and touches nothing else."""
+"""A refresh of what changed ends where a refresh from nothing ends, here and on a cluster."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import ray_cluster
 from hypothesis import HealthCheck, given, settings, strategies as st
+from story_tools import write_files
 
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.ingest import LocalEngine
@@ -52,45 +58,56 @@ class Rows(RowSource):
 
     def batches(self, rows: int, since: str = "") -> Iterator[Any]:
         self.asked += 1
+        schema = pa.schema([(name, pa.string()) for name in self.names])
         # A source without a row still says which columns it has.
         for number, at in enumerate(range(0, max(1, len(self.rows)), rows)):
             if self.fails_after is not None and number >= self.fails_after:
                 raise DatabaseError("the server went away", where="rows")
-            yield pa.Table.from_pylist(
-                self.rows[at : at + rows], pa.schema([(name, pa.string()) for name in self.names])
-            )
+            yield pa.Table.from_pylist(self.rows[at : at + rows], schema)
 
 
-def declare(folder: Path, **files: str) -> Path:
-    """A folder of declarations; the given files in place of the usual ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    usual = {"source": SOURCE, "cleaning": CLEANING, "tags": TAGS, "rules": RULES}
-    for name, text in {**usual, **files}.items():
-        (folder / f"{name}.yaml").write_text(text, "utf-8")
-    (folder / "text_formats").mkdir(exist_ok=True)
-    (folder / "text_formats" / "message.yaml").write_text(FORMAT, "utf-8")
-    return folder
+class Place:
+    """Declarations and tables in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.records, self.tables = folder / "records", folder / "tables"
+        self.declare()
+
+    def declare(self, **files: str) -> None:
+        """Write the given declarations, the usual ones in place of others."""
+        usual = {"source": SOURCE, "cleaning": CLEANING, "tags": TAGS, "rules": RULES, **files}
+        write_files(self.records, {f"{name}.yaml": text for name, text in usual.items()})
+        write_files(self.records, {"text_formats/message.yaml": FORMAT})
+
+    def refresh(self, *rows: Row, tables: Path | None = None, **how: Any) -> RefreshReport:
+        """A refresh from rows, or from a source of theirs."""
+        given = {name: how.pop(name) for name in ("stamp", "fails_after", "more") if name in how}
+        source = how.pop("source", None) or Rows(list(rows), **given)
+        plan = RefreshPlan(load_spec(self.records), part_rows=16, **how)
+        with LocalEngine(2) as engine:
+            return refresh(plan, RecordTables(tables or self.tables), source, engine)
+
+    def content(self, tables: Path | None = None) -> dict[str, dict[str, Row]]:
+        """Every table as key -> row."""
+        opened = RecordTables(tables or self.tables)
+        found = {}
+        for name in ("bronze", "silver", "gold", "left_out"):
+            rows = [row for batch in opened.read(name) for row in batch.to_pylist()]
+            found[name] = {row["record_key"]: row for row in rows}
+            assert len(found[name]) == len(rows) == opened.rows(name)
+        return found
+
+    def left_out(self) -> dict[str, str]:
+        return {key: row["left_out"] for key, row in self.content()["left_out"].items()}
 
 
-def refreshed(folder: Path, tables: Path, source: RowSource, **how: Any) -> RefreshReport:
-    plan = RefreshPlan(load_spec(folder), part_rows=16, **how)
-    with LocalEngine(2) as engine:
-        return refresh(plan, RecordTables(tables), source, engine)
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
-def content(tables: Path) -> dict[str, dict[str, Row]]:
-    """Every table as key -> row."""
-    opened = RecordTables(tables)
-    found = {}
-    for name in ("bronze", "silver", "gold", "left_out"):
-        rows = [row for batch in opened.read(name) for row in batch.to_pylist()]
-        found[name] = {row["record_key"]: row for row in rows}
-        assert len(found[name]) == len(rows) == opened.rows(name)
-    return found
-
-
-def row(key: str, body: str | None, party: str | None = "D") -> Row:
-    return {"id": key, "body": body, "party": party}
+def row(key: object, body: str | None, party: str | None = "D", **more: Any) -> Row:
+    return {"id": str(key), "body": body, "party": party, **more}
 
 
 def counts(report: RefreshReport, table: str) -> tuple[int, int, int]:
@@ -98,8 +115,7 @@ def counts(report: RefreshReport, table: str) -> tuple[int, int, int]:
     return found.inserted, found.updated, found.unchanged
 
 
-def test_rows_go_from_the_source_to_gold_and_what_falls_out_says_why(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
+def test_rows_go_from_the_source_to_gold_and_what_falls_out_says_why(place: Place) -> None:
     rows = [
         row("a", "Give now!!!"),
         row("b", "Give now!"),  # the same once it is clean
@@ -109,92 +125,68 @@ def test_rows_go_from_the_source_to_gold_and_what_falls_out_says_why(tmp_path: P
         row("f", "   "),
         row("g", None),
     ]
-    report = refreshed(folder, tmp_path / "tables", Rows(rows))
-    assert counts(report, "bronze") == (7, 0, 0)
-    assert counts(report, "silver") == (4, 0, 0)
-    assert counts(report, "gold") == (2, 0, 0)
-    found = content(tmp_path / "tables")
-    assert found["bronze"]["a"]["body"] == "Give now!!!"
-    assert found["silver"]["a"]["text"] == "Give now!"
-    assert found["silver"]["a"]["tags"] == ["give ask", "urgent tone"]
-    assert found["gold"]["a"]["document"] == "A short give with urgent:\n\nGive now!"
-    assert found["gold"]["a"]["party"] == "D"
-    why = {key: one["left_out"] for key, one in found["left_out"].items()}
+    dry = place.refresh(*rows, dry_run=True)
+    assert counts(dry, "gold") == (2, 0, 0)
+    assert RecordTables(place.tables).version == 0
+    assert not list(place.tables.rglob("*.parquet"))
+    report = place.refresh(*rows)
+    found = [counts(report, name) for name in ("bronze", "silver", "gold")]
+    assert found == [(7, 0, 0), (4, 0, 0), (2, 0, 0)]
+    bronze, silver, gold = (place.content()[name]["a"] for name in ("bronze", "silver", "gold"))
+    assert (bronze["body"], silver["text"]) == ("Give now!!!", "Give now!")
+    assert silver["tags"] == ["give ask", "urgent tone"]
+    assert gold["document"] == "A short give with urgent:\n\nGive now!"
+    assert gold["party"] == "D"
+    why = place.left_out()
     assert why["b"] == "duplicate of a"
     assert "both" in why["d"]
     assert set(why) == {"b", "d", "e", "f", "g"}
 
 
-def test_a_rerun_without_changes_writes_nothing(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
-    rows = [row(f"{number}", f"Give now {number}") for number in range(50)]
-    refreshed(folder, tmp_path / "tables", Rows(rows))
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*.parquet")}
-    report = refreshed(folder, tmp_path / "tables", Rows(rows))
+def test_a_rerun_without_changes_writes_nothing_and_may_not_even_read(place: Place) -> None:
+    rows = [row(number, f"Give now {number}") for number in range(50)]
+    place.refresh(*rows, stamp="s1")
+    before = {path: path.stat().st_mtime_ns for path in place.tables.rglob("*.parquet")}
+    report = place.refresh(*rows)
     assert [counts(report, name) for name in ("bronze", "silver", "gold")] == [(0, 0, 50)] * 3
     assert report.version == 1
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*.parquet")}
+    after = {path: path.stat().st_mtime_ns for path in place.tables.rglob("*.parquet")}
     assert after == before
+    place.refresh(*rows, row("a", "Give"), stamp="s1")
+    same, other = Rows(rows, "s1"), Rows(rows, "s2")
+    assert counts(place.refresh(source=same), "bronze") == (0, 0, 51)
+    place.refresh(source=other)
+    assert (same.asked, other.asked) == (0, 1)
 
 
-def test_a_source_that_looks_the_same_is_not_read(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
-    rows = [row("a", "Give")]
-    refreshed(folder, tmp_path / "tables", Rows(rows, "s1"))
-    same = Rows(rows, "s1")
-    report = refreshed(folder, tmp_path / "tables", same)
-    assert same.asked == 0
-    assert counts(report, "bronze") == (0, 0, 1)
-    other = Rows(rows, "s2")
-    refreshed(folder, tmp_path / "tables", other)
-    assert other.asked == 1
-
-
-def test_a_dry_run_counts_and_keeps_nothing(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
-    report = refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]), dry_run=True)
-    assert counts(report, "gold") == (1, 0, 0)
-    assert RecordTables(tmp_path / "tables").version == 0
-    assert not list((tmp_path / "tables").rglob("*.parquet"))
-
-
-def test_a_source_that_fails_half_way_leaves_the_tables_as_they_were(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
-    refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]))
-    before = content(tmp_path / "tables")
-    many = [row(f"{number}", f"Now {number}") for number in range(100)]
+def test_a_refresh_that_fails_leaves_the_tables_as_they_were(place: Place) -> None:
+    place.refresh(row("a", "Give"))
+    before = place.content()
+    many = [row(number, f"Now {number}") for number in range(100)]
     with pytest.raises(DatabaseError):
-        refreshed(folder, tmp_path / "tables", Rows(many, fails_after=3))
-    assert content(tmp_path / "tables") == before
-    assert RecordTables(tmp_path / "tables").version == 1
-
-
-def test_two_rows_with_one_key_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
-    folder = declare(tmp_path / "records")
-    refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]))
-    twice = [row("a", "Give"), *(row(f"{n}", "Now") for n in range(40)), row("a", "Now")]
+        place.refresh(*many, fails_after=3)
     with pytest.raises(DuplicateKeyError, match="a"):
-        refreshed(folder, tmp_path / "tables", Rows(twice))
-    assert len(content(tmp_path / "tables")["bronze"]) == 1
+        place.refresh(row("a", "Give"), *many[:40], row("a", "Now"))
+    assert place.content() == before
+    assert RecordTables(place.tables).version == 1
 
 
 @pytest.mark.slow
-def test_rows_of_another_source_are_told_from_those_there_were(tmp_path: Path) -> None:
-    folder, tables = declare(tmp_path / "records"), tmp_path / "tables"
-    first = refreshed(folder, tables, Rows([row("a", "Give a"), row("b", "Give b")]))
-    again = refreshed(folder, tables, Rows([row("a", "Give!")]))
+def test_rows_of_another_source_are_told_from_those_there_were(place: Place) -> None:
+    first = place.refresh(row("a", "Give a"), row("b", "Give b"))
+    again = place.refresh(row("a", "Give!"))
     assert (*first.notes, *again.notes) == ()
-    other = "postgresql+psycopg://me:hush-hush@h/db"
-    declare(folder, source=SOURCE.replace("rows.jsonl", other) + "query: select 1\n")
-    [note] = refreshed(folder, tables, Rows([row("a", "Now"), row("z", "Now z")])).notes
+    other = SOURCE.replace("rows.jsonl", "postgresql+psycopg://me:hush-hush@h/db")
+    place.declare(source=other + "query: select 1\n")
+    [note] = place.refresh(row("a", "Now"), row("z", "Now z")).notes
     for told in ("another source", "rows.jsonl", "1 row that was there"):
         assert told in note
-    declare(folder, source=SOURCE.replace("rows.jsonl", other) + "query: select 2\n")
-    [note] = refreshed(folder, tables, Rows([row("a", "Now")])).notes
+    place.declare(source=other + "query: select 2\n")
+    [note] = place.refresh(row("a", "Now")).notes
     assert "another query" in note
     assert "0 rows that were there" in note
-    assert "hush-hush" not in note + str(RecordTables(tables).manifest().lineage)
-    assert not refreshed(folder, tables, Rows([row("a", "Now")])).notes
+    assert "hush-hush" not in note + str(RecordTables(place.tables).manifest().lineage)
+    assert not place.refresh(row("a", "Now")).notes
 
 
 GROWN = {
@@ -207,37 +199,34 @@ GROWN = {
 @pytest.mark.slow
 @pytest.mark.parametrize("drives", [[None, None, "spring"], [None, None, None]])
 def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
-    tmp_path: Path, drives: list[str | None]
+    place: Place, drives: list[str | None]
 ) -> None:
-    rows = [row("a", "Give a"), row("b", "Give b"), row("c", "Give c")]
-    refreshed(declare(tmp_path / "records"), tmp_path / "tables", Rows(rows[:2]))
+    rows = [row(key, f"Give {key}") for key in "abc"]
+    place.refresh(*rows[:2])
     now = [{**one, "drive": drive} for one, drive in zip(rows, drives, strict=True)]
     # the column is there for a while before anybody asks for it
-    refreshed(tmp_path / "records", tmp_path / "tables", Rows(now, more=("drive",)))
-    folder = declare(tmp_path / "records", **GROWN)
-    report = refreshed(folder, tmp_path / "tables", Rows(now, "s", more=("drive",)))
-    assert counts(report, "bronze") == (0, 0, 3)
-    gold = content(tmp_path / "tables")["gold"]
+    place.refresh(*now, more=("drive",))
+    place.declare(**GROWN)
+    assert counts(place.refresh(*now, stamp="s", more=("drive",)), "bronze") == (0, 0, 3)
+    gold = place.content()["gold"]
     assert [gold[key].get("drive") for key in "abc"] == drives
     assert [gold[key]["client"] for key in "abc"] == drives
     assert [gold[key].get("season") for key in "abc"] == [drive and "warm" for drive in drives]
-    full = refreshed(folder, tmp_path / "tables", Rows(now, more=("drive",)), full=True)
-    assert counts(full, "gold") == (0, 0, 3)
+    assert counts(place.refresh(*now, more=("drive",), full=True), "gold") == (0, 0, 3)
     # known still where the source is not read again
-    declare(tmp_path / "records", **{**GROWN, "rules": GROWN["rules"].replace("warm", "mild")})
-    refreshed(folder, tmp_path / "tables", Rows(now, "s", more=("drive",)))
-    assert not content(tmp_path / "tables")["left_out"]
+    place.declare(**{**GROWN, "rules": GROWN["rules"].replace("warm", "mild")})
+    place.refresh(*now, stamp="s", more=("drive",))
+    assert not place.left_out()
 
 
-def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(tmp_path: Path) -> None:
-    folder, tables = declare(tmp_path / "records"), tmp_path / "tables"
-    refreshed(folder, tables, Rows([row("a", "Give a"), row("b", "Give b")]))
-    declare(folder, source=SOURCE.replace("text: body", "text: words"))
-    now = [{**row("a", "Give a"), "words": None}, {**row("b", "Give b"), "words": "Now b"}]
-    refreshed(folder, tables, Rows(now, more=("words",)))
-    found = content(tables)
-    assert {key: one["text"] for key, one in found["gold"].items()} == {"b": "Now b"}
-    assert found["left_out"]["a"]["left_out"] == "no text"
+def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(place: Place) -> None:
+    place.refresh(row("a", "Give a"), row("b", "Give b"))
+    place.declare(source=SOURCE.replace("text: body", "text: words"))
+    now = [row("a", "Give a", words=None), row("b", "Give b", words="Now b")]
+    place.refresh(*now, more=("words",))
+    gold = place.content()["gold"]
+    assert {key: one["text"] for key, one in gold.items()} == {"b": "Now b"}
+    assert place.left_out()["a"] == "no text"
 
 
 @pytest.mark.parametrize(
@@ -250,69 +239,63 @@ def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(tmp_pa
     ],
 )
 def test_a_column_that_no_row_ever_had_is_refused(
-    tmp_path: Path, files: dict[str, str], told: str
+    place: Place, files: dict[str, str], told: str
 ) -> None:
-    folder = declare(tmp_path / "records", **files)
+    place.declare(**files)
     with pytest.raises(RecordsError, match=told):
-        refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]))
+        place.refresh(row("a", "Give"))
 
 
-NEEDY = {"source": SOURCE + "require: [party]\n"}
+NEEDY = SOURCE + "require: [party]\n"
 
 
 @pytest.mark.slow
 def test_a_row_that_lacks_what_is_required_leaves_every_table_until_it_is_whole(
-    tmp_path: Path,
+    place: Place,
 ) -> None:
-    folder, tables = declare(tmp_path / "records", **NEEDY), tmp_path / "tables"
+    place.declare(source=NEEDY)
     whole = [row("a", "Give a"), row("b", "Give b"), row("c", "Give b")]
-    refreshed(folder, tables, Rows(whole))
-    assert content(tables)["left_out"]["c"]["left_out"] == "duplicate of b"
-    report = refreshed(folder, tables, Rows([row("b", "[redacted]", " "), row("d", "Now", "")]))
+    place.refresh(*whole)
+    assert place.left_out()["c"] == "duplicate of b"
+    report = place.refresh(row("b", "[redacted]", " "), row("d", "Now", ""))
     assert report.removed == {"bronze": 1, "silver": 1, "gold": 1}
     assert report.left_out == {"required column is empty": 2}
-    found = content(tables)
-    assert {name: set(rows) for name, rows in found.items()} == {
-        "bronze": {"a", "c"},
-        "silver": {"a", "c"},
-        "gold": {"a", "c"},  # c is nobody's duplicate any more
-        "left_out": {"b", "d"},
-    }
+    found = place.content()
+    # c is nobody's duplicate any more
+    assert [set(found[name]) for name in ("bronze", "silver", "gold")] == [{"a", "c"}] * 3
+    assert place.left_out() == dict.fromkeys("bd", "required column is empty: party")
     assert found["left_out"]["b"]["stage"] == "bronze"
-    assert found["left_out"]["b"]["left_out"] == "required column is empty: party"
     # no other declaration brings back what the source has taken away
-    declare(folder, **NEEDY, cleaning=CLEANING.replace("60", "50"))
-    refreshed(folder, tables, Rows([]))
-    assert set(content(tables)["gold"]) == {"a", "c"}
+    place.declare(source=NEEDY, cleaning=CLEANING.replace("60", "50"))
+    place.refresh()
+    assert set(place.content()["gold"]) == {"a", "c"}
     # equal to what it was before it was blanked
-    refreshed(folder, tables, Rows(whole[1:2]))
-    found = content(tables)
-    assert set(found["gold"]) == {"a", "b"}
-    assert found["left_out"]["c"]["left_out"] == "duplicate of b"
-    assert set(found["left_out"]) == {"c", "d"}
+    place.refresh(whole[1])
+    assert set(place.content()["gold"]) == {"a", "b"}
+    left = place.left_out()
+    assert (set(left), left["c"]) == ({"c", "d"}, "duplicate of b")
 
 
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_a_row_that_lacks_what_is_required_is_no_rival_to_a_whole_one(
-    tmp_path: Path, which: str
+    place: Place, which: str
 ) -> None:
-    source = f"{NEEDY['source']}on_duplicate: {which}\n"
-    folder, tables = declare(tmp_path / "records", source=source), tmp_path / "tables"
-    blank = [row(f"{number}", None, "") for number in range(20)]
+    place.declare(source=f"{NEEDY}on_duplicate: {which}\n")
+    blank = [row(number, None, "") for number in range(20)]
     twice = [row("a", "Give", ""), row("a", "Now"), *blank, row("a", "Other", None)]
     for _ in range(2):
-        refreshed(folder, tables, Rows(twice))
-        found = content(tables)
-        assert found["gold"]["a"]["text"] == "Now"
-        assert set(found["left_out"]) == {one["id"] for one in blank}
+        place.refresh(*twice)
+        assert place.content()["gold"]["a"]["text"] == "Now"
+        assert set(place.left_out()) == {one["id"] for one in blank}
 
 
-KEYS = st.sampled_from("abcdefgh")
 WORDS = st.sampled_from(["give", "now", "health", "!!", "other", "x" * 70, " "])
 BODIES = st.none() | st.lists(WORDS, max_size=3).map(" ".join)
 DRIVES = st.sampled_from([None, "", "spring"])
 EDITS = st.dictionaries(
-    KEYS, st.tuples(BODIES, st.sampled_from(["D", "R", ""]), DRIVES), max_size=6
+    st.sampled_from("abcdefgh"),
+    st.tuples(BODIES, st.sampled_from(["D", "R", ""]), DRIVES),
+    max_size=6,
 )
 OTHER = {
     "tags": [
@@ -323,7 +306,7 @@ OTHER = {
     ],
     "cleaning": [CLEANING, CLEANING.replace("60", "20"), CLEANING.replace("'!+': '!'", "'!+'")],
     "rules": [RULES, "duplicates_by: [party]\n", "length_groups: {short: 5, long: null}\n"],
-    "source": [SOURCE, SOURCE.replace("[party]", "[]"), NEEDY["source"]],
+    "source": [SOURCE, SOURCE.replace("[party]", "[]"), NEEDY],
 }
 LATER = {  # once the source has the column
     "tags": OTHER["tags"],
@@ -343,41 +326,87 @@ STEPS = st.tuples(
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_step_by_step_ends_where_a_refresh_from_nothing_ends(
     tmp_path_factory: pytest.TempPathFactory,
     steps: tuple[list[tuple[dict[str, Any], dict[str, str]]], ...],
 ) -> None:
     base = tmp_path_factory.mktemp("steps")
-    sent: dict[str, Row] = {}
-    declared = ""
+    place, sent, declared = Place(base), dict[str, Row](), ""
     first, later = steps
     for number, (edits, files) in enumerate([*first, *later]):
         more = ("drive",) if number >= len(first) else ()
-        folder = declare(base / "records", **files)
+        place.declare(**files)
         edited = {
-            key: {**row(key, body, party), **({"drive": drive} if more else {})}
+            key: row(key, body, party, **({"drive": drive} if more else {}))
             for key, (body, party, drive) in edits.items()
         }
         sent |= edited
-        every = Rows(list(sent.values()), more=more)
         # what is required is looked at in rows that come, so all come where that changed
-        now = Rows(list(edited.values()), more=more) if files["source"] == declared else every
+        now = edited if files["source"] == declared else sent
         declared = files["source"]
-        refreshed(folder, base / "tables", now)
-        refreshed(folder, base / f"fresh{number}", every)
-        assert filled(base / "tables") == filled(base / f"fresh{number}")
+        place.refresh(*now.values(), more=more)
+        fresh = base / f"fresh{number}"
+        place.refresh(*sent.values(), more=more, tables=fresh)
+        assert filled(place.content()) == filled(place.content(fresh))
 
 
-def filled(tables: Path) -> dict[str, dict[str, Row]]:
-    """:func:`content` without nulls: a column may be there, all null, or not."""
+def filled(content: dict[str, dict[str, Row]]) -> dict[str, dict[str, Row]]:
+    """Without nulls: a column may be there, all null, or not."""
     return {
-        name: {
-            key: {column: value for column, value in one.items() if value is not None}
-            for key, one in rows.items()
-        }
-        for name, rows in content(tables).items()
+        name: {key: {n: v for n, v in one.items() if v is not None} for key, one in rows.items()}
+        for name, rows in content.items()
     }
+
+
+@pytest.mark.slow
+@pytest.mark.needs_ray
+def test_a_cluster_refreshes_as_this_machine_does_and_its_failures_are_told(tmp_path: Path) -> None:
+    """On a real cluster of two node processes, in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    paths = [str(Path(ray_cluster.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, ray_cluster.__file__, str(tmp_path)],
+        env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert "failed" not in found, found["failed"]
+    compared, failures = found["compared"], found["failures"]
+    assert compared["equal"]
+    same, report = compared["reports"]
+    assert same, report
+    rows = compared["rows"]
+    assert (rows["bronze"], rows["left_out"] > 0) == (ray_cluster.ROWS, True)
+    assert compared["hashes"] > 100
+    assert rows["gold"] > 100
+    assert "sign ask" in compared["tags"], "patterns that only Python runs work there too"
+    for table in ("bronze", "silver", "gold"):  # nothing changed is nothing written
+        again = compared["again"][table]
+        assert [again[n] for n in ("inserted", "updated", "unchanged")] == [0, 0, rows[table]]
+    # outcomes come in the order of the tasks; workers send no usage figures and open no store
+    assert failures["keys"] == [str(n) for n in range(36)]
+    assert failures["none"] == 0
+    seen = [line.split() for line in failures["seen"]]
+    assert len({process for process, *_ in seen}) == 2
+    assert {tuple(more) for _, *more in seen} == {("1,0,0", "0")}
+    assert failures["die_once"] == {"kind": "none", "said": "12"}
+    assert found["still_there"] is True, "closing leaves the cluster of others"
+    told = {
+        "house": ("PatternError", "the pattern took too long", "where: row 7", "do: mend it"),
+        "plain": ("ZeroDivisionError", "ray_steps.py"),
+        "odd": ("", "Odd"),  # an error that cannot travel
+        "killed": ("EngineError", "3 workers died"),
+        "closed": ("EngineError",),
+        "unset": ("ConfigError", "RAY_ADDRESS", "ray start --head"),
+        "refused": ("ConfigError", "no Ray cluster can be reached", "127.0.0.1:1"),
+        "client": ("ConfigError", "client protocol", "ray://127.0.0.1:10001"),
+    }
+    for case, (kind, *words) in told.items():
+        error = {**failures, **found}[case]
+        assert error["kind"] == kind or not kind
+        assert [word for word in words if word not in error["said"]] == []

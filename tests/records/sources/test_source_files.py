@@ -61,7 +61,7 @@ QUOTED = (
 NO_QUOTES = 'id\ttext\n1\t"Gimme a few" was 2\n2\t"whole"\n3\tan "inner" one\n4\t"open\n'
 TEXTS = ["Être ÿ", "naïve"]
 PLAIN = [{"id": "1", "text": "a, b"}]
-READ: dict[str, tuple[str, str | bytes | pa.Table, dict[str, str], Any]] = {
+READ: dict[str, tuple[str, str | bytes | pa.Table, dict[str, Any], Any]] = {
     "values of JSON": ("a.jsonl", VALUES, {}, [
         {"id": 1, "text": "2024-11-02", "zip": "007", "ok": True, "score": 1.0,
             "tags": '["a",1.5]'},
@@ -164,12 +164,14 @@ REFUSED: list[tuple[str, str | bytes | pa.Table, str, str]] = [
     ("a.csv", ROWS('2,"abc" '), "does not end correctly", "a.csv:"),
     ("a.csv", ROWS('2,"a\\"b"'), "does not end correctly", "a.csv:"),
     ("a.csv", ROWS('2,"open\n3,"b"'), "does not end correctly", "a.csv:"),
-    ("a.csv.gz", gzip.compress(b"id,text\n1,a\n"), "compressed", ""),
+    ("a.csv.gz", gzip.compress(b"id,text\n1,a\n", mtime=0), "compressed", ""),
     ("a.parquet", pa.table({"id": [1], "text": BAD_UTF8}), "damaged", "a.parquet, row 1"),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "told", "where"), REFUSED)
+@pytest.mark.parametrize(
+    ("name", "content", "told", "where"), REFUSED, ids=[f"{row[0]}: {row[2]}" for row in REFUSED]
+)
 def test_what_cannot_be_read_is_named_with_its_place(
     tmp_path: Path, name: str, content: str | bytes | pa.Table, told: str, where: str
 ) -> None:
@@ -191,7 +193,7 @@ def test_what_cannot_be_read_is_named_with_its_place(
     ],
 )
 def test_a_source_that_is_none_says_so(
-    tmp_path: Path, source: str, options: dict[str, str], told: str
+    tmp_path: Path, source: str, options: dict[str, Any], told: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     write_files(tmp_path, {"other.jsonl": "{}", "a.txt": "id\n1\n"})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ragwright.core import text_hash
-from ragwright.records import HASH, KEY, RecordTables, TableName, UpsertCounts
+from ragwright.records import HASH, KEY, TABLES, RecordTables, TableName, UpsertCounts
 
 
 def upsert(writer: Any, table: TableName, rows: Mapping[str, object]) -> UpsertCounts:
@@ -27,11 +28,8 @@ def table_of(keys: Sequence[str], texts: Sequence[object], **columns: Any) -> An
 
 def content(tables: RecordTables | Any, table: TableName, **how: Any) -> list[tuple[str, Any]]:
     """Rows as (key, text), in the order in which the table reads."""
-    return [
-        (row[KEY], row["text"])
-        for batch in tables.read(table, [KEY, "text"], **how)
-        for row in batch.to_pylist()
-    ]
+    batches = tables.read(table, [KEY, "text"], **how)
+    return [(row[KEY], row["text"]) for batch in batches for row in batch.to_pylist()]
 
 
 def files(folder: Path) -> set[str]:
@@ -46,11 +44,38 @@ def named(tables: RecordTables) -> set[str]:
     return manifests.union(*(manifest.files for manifest in tables.history()))
 
 
-def holds(path: Path, text: str) -> bool:
-    """True where a file contains a text: in its bytes, or in a column that is compressed."""
+def holding(folder: Path, *texts: str) -> list[Path]:
+    """Files that hold one of these: in their bytes, or in a column that is compressed."""
     from pyarrow import parquet
 
-    raw = path.read_bytes()
-    if raw[:4] != b"PAR1":
-        return text.encode() in raw
-    return text.encode() in raw or text in str(parquet.read_table(path).to_pylist())
+    found = []
+    for path in filter(Path.is_file, folder.rglob("*")):
+        raw = path.read_bytes()
+        told = str(parquet.read_table(path).to_pylist()) if raw[:4] == b"PAR1" else ""
+        found += [path] * any(text.encode() in raw or text in told for text in texts)
+    return found
+
+
+def rows_of(version: int) -> dict[str, str]:
+    """What a writer's version upserts into every table."""
+    return {f"k{(version * 7 + step) % 60:02d}": f"{version // 3}" for step in range(25)}
+
+
+def gone_of(version: int) -> list[str]:
+    """Which keys it removes afterwards."""
+    return [f"k{(version * 11 + step) % 60:02d}" for step in range(version % 9)]
+
+
+def write_on(tell: Connection, folder: Path) -> None:
+    """Version after version, until it is killed."""
+    tables = RecordTables(folder, keep=3)
+    while True:
+        with tables.writing("child", 10) as writing:
+            version = tables.version + 1
+            rows = list(rows_of(version).items())
+            for table in TABLES:
+                for start in range(0, len(rows), 9):
+                    upsert(writing, table, dict(rows[start : start + 9]))
+                writing.remove(table, gone_of(version))
+            writing.commit({"version": version}, f"version {version}")
+        tell.send(version)

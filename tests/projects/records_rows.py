@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,39 +22,32 @@ from ragwright.records.declared import (
     read_tags,
 )
 
+Made = TypeVar("Made")
 
-def declared(text: str) -> DeclaredFile:
-    """A file's values."""
-    return DeclaredFile(parse_yaml(text, "file.yaml"))
+
+def read_by(reader: Callable[..., Made], text: str, *more: Any) -> Made:
+    """What a reader makes of a file of this text, without faults."""
+    file = DeclaredFile(parse_yaml(text, "file.yaml"))
+    made = reader(file, *more)
+    assert not file.faults, file.faults
+    return made
 
 
 def cleaning_of(text: str) -> Cleaning:
-    """The cleaning that a text declares, without faults."""
-    file = declared(text)
-    made = read_cleaning(file)
-    assert not file.faults, file.faults
-    return made
+    """The cleaning that a text declares."""
+    return read_by(read_cleaning, text)
 
 
 def tags_of(text: str) -> Tags:
-    """The tags that a text declares, without faults."""
-    file = declared(text)
-    made = read_tags(file)
-    assert not file.faults, file.faults
-    return made
+    """The tags that a text declares."""
+    return read_by(read_tags, text)
 
 
 def bronze_of(texts: Sequence[str | None], **columns: Sequence[Any]) -> pa.Table:
     """A batch of bronze with the text column ``body``."""
     keys = [f"k{at:03}" for at in range(len(texts))]
-    return pa.table(
-        {
-            KEY: pa.array(keys, pa.string()),
-            HASH: pa.array(["0"] * len(keys), pa.string()),
-            "body": pa.array(texts, pa.string()),
-            **columns,
-        }
-    )
+    own = {KEY: keys, HASH: ["0"] * len(keys), "body": list(texts)}
+    return pa.table({name: pa.array(v, pa.string()) for name, v in own.items()} | columns)
 
 
 def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
