@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
@@ -13,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from command_line import ragwright, spawned
 from served import served
 from small_project import MakeProject
@@ -466,6 +470,56 @@ def test_rows_without_gold_do_not_close_a_gate_and_silence_does(tmp_path: Path) 
     )
     run(tmp_path, "score quiet.jsonl --measures TokenF1 -o quiet.out.jsonl")
     assert "(abstained 10)" in run(tmp_path, "gate quiet.out.jsonl --rule TokenF1>=0.5", code=101)
+
+
+LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"
+
+
+def test_the_comment_of_a_gate_has_rules_failing_rows_and_no_text_that_formats(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"id": f"q{n}", "question": f"Who is @alice | <b>{n}</b>?\n{LINKS}", "answer": "Alice"}
+        | {"reference": "Bob" if n % 3 else "Alice"}
+        for n in range(21)
+    ]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    run(tmp_path, "score rows.jsonl --measures TokenF1 -q -o scores.jsonl")
+    shown = run(tmp_path, "gate scores.jsonl --rule TokenF1>=0.7 --markdown", code=100)
+    head = "<!-- ragwright gate -->\n\n### ragwright gate: failed\n\n| rule | outcome | because |"
+    assert shown.startswith(head)
+    assert "<details><summary>" in shown
+    cells = [line for line in shown.splitlines() if "alice" in line]
+    assert cells
+    for line in cells:
+        hostile = ("@alice", "<b>", "://", "www.", "GH-1", "#1", "$x$")
+        assert [text for text in hostile if text in line] == []
+        assert line.replace("\\|", "").count("|") == 5
+    passed = run(tmp_path, "gate scores.jsonl --rule TokenF1>=0.1 --markdown")
+    assert "details" not in passed
+
+
+def test_the_steps_of_the_example_workflow_gate_a_project(tmp_path: Path) -> None:
+    """Its own lines run as they stand, and write the comment that its last step posts."""
+    texts = {"docs/a.md": "# Brakes\n\nBrake fluid is changed every two years.\n"}
+    write_files(tmp_path, {**texts, "ragwright.yaml": "sources: [docs]\n", "testsets/x": ""})
+    gold = {"reference_ids": {"docs/a.md": 1}}
+    rows = [{"id": f"q{n}", "question": f"brake fluid {n}", **gold} for n in range(10)]
+    write_rows(tmp_path / "testsets/release.jsonl", rows)
+    file = Path(__file__).resolve().parents[2] / "examples/github/gate.yml"
+    steps = yaml.safe_load(file.read_text("utf-8"))["jobs"]["gate"]["steps"]
+    lines = {step["name"]: step["run"] for step in steps if "run" in step}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    summary = tmp_path / "summary.md"
+    environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": str(summary)}
+    for name in ("Read the documents", "Ask the test set", "Gate"):
+        words = ["bash", "-euc", lines[name]]
+        subprocess.run(words, cwd=tmp_path, env=environment, check=True, timeout=120)
+    comment = (tmp_path / "ragwright-gate.md").read_text("utf-8")
+    assert comment.startswith("<!-- ragwright gate -->\n\n### ragwright gate: passed")
+    assert summary.read_text("utf-8") == comment
+    assert "gh pr comment" in lines["Comment"]
+    assert 'startswith("<!-- ragwright gate -->")' in lines["Comment"]
 
 
 # -- measures of the user --------------------------------------------------------------------
