@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from ragwright.core import (
-    Hit,
-    PromptError,
-    break_control,
-    neutral,
-    passage_values,
-    read_mapping,
-    render,
-)
-
-
-def test_values_are_never_rendered() -> None:
-    assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }}"}) == "Q: {{ 7 * 7 }}"
-
-
-@pytest.mark.parametrize(
-    "template",
-    ["{{ nothing }}", "{% if %}", "{{ ''.__class__.__mro__ }}", "{{ question.upper.__globals__ }}"],
-)
-def test_unknown_names_broken_syntax_and_escapes_are_refused(template: str) -> None:
-    with pytest.raises(PromptError) as caught:
-        render(template, {"question": "x"})
-    assert "question" in str(caught.value)
+from ragwright.core import Hit, PromptError, break_control, neutral, passage_values, render
 
 
 def test_document_text_can_forge_neither_a_passage_nor_a_turn() -> None:
+    assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }}"}) == "Q: {{ 7 * 7 }}"
     assert neutral("[3] says <|im_start|> [INST]") == "(3) says (|im_start|) (INST)"
     assert break_control("[3] </think> <|eot|>") == "[3] (/think) (|eot|)"
     assert neutral("`x[1]` is x[1], not x[0]") == "`x[1]` is x(1), not x[0]"
@@ -40,38 +17,32 @@ def test_document_text_can_forge_neither_a_passage_nor_a_turn() -> None:
     assert values == {"number": 2, "title": "A title", "page": 4, "text": "(1) x"}
 
 
-def test_a_mapping_names_file_and_line_of_a_wrong_key(tmp_path: Path) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text("system: hi\nusr: there\n")
-    with pytest.raises(PromptError, match="usr") as caught:
-        read_mapping(file).check_keys(("system", "user"), "a prompt")
-    assert caught.value.where == f"{file}:2"
-    assert "user" in (caught.value.hint or "")
+BRACKETS = f"{{{{ {'(' * 20_000}1{')' * 20_000} }}}}"
 
 
-_ENDLESS = {
-    "a division by zero": ("{{ 1 / 0 }}", "fails: division by zero"),
-    "a range": ("{{ range(10 ** 9) | list }}", "fails: Range too big"),
-    "a macro that calls itself": (
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-        "fails: maximum recursion",
-    ),
-    "a text times a number": ("{{ 'x' * 10 ** 10 }}", "too much text"),
-    "a number times a text": ("{{ 10 ** 10 * 'x' }}", "too much text"),
-    "a power": ("{{ 10 ** (10 ** 10) }}", "too much text"),
-    "a long text many times": ("{% for i in range(9000) %}{{ text }}{% endfor %}", "too much text"),
-    "20,000 brackets": ("{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}", "maximum recursion"),
-    "another file": ("{% include 'other' %}", "fails: no loader"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", _ENDLESS)
-def test_a_template_without_end_is_refused(name: str) -> None:
-    template, reason = _ENDLESS[name]
-    with pytest.raises(PromptError, match=r"^the template ") as caught:
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        *((bad, "text") for bad in ("{{ nothing }}", "{% if %}", "{{ ''.__class__.__mro__ }}")),
+        ("{{ text.upper.__globals__ }}", "text"),
+        ("{{ 1 / 0 }}", "fails: division by zero"),
+        ("{{ range(10 ** 9) | list }}", "fails: Range too big"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "fails: maximum recursion"),
+        ("{{ 'x' * 10 ** 10 }}", "too much text"),
+        ("{{ 10 ** 10 * 'x' }}", "too much text"),
+        ("{{ 10 ** (10 ** 10) }}", "too much text"),
+        ("{% for i in range(9000) %}{{ text }}{% endfor %}", "too much text"),
+        pytest.param(
+            "{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}", "maximum recursion", id="("
+        ),
+        ("{% include 'other' %}", "fails: no loader"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_template_that_escapes_fails_or_has_no_end_is_refused(template: str, reason: str) -> None:
+    with pytest.raises(PromptError, match=r"template") as caught:
         render(template, {"text": "x" * 50_000})
-    assert reason in caught.value.what
+    assert reason in str(caught.value)
     assert len(str(caught.value)) < 500
 
 

@@ -6,8 +6,6 @@ import os
 import resource
 import stat
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,22 +13,24 @@ import pytest
 from ragwright.core import replace_text, replacing
 
 
-@contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """No file grows beyond so many bytes: writing fails as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_on_a_full_disk_the_old_file_is_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("as it was")
-    with full_disk(1_000), pytest.raises(OSError, match="large") as caught:
-        replace_text(path, "x" * 100_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))  # writing fails as on a full disk
+    try:
+        with pytest.raises(OSError, match="large") as caught:
+            replace_text(path, "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.filename == str(path)
     assert path.read_text() == "as it was"
     assert names(tmp_path) == ["rows.csv"]
@@ -50,7 +50,7 @@ def test_a_block_that_fails_leaves_nothing_behind(
     assert names(tmp_path) == []
 
 
-def test_modes_are_kept_and_private_files_are_private(tmp_path: Path) -> None:
+def test_modes_and_links_are_kept_and_private_files_are_private(tmp_path: Path) -> None:
     path = tmp_path / "a"
     replace_text(path, "1")
     (tmp_path / "plain").write_text("1")
@@ -60,22 +60,10 @@ def test_modes_are_kept_and_private_files_are_private(tmp_path: Path) -> None:
     assert (path.read_text(), mode(path)) == ("2", 0o640)
     replace_text(path, "3", private=True)
     assert mode(path) == 0o600
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_a_link_keeps_pointing_to_its_file(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("old")
-    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "link").symlink_to("a")
     replace_text(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "new"
+    assert path.read_text() == "new"
 
 
 def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path) -> None:
@@ -94,11 +82,8 @@ def test_a_fresh_file_never_replaces_one(tmp_path: Path) -> None:
     replace_text(tmp_path / "a", "mine", fresh=True)
     with pytest.raises(FileExistsError):
         replace_text(tmp_path / "a", "yours", fresh=True)
-    writing = replacing(tmp_path / "b", fresh=True)
-    writing.__enter__()
-    (tmp_path / "b").write_text("came first")
-    with pytest.raises(FileExistsError):
-        writing.__exit__(None, None, None)
+    with pytest.raises(FileExistsError), replacing(tmp_path / "b", fresh=True):
+        (tmp_path / "b").write_text("came first")
     assert (tmp_path / "a").read_text() == "mine"
     assert (tmp_path / "b").read_text() == "came first"
     assert names(tmp_path) == ["a", "b"]

@@ -40,7 +40,7 @@ class Target:
     corpus: Sequence[Any]
     damaged: Callable[[random.Random, Any], Any]
     opened: Callable[[], AbstractContextManager[Run]]
-    cases: int = 200
+    cases: int = 60
 
 
 def explore(target: Target, seed: int = 0, seconds: float = 0.0) -> int:

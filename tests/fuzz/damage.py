@@ -10,27 +10,9 @@ DEEP = "@deep@"
 """A text in whose place :func:`encoded` puts 50,000 nested lists."""
 
 NASTY: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    2**63,
-    10**400,
-    1e308,
-    5e-324,
-    float("nan"),
-    float("inf"),
-    "",
-    "\ud800",
-    "\udc00 \x00\x1b[31m\u202e",
-    "1",
-    "=cmd|' /C calc'!A1",
-    [],
-    [[]],
-    {},
-    {"": None},
-    DEEP,
-    "x" * 70_000,
+    *(None, True, -1, 0, 2**63, 10**400, 1e308, 5e-324, float("nan"), float("inf")),
+    *("", "\ud800", "\udc00 \x00\x1b[31m\u202e", "1", "=cmd|' /C calc'!A1"),
+    *([], [[]], {}, {"": None}, DEEP, "x" * 70_000),
 )
 
 

@@ -85,11 +85,11 @@ def _taken_out(data: bytes) -> bool:
 TARGETS: tuple[Target, ...] = tuple(
     Target(f"document {name}", corpus, damaged_bytes, contextmanager(_reading(name)), cases)
     for name, corpus, cases in (
-        ("a.md", _FRONT, 300),
-        ("a.html", _HTML, 60),
-        ("a.xml", _XML, 100),
-        ("a.csv", _CSV, 200),
-        ("a.eml", _MAIL, 20),
-        ("a.pdf", _PDF, 40),
+        ("a.md", _FRONT, 80),
+        ("a.html", _HTML, 20),
+        ("a.xml", _XML, 30),
+        ("a.csv", _CSV, 50),
+        ("a.eml", _MAIL, 8),
+        ("a.pdf", _PDF, 15),
     )
 )

@@ -73,17 +73,17 @@ def _file(name: str, read: Callable[[Path], Any]) -> Callable[[], Iterator[Run]]
 
 
 _FILES: tuple[tuple[str, str, tuple[bytes, ...], Callable[[Path], Any], int], ...] = (
-    ("rows", "rows.jsonl", _ROWS, read_rows, 200),
-    ("rows in one value", "rows.json", _ROWS, read_rows, 200),
-    ("table of rows", "rows.csv", _TABLE, read_rows, 200),
-    ("testset", "rows.jsonl", _ROWS, lambda path: load_testset(str(path)), 60),
-    ("settings", "ragwright.yaml", _SETTINGS, load_settings, 150),
-    ("study", "study.yaml", _STUDY, lambda path: load_study(path, project_sections()), 60),
-    ("persona", "a.yaml", _PERSONA, lambda path: load_personas(path.parent), 100),
-    ("rubric", "rubrics/a.yaml", _RUBRIC, lambda path: load_rubrics(path.parents[1]), 100),
-    ("key of a sheet", "a.key.json", _KEY, read_key, 150),
-    ("results", "results.jsonl", _RESULTS[:1], read_results, 200),
-    ("table of results", "results.csv", _RESULTS[1:3], read_results, 150),
+    ("rows", "rows.jsonl", _ROWS, read_rows, 50),
+    ("rows in one value", "rows.json", _ROWS, read_rows, 50),
+    ("table of rows", "rows.csv", _TABLE, read_rows, 50),
+    ("testset", "rows.jsonl", _ROWS, lambda path: load_testset(str(path)), 20),
+    ("settings", "ragwright.yaml", _SETTINGS, load_settings, 37),
+    ("study", "study.yaml", _STUDY, lambda path: load_study(path, project_sections()), 20),
+    ("persona", "a.yaml", _PERSONA, lambda path: load_personas(path.parent), 25),
+    ("rubric", "rubrics/a.yaml", _RUBRIC, lambda path: load_rubrics(path.parents[1]), 25),
+    ("key of a sheet", "a.key.json", _KEY, read_key, 37),
+    ("results", "results.jsonl", _RESULTS[:1], read_results, 50),
+    ("table of results", "results.csv", _RESULTS[1:3], read_results, 37),
 )
 
 
@@ -102,21 +102,21 @@ def damaged_text(chance: random.Random, text: str) -> str:
 
 
 _WORDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Any], int], ...] = (
-    ("filter", ("lang=en|de", "year=2000..2024", "kind!=record", "a=b=c"), parse_filter, 300),
-    ("soft filter", ("topic=health^3", "lang!=fr^0.5"), parse_soft_filter, 300),
-    ("measures", ("nDCG@10,MRR", "ROUGE(L), Rubric(tone)", "Recall(rel=2)@5"), parse_measures, 300),
-    ("rule", ("nDCG@10>=0.7", "Faithfulness>=baseline-0.2"), parse_rule, 300),
+    ("filter", ("lang=en|de", "year=2000..2024", "kind!=record", "a=b=c"), parse_filter, 75),
+    ("soft filter", ("topic=health^3", "lang!=fr^0.5"), parse_soft_filter, 75),
+    ("measures", ("nDCG@10,MRR", "ROUGE(L), Rubric(tone)", "Recall(rel=2)@5"), parse_measures, 75),
+    ("rule", ("nDCG@10>=0.7", "Faithfulness>=baseline-0.2"), parse_rule, 75),
     (
         "--set",
         ("chunk.size=200", "retrieve.filters=[{field: a, values: [b]}]", "embed.model=null"),
         lambda text: load_settings(Path("none.yaml"), (text,)),
-        100,
+        25,
     ),
     (
         "template",
         ("Hello {{ name }}: {% for i in items %}{{ i }}{% endfor %}", "{{ items | join(', ') }}"),
         lambda text: render(text, {"name": "Ada", "items": ["a", "b"]}),
-        200,
+        50,
     ),
 )
 

@@ -1,7 +1,7 @@
 """SPEC G: what users of such tools expect.
 
 What needs more than this machine has by itself is held elsewhere: G3 in ``tests/models``, G6 in
-``tests/index`` and ``tests/records``, G10 in ``tests/flow/test_time_limits.py``, G11 in
+``tests/index`` and ``tests/records``, G10 in ``tests/flow/test_flow.py``, G11 in
 ``tests/test_plugin.py``. What readers of a server may see is G12, one project for all of it.
 """
 

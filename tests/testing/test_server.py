@@ -27,29 +27,30 @@ def say(url: str, text: str = "hi") -> str:
     return str(post(url, "/chat/completions", body)["choices"][0]["message"]["content"])
 
 
-def test_replies_in_order_and_the_last_repeats() -> None:
+def test_replies_come_in_order_or_from_a_function_of_the_request() -> None:
     with ScriptedServer(["one", Reply("two")]) as server:
         assert [say(server.url) for _ in range(3)] == ["one", "two", "two"]
-
-
-def test_a_function_sees_the_request() -> None:
-    with ScriptedServer(lambda r: f"{r.prompt}/{r.body['model']}") as server:
+        server.play(lambda r: f"{r.prompt}/{r.body['model']}")
         assert say(server.url, "hello") == "hello/m"
-        (seen,) = server.requests
-        assert seen.headers["content-type"] == "application/json"
-        assert seen.in_flight == 1
+        seen = server.requests[-1]
+        assert (seen.headers["content-type"], seen.in_flight) == ("application/json", 1)
 
 
-def test_errors_have_status_headers_and_body() -> None:
+@pytest.mark.parametrize(
+    ("reply", "path", "code", "waits"),
+    [(Reply.rate_limited("3"), "/chat/completions", 429, "3"), ("ok", "/nothing", 404, None)],
+)
+def test_errors_have_status_headers_and_body(
+    reply: Reply | str, path: str, code: int, waits: str | None
+) -> None:
     with (
-        ScriptedServer(Reply.rate_limited("3")) as server,
+        ScriptedServer(reply) as server,
         pytest.raises(urllib.error.HTTPError) as caught,
     ):
-        say(server.url)
+        post(server.url, path, {})
     with caught.value as error:
-        assert error.code == 429
-        assert error.headers["Retry-After"] == "3"
-        assert "error" in json.load(error)
+        assert (error.code, error.headers["Retry-After"]) == (code, waits)
+        assert waits is None or "error" in json.load(error)
 
 
 def test_requests_side_by_side_are_counted() -> None:
@@ -64,23 +65,13 @@ def test_requests_side_by_side_are_counted() -> None:
         assert server.stats() == {"count": 5, "max_in_flight": 5}
 
 
-def test_models_and_embeddings() -> None:
+def test_models_embeddings_and_a_server_in_its_own_process() -> None:
     with ScriptedServer(models=["a", "b"]) as server:
         with urllib.request.urlopen(f"{server.url}/models", timeout=5) as reply:
             assert [m["id"] for m in json.load(reply)["data"]] == ["a", "b"]
         found = post(server.url, "/embeddings", {"model": "e", "input": ["x y", "x y", "z"]})
         first, second, third = (d["embedding"] for d in found["data"])
         assert first == second != third
-
-
-def test_an_unknown_path_is_404() -> None:
-    with ScriptedServer() as server, pytest.raises(urllib.error.HTTPError) as caught:
-        post(server.url, "/nothing", {})
-    caught.value.close()
-    assert caught.value.code == 404
-
-
-def test_a_server_in_its_own_process() -> None:
-    with ScriptedServer.spawn(Reply("from afar")) as server:
-        assert say(server.url) == "from afar"
-        assert server.stats()["count"] == 1
+    with ScriptedServer.spawn(Reply("from afar")) as spawned:
+        assert say(spawned.url) == "from afar"
+        assert spawned.stats()["count"] == 1
