@@ -398,7 +398,7 @@ def test_a_cluster_refreshes_as_this_machine_does_and_its_failures_are_told(tmp_
     assert found["still_there"] is True, "closing leaves the cluster of others"
     told = {
         "house": ("PatternError", "the pattern took too long", "where: row 7", "do: mend it"),
-        "plain": ("ZeroDivisionError", "ray_steps.py"),
+        "plain": ("ZeroDivisionError", "ray_cluster.py"),
         "odd": ("", "Odd"),  # an error that cannot travel
         "killed": ("EngineError", "3 workers died"),
         "closed": ("EngineError",),

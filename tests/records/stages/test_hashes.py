@@ -22,9 +22,8 @@ Row = dict[str, Any]
 class Given(RowSource):
     """Rows that a test writes down."""
 
-    def __init__(self, rows: Sequence[Row] | pa.Table, schema: Any = None) -> None:
-        whole = isinstance(rows, pa.Table)
-        self._table = rows if whole else pa.Table.from_pylist(list(rows), schema=schema)
+    def __init__(self, rows: Sequence[Row], schema: Any = None) -> None:
+        self._table = pa.Table.from_pylist(list(rows), schema=schema)
 
     def stamp(self) -> str:
         return ""
@@ -188,16 +187,6 @@ def test_one_of_each_key_as_a_dictionary_would(
     found, made = bronze(given, size, schema, on_duplicate=mode)
     assert {row["id"]: row["text"] for row in found} == expected
     assert (len(found), made.read) == (len(expected), len(rows))
-
-
-@pytest.mark.slow
-def test_many_keys_in_many_batches() -> None:
-    table = pa.table({"id": pa.array(range(100_000)), "text": pa.nulls(100_000, pa.string())})
-    twice = pa.concat_tables([table, table.slice(77_777, 1)])
-    for rows, notes in ((table, ()), (twice, ("1 row counted once: equal to another row",))):
-        made = BronzeRows(Given(rows), SourceSpec("given", key="id", text="text"), 4_096)
-        assert sum(batch.num_rows for batch in made.batches()) == 100_000
-        assert made.notes == notes
 
 
 @pytest.mark.slow

@@ -8,94 +8,60 @@ from typing import Any
 
 import pytest
 from benchmarks.data_sets import DATA
+from story_tools import write_files
 
 from ragwright import Session, Workbench
 from ragwright.drafting import Drafting, DraftRequest
 
+MAIL, SMS = DATA / "political_emails" / "tests.csv", DATA / "sms_spam" / "SMSSpamCollection"
 MAILS = {
-    "source": """
-        source: {file}
-        key: subject
-        text: body
-        keep: [party, domain, date]
-        on_duplicate: first
-        """,
-    "cleaning": """
-        max_characters: 6000
-        steps:
-          - normalise_unicode
-          - preview padding: ['[\\u00ad\\u034f\\u200b-\\u200f\\u2007\\ufeff]']
-          - links: ['\\[https?://[^\\]]*\\]', 'https?://\\S+']
-          - max_repeat: 3
-          - squeeze_spaces
-          - strip
-        """,
-    "tags": """
-        tags:
-          donation ask: '(?i)\\bdonat(?:e|ion)|\\bchip in\\b|\\bcontribut(?:e|ion)\\b'
-          event ask: '(?i)\\brsvp\\b|\\bjoin (?:me|us) (?:in|at)\\b'
-          volunteer ask: '(?i)\\bphone bank|\\bdoor knock|\\bvolunteer\\b|\\bknock on doors\\b'
-          endorse ask: '(?i)\\bendorse (?:my|our)\\b'
-          grateful tone: '(?i)\\bgrateful\\b|\\bgratitude\\b'
-          urgent tone: '(?i)\\bmidnight\\b|\\bdays left\\b|\\brush\\b|\\burgent\\b|\\basap\\b'
-          get out the vote hook: '(?i)\\bget out the vote\\b|\\bgotv\\b'
-          poll hook: '(?i)\\bpolls?\\b|\\bpolling\\b'
-        """,
-    "rollups": """
-        client:
-          column: name
-          names:
-            Ted Cruz: [This is Ted Cruz]
-            Hung Cao: [CAPT Hung Cao]
-            Sherrod Brown: [SB, Sherrod (personal)]
-        """,
-    "rules": """
-        refine:
-          - if: {ask_type: donation, text: '(?i)\\b\\d+x\\b|\\bmatch'}
-            set: {fundraising_type: match}
-          - {if: {ask_type: donation}, set: {fundraising_type: plain}}
-        """,
+    "source": f"source: {MAIL}\nkey: subject\ntext: body\nkeep: [party, domain, date]\n"
+    "on_duplicate: first\n",
+    "cleaning": r"""max_characters: 6000
+steps:
+- normalise_unicode
+- preview padding: ['[\u00ad\u034f\u200b-\u200f\u2007\ufeff]']
+- links: ['\[https?://[^\]]*\]', 'https?://\S+']
+- max_repeat: 3
+- squeeze_spaces
+- strip
+""",
+    "tags": r"""tags:
+  donation ask: '(?i)\bdonat(?:e|ion)|\bchip in\b|\bcontribut(?:e|ion)\b'
+  event ask: '(?i)\brsvp\b|\bjoin (?:me|us) (?:in|at)\b'
+  volunteer ask: '(?i)\bphone bank|\bdoor knock|\bvolunteer\b|\bknock on doors\b'
+  endorse ask: '(?i)\bendorse (?:my|our)\b'
+  grateful tone: '(?i)\bgrateful\b|\bgratitude\b'
+  urgent tone: '(?i)\bmidnight\b|\bdays left\b|\brush\b|\burgent\b|\basap\b'
+  get out the vote hook: '(?i)\bget out the vote\b|\bgotv\b'
+  poll hook: '(?i)\bpolls?\b|\bpolling\b'
+""",
+    "rollups": "client: {column: name, names: {Ted Cruz: [This is Ted Cruz], "
+    "Hung Cao: [CAPT Hung Cao], Sherrod Brown: [SB, Sherrod (personal)]}}\n",
+    "rules": r"""refine:
+- {if: {ask_type: donation, text: '(?i)\b\d+x\b|\bmatch'}, set: {fundraising_type: match}}
+- {if: {ask_type: donation}, set: {fundraising_type: plain}}
+""",
 }
-
 TEXTS = {
-    "source": """
-        source: {file}
-        key: SMS
-        text: SMS
-        keep: [Label]
-        on_duplicate: first
-        """,
-    "cleaning": """
-        steps:
-          - unescape_html
-          - normalise_unicode
-          - max_repeat: 3
-          - squeeze_spaces
-          - strip
-        """,
-    "tags": """
-        tags:
-          call ask: '(?i)\\bcall\\b.{0,20}\\b0\\d{9,}'
-          text ask: '(?i)\\b(?:text|txt|send)\\b.{0,25}\\bto\\b ?\\d{4,}'
-          excited tone: '!{2,}'
-          prize hook: '(?i)\\b(?:won|winner|prize|awarded|cash)\\b'
-          ringtone hook: '(?i)\\b(?:ring ?tones?|polys?|tones)\\b'
-          food hook: '(?i)\\b(?:dinner|lunch|pizza|food)\\b'
-        """,
+    "source": f"source: {SMS}\nkey: SMS\ntext: SMS\nkeep: [Label]\non_duplicate: first\n",
+    "cleaning": "steps: [unescape_html, normalise_unicode, max_repeat: 3, squeeze_spaces, strip]\n",
+    "tags": r"""tags:
+  call ask: '(?i)\bcall\b.{0,20}\b0\d{9,}'
+  text ask: '(?i)\b(?:text|txt|send)\b.{0,25}\bto\b ?\d{4,}'
+  excited tone: '!{2,}'
+  prize hook: '(?i)\b(?:won|winner|prize|awarded|cash)\b'
+  ringtone hook: '(?i)\b(?:ring ?tones?|polys?|tones)\b'
+  food hook: '(?i)\b(?:dinner|lunch|pizza|food)\b'
+""",
 }
+PREVIEW = Drafting(models=("openai:none",), preview=True)
 
 
-def project(folder: Path, files: dict[str, str], data: Path) -> Path:
+def project(folder: Path, declared: dict[str, str]) -> Path:
     """A project whose records are read where the data set lies."""
-    declared = folder / "records"
-    declared.mkdir()
-    for name, text in files.items():
-        lines = text.strip("\n").splitlines()
-        margin = len(lines[0]) - len(lines[0].lstrip())
-        plain = "\n".join(line[margin:] for line in lines) + "\n"
-        (declared / f"{name}.yaml").write_text(plain.replace("{file}", str(data)), "utf-8")
-    (folder / "ragwright.yaml").write_text("sources: []\n", "utf-8")
-    return folder
+    files = {f"records/{name}.yaml": text for name, text in declared.items()}
+    return write_files(folder, {**files, "ragwright.yaml": "sources: []\n"})
 
 
 def gold(bench: Workbench) -> dict[str, dict[str, Any]]:
@@ -105,8 +71,8 @@ def gold(bench: Workbench) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.needs_data
-def test_fundraising_mails(tmp_path: Path) -> None:
-    folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")
+def test_fundraising_mails_from_rows_to_a_prompt(tmp_path: Path) -> None:
+    folder = project(tmp_path, MAILS)
     with Workbench.open(folder) as bench:
         checked = bench.records.check()
         assert not checked.faults
@@ -141,14 +107,7 @@ def test_fundraising_mails(tmp_path: Path) -> None:
     assert Counter(row["client"] for row in rows.values())["Ted Cruz"] == 4
     assert not any("http" in row["text"] for row in rows.values())
     assert not any("\u034f" in row["text"] for row in rows.values())
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-def test_mails_of_the_asked_party_come_first_and_go_into_a_prompt(tmp_path: Path) -> None:
-    folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")
-    with Workbench.open(folder) as bench:
-        bench.records.refresh()
+    # mails of the asked party come first, and go into a prompt
     for party, others in (("R", "D"), ("D", "R")):
         soft = Session(soft=(f"party={party}^5", "ask_type=event^2"))
         with Workbench.open(folder, soft) as bench:
@@ -162,23 +121,21 @@ def test_mails_of_the_asked_party_come_first_and_go_into_a_prompt(tmp_path: Path
         assert rungs == sorted(rungs, reverse=True)
     with Workbench.open(folder) as bench:
         request = DraftRequest("this is ted cruz", "donation", ("poll",), ("urgent",), "short", 2)
-        batch = bench.draft(request, Drafting(models=("openai:none",), preview=True))
+        batch = bench.draft(request, PREVIEW)
     assert batch.request.client == "Ted Cruz"
     assert batch.hits[0].metadata["client"] == "Ted Cruz"
     [prompt] = batch.prompts
     assert len(prompt.examples) == 15
     asked = prompt.messages[-1][1]
-    wanted = (
-        "A short donation text message from Ted Cruz about poll written with an emphasis on urgent"
-    )
-    assert asked.startswith(wanted)
+    message = "A short donation text message from Ted Cruz about poll"
+    assert asked.startswith(f"{message} written with an emphasis on urgent")
     assert [role for role, _ in prompt.messages[1:3]] == ["user", "assistant"]
 
 
 @pytest.mark.slow
 @pytest.mark.needs_data
 def test_short_messages_with_labels(tmp_path: Path) -> None:
-    folder = project(tmp_path, TEXTS, DATA / "sms_spam" / "SMSSpamCollection")
+    folder = project(tmp_path, TEXTS)
     with Workbench.open(folder) as bench:
         assert not bench.records.check().faults
         done = bench.records.refresh().tables
@@ -206,13 +163,10 @@ def test_short_messages_with_labels(tmp_path: Path) -> None:
     assert all("prize" in _listed(hit.metadata["topic"]) for hit in hits[:20])
     with Workbench.open(folder) as bench:
         request = DraftRequest("", "call", ("prize",), ("excited",), "short", 3)
-        batch = bench.draft(request, Drafting(models=("openai:none",), preview=True))
+        batch = bench.draft(request, PREVIEW)
     first = batch.hits[0].metadata
-    assert (first["ask_type"], first["topic"], first["tone"]) == (
-        ("call",),
-        ("prize",),
-        ("excited",),
-    )
+    asked = (first["ask_type"], first["topic"], first["tone"])
+    assert asked == (("call",), ("prize",), ("excited",))
     assert "about prize written with an emphasis on excited" in batch.prompts[0].messages[-1][1]
 
 
