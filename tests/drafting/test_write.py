@@ -457,17 +457,6 @@ def test_the_same_text_of_two_calls_is_kept_once(write: Writing) -> None:
     assert [bool(text.marks) for text in few.texts] == [False] * 2 + [True] * 18
 
 
-def test_a_call_that_fails_costs_its_own_texts(write: Writing) -> None:
-    server = write.server
-    batch = write(
-        MANY, lambda r: Reply.too_long() if server.count == 2 else written(r), per_call=25
-    )
-    assert write.server.count == len(batch.prompts) == 8
-    assert sum(bool(prompt.error) for prompt in batch.prompts) == 1
-    assert (len(batch.texts), batch.usage.calls) == (175, 7)
-    assert noted(batch, "175 of 200 texts came back")
-
-
 @pytest.mark.parametrize("form", ["chat", "llama3"])
 def test_a_dry_run_knows_how_long_prompts_and_texts_get(write: Writing, form: str) -> None:
     """Where texts are as long as the examples are, or longer; before and after a first reply."""

@@ -16,17 +16,9 @@ from command_line import ragwright
 from pyarrow import parquet
 from story_tools import write_files
 
+from ragwright import records
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
-from ragwright.records import (
-    CheckOptions,
-    CheckReport,
-    PatternFacts,
-    RowSource,
-    check_records,
-    load_spec,
-    open_source,
-)
 from ragwright.records.stages import BronzeRows
 
 Rows = Sequence[tuple[object, ...]]
@@ -88,10 +80,10 @@ def project(folder: Path, rows: Rows | pa.Table = ROWS, **files: str) -> tuple[P
     return declared, folder
 
 
-def checked(folder: Path, rows: Rows | pa.Table = ROWS, **files: Any) -> CheckReport:
+def checked(folder: Path, rows: Rows | pa.Table = ROWS, **files: Any) -> records.CheckReport:
     """A check of a project; ``given`` are values in place of declared ones."""
-    how = CheckOptions(given=files.pop("given", {}))
-    return check_records(*project(folder, rows, **files), how)
+    how = records.CheckOptions(given=files.pop("given", {}))
+    return records.check_records(*project(folder, rows, **files), how)
 
 
 def printed(folder: Path, *words: str) -> str:
@@ -100,12 +92,12 @@ def printed(folder: Path, *words: str) -> str:
     return ragwright(folder, "records", "check", *words, code=None).stdout
 
 
-def pattern(report: CheckReport, text: str) -> PatternFacts:
+def pattern(report: records.CheckReport, text: str) -> records.PatternFacts:
     [found] = [one for one in report.patterns if one.pattern == text]
     return found
 
 
-def tags(report: CheckReport) -> Mapping[str, int]:
+def tags(report: records.CheckReport) -> Mapping[str, int]:
     return {one.name: one.rows for one in report.patterns if one.use == "tag"}
 
 
@@ -113,7 +105,7 @@ def tags(report: CheckReport) -> Mapping[str, int]:
 def test_what_each_pattern_and_rule_does_is_counted_and_nothing_is_written(tmp_path: Path) -> None:
     folders = project(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    report = check_records(*folders)
+    report = records.check_records(*folders)
     assert sorted(tmp_path.rglob("*")) == before
     assert not report.faults
     assert (report.scanned, report.rows, report.whole) == (6, 6, True)
@@ -255,7 +247,7 @@ def test_what_check_says_of_files_not_in_use_agrees_with_a_refresh(tmp_path: Pat
     """A fault is what stops a refresh; the same in a format that is not in use is a note."""
     written = "prompt_variables: [text]\nprompt_structure: '%s %s'\n"
     declared, base = project(tmp_path, plain=written)
-    [fault] = check_records(declared, base).faults
+    [fault] = records.check_records(declared, base).faults
     assert fault.where == "records/text_formats"
     report = checked(tmp_path, message=written.replace(" %s", ""))
     assert not report.faults
@@ -263,11 +255,11 @@ def test_what_check_says_of_files_not_in_use_agrees_with_a_refresh(tmp_path: Pat
     assert note.where.startswith("records/text_formats/plain.yaml")
     assert "not in use" in note.what
     write_files(declared, {"notes.yaml": "", "tag.yaml": ""})
-    notes = check_records(declared, base).notes
+    notes = records.check_records(declared, base).notes
     assert [note.where for note in notes][:2] == ["records/notes.yaml", "records/tag.yaml"]
     assert notes[1].hint == "tags.yaml is read"
     (declared / "source.yaml").rename(declared / "sources.yaml")
-    [fault] = check_records(declared, base).faults
+    [fault] = records.check_records(declared, base).faults
     assert (fault.where, fault.hint) == ("records/sources.yaml", "rename it to source.yaml")
 
 
@@ -308,16 +300,16 @@ def test_places_are_those_of_the_source_also_far_down(tmp_path: Path) -> None:
     rows[99] = (100, "", "left out")
     rows += [("8", "Bo", "another"), ("", "Bo", "no key")]
     declared, base = project(tmp_path, rows, source=f"{SOURCE}require: [sender]\n", rules="{}\n")
-    report = check_records(declared, base)
+    report = records.check_records(declared, base)
     null, twice = report.faults
     assert null.what == "1 row has no 'id'; the first is rows.csv, row 5002"
     assert twice.where == "rows.csv, row 8 and rows.csv, row 5001"
-    spec = load_spec(declared).source
+    spec = records.load_spec(declared).source
     with pytest.raises(DuplicateKeyError) as caught:
-        list(BronzeRows(open_source(spec, base), spec, rows=5001).batches())
+        list(BronzeRows(records.open_source(spec, base), spec, rows=5001).batches())
     assert (caught.value.what, caught.value.where) == (twice.what, twice.where)
     # reading stops where the key is missing, and that is told
-    report = check_records(declared, base, CheckOptions(given={"key": "nr"}))
+    report = records.check_records(declared, base, records.CheckOptions(given={"key": "nr"}))
     [fault] = report.faults
     assert "Rows without a key" in fault.hint
     assert (report.stopped, report.whole) == (True, False)
@@ -334,10 +326,10 @@ def test_who_has_no_key_column_is_shown_a_way_and_other_columns_can_be_named(
     assert (report.lacking, report.rows, "empty" in report.left_out) == ({"body": 1}, 5, False)
     [fault] = checked(tmp_path, source="source: rows.csv\ntext: body\n").faults
     assert "Rows without a key" in fault.hint
-    spec = load_spec(tmp_path / "records").source.instead({"key": "nr"})
+    spec = records.load_spec(tmp_path / "records").source.instead({"key": "nr"})
     told = r"(?s)the source has no column 'nr'.*Rows without a key"
     with pytest.raises(RecordsError, match=told):
-        list(BronzeRows(open_source(spec, tmp_path), spec).batches())
+        list(BronzeRows(records.open_source(spec, tmp_path), spec).batches())
 
 
 def test_a_missing_file_says_which_folder_was_looked_in(
@@ -345,11 +337,11 @@ def test_a_missing_file_says_which_folder_was_looked_in(
 ) -> None:
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    how = CheckOptions(given={"source": "nope.csv"})
-    [fault] = check_records(Path("records"), Path(), how).faults
+    how = records.CheckOptions(given={"source": "nope.csv"})
+    [fault] = records.check_records(Path("records"), Path(), how).faults
     assert fault.hint == f"in {tmp_path.resolve()} there are: rows.csv"
     (tmp_path / "rows.csv").unlink()
-    [fault] = check_records(Path("records"), Path(), how).faults
+    [fault] = records.check_records(Path("records"), Path(), how).faults
     assert fault.hint == f"looked in {tmp_path.resolve()}"
 
 
@@ -359,7 +351,8 @@ def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     tenths = "".join(f"  t{n} hook: 'message {n}'\n" for n in range(10))
     folders = project(tmp_path, rows, tags=f"tags:\n{tenths}", rules="{}\n")
     first, second, other = (
-        check_records(*folders, CheckOptions(rows=500, examples=0, seed=seed)) for seed in (0, 0, 1)
+        records.check_records(*folders, records.CheckOptions(rows=500, examples=0, seed=seed))
+        for seed in (0, 0, 1)
     )
     assert (first.scanned, first.rows, first.whole) == (10_000, 500, True)
     assert first.assembled == second.assembled != other.assembled
@@ -379,7 +372,7 @@ def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path
 @pytest.mark.slow
 def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -> None:
     init_project(tmp_path, template="records")
-    report = check_records(tmp_path / "records", tmp_path)
+    report = records.check_records(tmp_path / "records", tmp_path)
     assert not report.faults
     assert [one.name for one in report.never] == ["control_characters"], "a guard, and no pattern"
     assert set(report.left_out) == {"empty", "too long", "duplicate", "contradiction"}
@@ -399,7 +392,7 @@ def test_tags_that_come_to_one_value_share_it(tmp_path: Path) -> None:
     rows = [(1, "Ann", "donate"), (2, "Ann", "please"), (3, "Ann", "rent and homes")]
     report = checked(tmp_path, rows, tags=named, rules="length_groups: {short: null}\n")
     assert not report.faults
-    spec = load_spec(tmp_path / "records")
+    spec = records.load_spec(tmp_path / "records")
     assert spec.tags.displays("ask_type") == ("donation",)
     assert spec.tags.displays("topic") == ("homes", "transport")
 
@@ -412,7 +405,7 @@ def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
     assert "'length'" in note.hint
 
 
-class HalfWay(RowSource):
+class HalfWay(records.RowSource):
     """Rows, and then no more."""
 
     def stamp(self) -> str:
@@ -424,7 +417,7 @@ class HalfWay(RowSource):
 
 
 def test_rows_that_came_before_the_source_failed_are_tried(tmp_path: Path) -> None:
-    report = check_records(*project(tmp_path), source=HalfWay())
+    report = records.check_records(*project(tmp_path), source=HalfWay())
     assert [fault.what for fault in report.faults] == ["the server closed the connection"]
     assert tags(report)["money ask"] == 1
 

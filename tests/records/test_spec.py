@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 from story_tools import write_files
 
+from ragwright import records
 from ragwright.core import PatternError, RagwrightError, RecordsError
-from ragwright.records import (
-    RecordsSpec,
-    find_unused_format_faults,
-    load_draft_spec,
-    load_spec,
-    spec_faults,
-    unread_files,
-)
 
 FILES = {
     "source.yaml": """\
@@ -83,17 +76,17 @@ def written(folder: Path, **changed: str) -> Path:
 
 
 def only_fault(folder: Path, **changed: str) -> RagwrightError:
-    [fault] = spec_faults(written(folder, **changed), "plain")
+    [fault] = records.spec_faults(written(folder, **changed), "plain")
     with pytest.raises(RecordsError) as caught:
-        load_spec(folder / "records", "plain")
+        records.load_spec(folder / "records", "plain")
     assert str(caught.value) == str(fault)
     return fault
 
 
 def test_a_whole_folder(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    assert spec_faults(folder, "plain") == []
-    spec = load_spec(folder, "plain")
+    assert records.spec_faults(folder, "plain") == []
+    spec = records.load_spec(folder, "plain")
     assert (spec.source.key, spec.source.text, spec.source.keep) == ("id", "body", ("party",))
     assert (len(spec.cleaning.steps), spec.cleaning.max_characters) == (7, 600)
     assert [(tag.kind, tag.display) for tag in spec.tags.tags] == [
@@ -121,16 +114,16 @@ def test_a_whole_folder(tmp_path: Path) -> None:
     for name in ("source", "cleaning", "tags"):
         (folder / f"{name}.yaml").unlink()
     with pytest.raises(RecordsError):
-        load_spec(folder, "plain")
-    draft = load_draft_spec(folder, "plain")
+        records.load_spec(folder, "plain")
+    draft = records.load_draft_spec(folder, "plain")
     assert (draft.rollups, draft.rules, draft.format) == (spec.rollups, spec.rules, spec.format)
     (folder / "rules.yaml").write_text("length_groups: {short: 9, long: 5}\n")
     with pytest.raises(RecordsError, match="must increase"):
-        load_draft_spec(folder, "plain")
+        records.load_draft_spec(folder, "plain")
 
 
 def test_an_empty_folder_means_defaults(tmp_path: Path) -> None:
-    spec = load_spec(tmp_path)
+    spec = records.load_spec(tmp_path)
     assert (spec.cleaning.max_characters, spec.tags.tags) == (1100, ())
     assert [g.name for g in spec.rules.length_groups] == ["short", "medium", "long"]
     assert spec.format.variables[-1] == "text"
@@ -140,7 +133,7 @@ def test_an_empty_folder_means_defaults(tmp_path: Path) -> None:
 
 def test_what_is_given_in_place_of_a_key_has_the_flag_as_its_place(tmp_path: Path) -> None:
     given = "source: a.csv\nkey: id\ntext: body\nquery: SELECT 1\n"
-    spec = load_spec(write_files(tmp_path, {"source.yaml": given})).source
+    spec = records.load_spec(write_files(tmp_path, {"source.yaml": given})).source
     places = {key: spec.place(key) for key in ("source", "key", "text", "query")}
     assert spec.instead({}) is spec
     other = spec.instead({"source": "b.csv", "query": ""})
@@ -150,7 +143,7 @@ def test_what_is_given_in_place_of_a_key_has_the_flag_as_its_place(tmp_path: Pat
     assert spec.instead({"query": "SELECT 2"}).place("query") == "--query"
 
 
-def prints(spec: RecordsSpec) -> list[str]:
+def prints(spec: records.RecordsSpec) -> list[str]:
     parts = (spec.source, spec.cleaning, spec.tags, spec.rollups, spec.rules, spec.format)
     return [part.fingerprint for part in parts]
 
@@ -170,10 +163,10 @@ def prints(spec: RecordsSpec) -> list[str]:
 def test_a_change_shows_in_the_fingerprint_of_its_part_alone(
     tmp_path: Path, name: str, old: str, new: str, part: int
 ) -> None:
-    before = load_spec(written(tmp_path / "a"), "plain")
+    before = records.load_spec(written(tmp_path / "a"), "plain")
     text = next(text for file, text in FILES.items() if Path(file).stem == name)
     changed = {name: f"# moved down a line\n{text.replace(old, new)}"}
-    after = load_spec(written(tmp_path / "b", **changed), "plain")
+    after = records.load_spec(written(tmp_path / "b", **changed), "plain")
     pairs = zip(prints(before), prints(after), strict=True)
     assert [i for i, (a, b) in enumerate(pairs) if a != b] == [part]
     one, other = before.tags.fingerprints, after.tags.fingerprints
@@ -262,25 +255,25 @@ def test_a_misnamed_file_is_the_only_fault(tmp_path: Path, name: str, called: st
     folder = written(tmp_path)
     (folder / f"{name}.yaml").rename(folder / called)
     (folder / "text_formats" / "plain.yaml").unlink()
-    [fault] = spec_faults(folder)
+    [fault] = records.spec_faults(folder)
     assert (fault.where, fault.hint) == (f"records/{called}", f"rename it to {name}.yaml")
-    assert unread_files(folder) == {called: f"{name}.yaml"}
+    assert records.unread_files(folder) == {called: f"{name}.yaml"}
     with pytest.raises(RecordsError, match=f"{name}.yaml is missing"):
-        load_spec(folder)
+        records.load_spec(folder)
 
 
 def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
     folder = written(tmp_path)
     write_files(folder, {"notes.yaml": "a: b\n", "tags.old.yaml": "tags: {}\n", "data/x": ""})
-    assert spec_faults(folder, "plain") == []
-    assert unread_files(folder) == {"notes.yaml": "", "tags.old.yaml": "tags.yaml"}
+    assert records.spec_faults(folder, "plain") == []
+    assert records.unread_files(folder) == {"notes.yaml": "", "tags.old.yaml": "tags.yaml"}
     # nor is a text format that is not in use
     write_files(folder, {"text_formats/other.yaml": "prompt_variables: [text]\n"})
-    assert spec_faults(folder, "plain") == []
-    faults = find_unused_format_faults(folder, load_spec(folder, "plain"))
+    assert records.spec_faults(folder, "plain") == []
+    faults = records.find_unused_format_faults(folder, records.load_spec(folder, "plain"))
     assert {one.where for one in faults} == {"records/text_formats/other.yaml:1"}
     with pytest.raises(RecordsError, match=r"(?s)'plane'.*plain"):
-        load_spec(folder, "plane")
+        records.load_spec(folder, "plane")
 
 
 def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
@@ -293,7 +286,7 @@ def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
         rules="length_group: {}\ncontradictions: [{name: x, tags: [a, b]}]\n",
         plain="prompt_variables: [txt]\nprompt_structure: '%s %s'\n",
     )
-    faults = spec_faults(folder, "plain")
+    faults = records.spec_faults(folder, "plain")
     files = Counter(str(fault.where).split("/")[-1].split(".")[0] for fault in faults)
     assert files == {"source": 1, "cleaning": 3, "tags": 2, "rollups": 1, "rules": 3, "plain": 3}
     assert sum(isinstance(fault, PatternError) for fault in faults) == 3
@@ -303,11 +296,11 @@ def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
 def test_text_formats_none_of_which_is_the_one_chosen(tmp_path: Path) -> None:
     """The shipped one would be used, and whoever wrote a format would never know."""
     folder = written(tmp_path)
-    for load in (load_spec, load_draft_spec):
+    for load in (records.load_spec, records.load_draft_spec):
         with pytest.raises(RecordsError, match="plain") as caught:
             load(folder)
         assert caught.value.where == "records/text_formats"
         assert "records.format" in str(caught.value.hint)
-    assert [str(fault) for fault in spec_faults(folder)] == [str(caught.value)]
+    assert [str(fault) for fault in records.spec_faults(folder)] == [str(caught.value)]
     (folder / "text_formats" / "plain.yaml").unlink()
-    assert load_spec(folder).format.name == "message"
+    assert records.load_spec(folder).format.name == "message"

@@ -10,9 +10,9 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -157,11 +157,8 @@ def test_writers_take_turns(tables: RecordTables) -> None:
                 upsert(writing, "bronze", {f"{name}{number}": str(held), "last": f"{name}{number}"})
                 writing.commit({}, "")
 
-    threads = [threading.Thread(target=write_five, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as writers:
+        list(writers.map(write_five, "ab"))
     assert tables.version == 10
     held = [int(text) for key, text in content(tables, "bronze") if key != "last"]
     assert sorted(held) == [0, *range(2, 11)]  # each saw what the one before it had written
