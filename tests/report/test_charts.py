@@ -17,7 +17,6 @@ from ragwright.report import (
     Report,
     ResultBlock,
     Subject,
-    Theme,
     apply_theme,
     heat,
     heat_span,
@@ -30,21 +29,15 @@ def charts(subject: Subject) -> dict[str, ResultBlock]:
     return {chart.name: chart for chart in Report(subject).charts}
 
 
+STUDY = MakeStudy()(13)
+CHARTS = charts(STUDY)
+NAMES = {"pareto", "heat", "key-chunk-size", "key-retrieve-top_k", "key-prompt-preset", "context"}
+NAMES |= {"personas-T000", "histogram-Faithfulness", "keys-and-measures", "differences"}
+
+
 def test_a_study_has_its_charts() -> None:
-    found = charts(MakeStudy()(8))
-    assert set(found) >= {
-        "pareto",
-        "heat",
-        "key-chunk-size",
-        "key-retrieve-top_k",
-        "key-prompt-preset",
-        "context",
-        "personas-T000",
-        "histogram-Faithfulness",
-        "keys-and-measures",
-        "differences",
-    }
-    assert all(len(row) == len(chart.head) for chart in found.values() for row in chart.rows)
+    assert set(CHARTS) >= NAMES
+    assert all(len(row) == len(chart.head) for chart in CHARTS.values() for row in chart.rows)
 
 
 @pytest.mark.slow
@@ -52,33 +45,30 @@ def test_specs_compile_and_draw() -> None:
     import vl_convert as convert
 
     for chart in charts(MakeStudy()(8)).values():
-        assert chart.spec is not None
         for theme in (LIGHT, DARK):
-            spec = apply_theme(chart.spec, theme, 500)
-            assert "@" not in json.dumps({k: v for k, v in spec.items() if k != "data"}).replace(
-                "values", ""
-            ), chart.name
-            drawn = convert.vegalite_to_vega(spec)
-            assert drawn["marks"], chart.name
-    svg = convert.vegalite_to_svg(
-        apply_theme(charts(MakeStudy()(8))["heat"].spec or {}, LIGHT, 500)
-    )
+            spec = apply_theme(chart.spec or {}, theme, 500)
+            told = json.dumps({k: v for k, v in spec.items() if k != "data"})
+            assert "@" not in told.replace("values", ""), chart.name
+            assert convert.vegalite_to_vega(spec)["marks"], chart.name
+    svg = convert.vegalite_to_svg(apply_theme(CHARTS["heat"].spec or {}, LIGHT, 500))
     assert svg.startswith("<svg")
     assert "retrieve.top_k" in svg
 
 
-def test_the_heat_map_is_the_mean_of_its_trials() -> None:
-    subject = MakeStudy()(13)
-    chart = charts(subject)["heat"]
+def test_the_heat_map_is_the_mean_of_its_trials_and_says_what_its_colours_run_over() -> None:
+    chart = CHARTS["heat"]
     for size, top_k, mean, trials in chart.rows:
+        place = {"chunk.size": int(size), "retrieve.top_k": int(top_k)}
         found = [
-            entry.value("TokenF1")
-            for entry in subject.entries
-            if entry.values.get("chunk.size") == int(size)
-            and entry.values.get("retrieve.top_k") == int(top_k)
+            one.value("TokenF1") for one in STUDY.entries if place.items() <= one.values.items()
         ]
         assert str(len(found)) == trials
         assert float(mean) == pytest.approx(np.mean([v for v in found if v is not None]), abs=1e-4)
+    ends = re.search(r"The colours run from ([\d.-]+) to ([\d.-]+)", chart.note)
+    assert ends is not None
+    assert float(ends[2]) - float(ends[1]) >= 0.0999
+    assert chart.spec is not None
+    assert all(0 <= cell["shade"] <= 1 for cell in chart.spec["data"]["values"])
 
 
 @pytest.mark.parametrize(
@@ -98,36 +88,18 @@ def test_colours_run_over_a_tenth_of_the_scale_at_least(
     assert heat_span(scale, means) == pytest.approx((low, high))
 
 
-def test_the_legend_of_a_heat_map_says_what_its_colours_run_over() -> None:
-    chart = charts(MakeStudy()(13))["heat"]
-    found = re.search(r"The colours run from ([\d.-]+) to ([\d.-]+)", chart.note)
-    assert found is not None
-    assert float(found[2]) - float(found[1]) >= 0.0999
-    assert chart.spec is not None
-    shades = [cell["shade"] for cell in chart.spec["data"]["values"]]
-    assert all(0 <= shade <= 1 for shade in shades)
-
-
 def test_no_trial_beats_one_on_the_front() -> None:
-    subject = MakeStudy()(12)
-    front = [row for row in charts(subject)["pareto"].rows if row[4] == "on the front"]
+    front = [row for row in CHARTS["pareto"].rows if row[4] == "on the front"]
     assert front
     for name, _, quality, cost, _ in front:
-        better = [
-            entry.id
-            for entry in subject.entries
-            if entry.id != name
-            and (entry.value("TokenF1") or 0) > float(quality) + 1e-4
-            and entry.facts["cost"] < float(cost)
-        ]
-        assert not better
+        for entry in STUDY.entries:
+            better = (entry.value("TokenF1") or 0) > float(quality) + 1e-4
+            assert entry.id == name or not (better and entry.facts["cost"] < float(cost))
 
 
 def test_a_text_that_looks_like_a_colour_stays_a_text() -> None:
-    spec = heat(
-        [{"x": "@ink", "y": "@accent", "shade": 0.5, "text": "@bad", "told": ""}], x="", y=""
-    )
-    drawn = apply_theme(spec, LIGHT)
+    cell = {"x": "@ink", "y": "@accent", "shade": 0.5, "text": "@bad", "told": ""}
+    drawn = apply_theme(heat([cell], x="", y=""), LIGHT)
     assert drawn["data"]["values"][0]["text"] == "@bad"
 
 
@@ -139,28 +111,30 @@ def test_spearman_is_the_correlation_of_mean_ranks(pairs: list[tuple[int, int]])
     def ranks(side: tuple[int, ...]) -> list[float]:
         return [sum(o < v for o in side) + (sum(o == v for o in side) + 1) / 2 for v in side]
 
-    a, b = ranks(first), ranks(second)
     if len(set(first)) == 1 or len(set(second)) == 1:
         assert found is None
     else:
-        assert found == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-5)
+        correlation = np.corrcoef(ranks(first), ranks(second))[0, 1]
+        assert found == pytest.approx(float(correlation), abs=1e-5)
 
 
-def test_names_become_columns_of_their_own() -> None:
+def test_relations_take_four_pairs_and_names_become_columns_of_their_own() -> None:
+    assert spearman([1, 2, 3], [1, 2, 3]).rho is None
+    assert spearman([1, 2, 3, None], [1, 2, 3, 4]).n == 3
     found = parameter_relations(MakeStudy()(8))
     names = {one.second for one in found}
     assert names == {"chunk.size", "retrieve.top_k", "prompt.preset = complete"}
-    with_tokens = [one for one in found if one.first == "context_tokens"]
-    assert all(one.n == 7 for one in with_tokens)  # trial 0 has no values of its own
+    # trial 0 has no values of its own
+    assert {one.n for one in found if one.first == "context_tokens"} == {7}
 
 
-def test_four_pairs_at_least() -> None:
-    assert spearman([1, 2, 3], [1, 2, 3]).rho is None
-    assert spearman([1, 2, 3, None], [1, 2, 3, 4]).n == 3
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_in_a_cell_can_be_read(theme: Theme) -> None:
+@pytest.mark.parametrize(
+    ("name", "ground"), [("light", "#fbfbfa"), ("dark", "#14181c")], ids=["light", "dark"]
+)
+def test_text_can_be_read(name: str, ground: str) -> None:
+    theme = LIGHT if name == "light" else DARK
+    for colour in ("@ink", "@quiet", "@accent", "@second", "@good", "@bad"):
+        assert _contrast(_rgb(theme[colour]), _rgb(ground)) >= 4.5, colour
     low, middle, high = theme["@diverging"]
     for start, end, cross in (
         (*theme["@ramp"], theme["@cross"]),
@@ -169,17 +143,9 @@ def test_text_in_a_cell_can_be_read(theme: Theme) -> None:
     ):
         for step in range(101):
             shade = step / 100
-            ground = [a + (b - a) * shade for a, b in zip(_rgb(start), _rgb(end), strict=True)]
+            cell = [a + (b - a) * shade for a, b in zip(_rgb(start), _rgb(end), strict=True)]
             text = theme["@highText"] if shade > cross else theme["@lowText"]
-            assert _contrast(ground, _rgb(text)) >= 4.45, (start, end, shade)
-
-
-@pytest.mark.parametrize(
-    ("theme", "ground"), [(LIGHT, "#fbfbfa"), (DARK, "#14181c")], ids=["light", "dark"]
-)
-def test_text_on_the_page_can_be_read(theme: Theme, ground: str) -> None:
-    for name in ("@ink", "@quiet", "@accent", "@second", "@good", "@bad"):
-        assert _contrast(_rgb(theme[name]), _rgb(ground)) >= 4.5, name
+            assert _contrast(cell, _rgb(text)) >= 4.45, (start, end, shade)
 
 
 def _rgb(colour: str) -> list[float]:

@@ -1,213 +1,245 @@
-"""What is written can be read back: tables, JSON, CSV, JUnit XML."""
+"""One file, whole and harmless: its numbers are those of the run, and no text of it runs."""
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
+import hashlib
 import io
 import json
+import re
+import sys
 from dataclasses import replace
-from xml.etree import ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-from ragwright.core import Score
-from ragwright.experiment import RowResult
-from ragwright.measure import GateOutcome, aggregate, compare_rows, gate
-from ragwright.report import (
-    comparison_json,
-    comparison_table,
-    gate_json,
-    gate_junit,
-    gate_table,
-    measures_block,
-    rows_junit,
-    summary_csv,
-    summary_json,
-    summary_table,
-    text_table,
+from study_subject import (
+    HOSTILE,
+    MEASURES,
+    MakeStudy,
+    embedded_blocks,
+    embedded_data,
+    entry,
+    result,
 )
 
-WORDS = "the share\n- of what?"
+from ragwright.core import MissingExtraError, Score
+from ragwright.experiment import Ablation, Objective, PartEffect, PartResult, RowResult
+from ragwright.report import Board, Report, Subject, unpack_block
+
+VOID = {"meta", "input", "br", "path", "circle"}
 
 
-def plain(row: str, scores: tuple[Score, ...]) -> RowResult:
-    return RowResult(row, (), scores)
+class Outline(HTMLParser):
+    """Tags, scripts, attributes and visible texts of a document."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[str] = []
+        self.cells: list[list[str]] = []
+        self.document = Report(subject).html()
+        self.feed(self.document)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+        if tag == "tr":
+            self.cells.append([])
+        if tag in ("td", "th") and self.cells:
+            self.cells[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            told, text = self.scripts[-1]
+            self.scripts[-1] = (told, text + data)
+        elif self.open[-1:] != ["style"]:
+            self.texts.append(data)
+            if self.cells and self.cells[-1] and self.open[-1:] != ["caption"]:
+                self.cells[-1][-1] += data
 
 
-ROWS = [
-    plain("r1", (Score("MRR", "scored", 0.5), Score("KF1", "scored", 0.123456789, detail=WORDS))),
-    plain(
-        "r2",
-        (
-            Score("MRR", "errored", reason="the\x00 <index> & is gone\ud800"),
-            Score("KF1", "judge_invalid", reason="=no score"),
-        ),
-    ),
-    plain("=r3", (Score("MRR", "scored", 1.0), Score("KF1", "abstained", reason="no answer"))),
-    plain("r4", (Score("MRR", "skipped", reason="stopped"), Score("KF1", "scored", 0.4))),
-]
-SUMMARIES = [aggregate([row.scores[at] for row in ROWS]) for at in (0, 1)]
+def one_run(rows: list[RowResult]) -> Subject:
+    facts = {"testset": "made up"}
+    return Subject("One run", "run", (entry("run-7", rows),), measures=MEASURES, facts=facts)
 
 
-def test_the_summary_for_people() -> None:
-    text = summary_table(SUMMARIES, notes=("a note",), run="run-1")
-    lines = text.splitlines()
-    assert lines[0].split()[:2] == ["measure", "mean"]
-    assert lines[2].startswith("MRR (0-1)")
-    assert "0.7500" in lines[2]
-    assert "50.0%" in lines[2]
-    missing = "without a score: errored 1, skipped 1; mean 0.3750 to 0.8750 whatever their scores"
-    assert f"MRR: {missing}" in lines
-    assert lines[-2:] == ["run: run-1", "note: a note"]
-    nothing = summary_table([aggregate([Score("MRR", "errored", reason="why")])])
-    assert "nan" not in nothing
-    assert nothing.splitlines()[2].split()[2:4] == ["-", "-"]
+def test_nothing_is_loaded_and_only_two_scripts_may_run() -> None:
+    found = Outline(MakeStudy()(6))
+    for tag, name, value in found.attributes:
+        if name in {"src", "href", "srcset", "action", "data"}:
+            assert name == "href", (tag, name)
+            assert (value or "").startswith("#"), value
+        assert not name.startswith("on"), (tag, name)
+    assert "@import" not in found.document
+    assert not re.search(r"url\(", found.document.split("<body>")[0])
+    [policy] = [value or "" for _, _, value in found.attributes if "script-src" in (value or "")]
+    running = [text for told, text in found.scripts if "type" not in told]
+    assert len(running) == 1
+    library = next(text for told, text in found.scripts if told.get("id") == "library")
+    code = gzip.decompress(base64.b64decode(library)).decode()
+    hashes = [hashlib.sha256(text.encode()).digest() for text in (*running, code)]
+    allowed = set(re.findall(r"sha256-([A-Za-z0-9+/=]+)", policy))
+    assert allowed == {base64.b64encode(one).decode() for one in hashes}
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+    assert "connect-src" not in policy
 
 
-def test_the_summary_for_programs() -> None:
-    found = summary_json(
-        SUMMARIES, run="run-1", notes=["n"], slices={"persona_name": {"engineer": SUMMARIES}}
-    )
-    again = json.loads(json.dumps(found, allow_nan=False))
-    mrr = again["measures"]["MRR"]
-    assert {"mean", "median", "n", "coverage", "low", "high", "states", "seed"} <= mrr.keys()
-    assert (mrr["mean"], mrr["states"]) == (0.75, {"scored": 2, "errored": 1, "skipped": 1})
-    assert again["run"] == "run-1"
-    assert again["slices"]["persona_name"]["engineer"]["KF1"]["n"] == 2
-    assert "slices" not in summary_json(SUMMARIES)
+def test_numbers_are_those_of_the_run() -> None:
+    subject = MakeStudy()(9)
+    found = Outline(subject)
+    board = [cells for cells in found.cells if len(cells) > 9 and cells[1].startswith("T0")]
+    assert len(board) == 9
+    for place, cells in enumerate(board, 1):
+        one = subject.entry(cells[1][:4])
+        assert one is not None
+        summary = one.summary("TokenF1")
+        assert summary is not None
+        assert (cells[0], cells[7]) == (str(place), str(one.rows))
+        assert cells[2].startswith(f"{summary.mean:.4f}")
+        if summary.low is not None:
+            assert f"{summary.low:.4f} to {summary.high:.4f}" in cells[2]
+    data, blocks = embedded_data(found.document), embedded_blocks(found.document)
+    by_id = {told["id"]: told for told in data["index"]["entries"]}
+    for one in subject.entries:
+        scores = unpack_block(blocks[by_id[one.id]["scores"]])
+        kept = list(one.read(True))
+        for at, measure in enumerate(data["measures"]):
+            values = [s.value for row in kept for s in row.scores if s.measure == measure]
+            assert scores["m"][at][0] == values
 
 
-def test_csv_reads_back() -> None:
-    mrr, kf1 = csv.DictReader(io.StringIO(summary_csv(SUMMARIES)))
-    assert float(mrr["mean"]) == 0.75
-    assert (mrr["errored"], mrr["judge_invalid"], kf1["judge_invalid"]) == ("1", "0", "1")
+def test_hostile_texts_do_not_break_out() -> None:
+    found = Outline(MakeStudy(text=HOSTILE)(4))
+    assert len([told for told, _ in found.scripts if "type" not in told]) == 1
+    assert not any(tag == "img" for tag, _, _ in found.attributes)
+    assert "<img" not in found.document
+    settings = json.dumps(embedded_data(found.document)["settings"], ensure_ascii=False)
+    told = settings.encode("utf-8", "replace").decode()
+    told = told.replace("\\u0000", "\x00").replace('\\"', '"')
+    assert HOSTILE.replace("\ud800", "?") in told
+    assert "window.broken = 1</script>" not in found.document
+    assert any("{{ 7 * 7 }} ${" in text for text in found.texts)
+    assert not any("49 ${" in text for text in found.texts), "no text is rendered as a template"
 
 
-def parsed(text: str) -> ElementTree.Element:
-    return ElementTree.fromstring(text.encode("utf-8"))
+def test_verdict_first_and_what_limits_it() -> None:
+    subject = replace(MakeStudy()(6), stopped="the budget of 2.00 is spent", openings=2)
+    texts = Outline(subject).texts
+    for said in (
+        "leads the current settings on TokenF1",
+        "Not confirmed yet: ",
+        "Stopped early: the budget of 2.00 is spent",
+        "has been opened 2 times",
+    ):
+        assert said in " ".join(texts)
+    heads = [at for at, text in enumerate(texts) if "leads the current" in text]
+    assert heads[0] < texts.index("chunk.size")
+    best_first = MakeStudy(value=lambda trial, at: ((1.0 if not trial else 0.5), 3.0))
+    assert Report(best_first(4)).headline.text.startswith("No trial beats")
 
 
-def test_rows_as_junit() -> None:
-    root = parsed(rows_junit(ROWS))
-    suite = root[0]
-    counts = {"tests": "8", "failures": "0", "errors": "2", "skipped": "2"}
-    assert {key: suite.get(key) for key in counts} == counts
-    assert {key: root.get(key) for key in counts} == counts
-    cases = suite.findall("testcase")
-    assert (cases[0].get("classname"), cases[0].get("name")) == ("MRR", "r1")
-    assert cases[0].findtext("system-out") == "0.5"
-    assert cases[1].findtext("system-out") == f"0.123457\n{WORDS}"
-    error = cases[2].find("error")
-    assert error is not None
-    assert error.get("type") == "errored"
-    assert error.get("message") == "the\ufffd <index> & is gone\ufffd"
+def test_where_something_is_missing_that_is_said() -> None:
+    empty = Subject("Empty", "study", (), goals=(Objective("TokenF1", True),), measures=MEASURES)
+    found = Outline(empty)
+    assert " Nothing was measured." in found.texts
+    assert embedded_data(found.document)["index"]["entries"] == []
+    assert Report(empty).csv().count("\n") == 1
+    failing = tuple(Score(m, "errored", reason="Boom: gone") for m in MEASURES)
+    found = Outline(one_run([RowResult(f"q{n}", (), failing) for n in range(3)]))
+    assert " None of the 3 rows has a score." in found.texts
+    assert any("errored 3" in text for text in found.texts)
+    failed = MakeStudy()(3)
+    lost = [replace(one, state="errored", reason="no key", rows=0) for one in failed.entries]
+    assert "no key" in Outline(replace(failed, entries=tuple(lost), boards=())).texts
+    alone = Outline(MakeStudy()(1))
+    assert any("no other trial to compare" in text for text in alone.texts)
+    found = Outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
+    assert any(text.startswith(" TokenF1 (0-1) is 0.5000") for text in found.texts)
+    [[_, _, block]] = embedded_data(found.document)["index"]["entries"][0]["rows"]
+    answer, _, _, prompt, made, _ = unpack_block(embedded_blocks(found.document)[block])[0]
+    assert answer is not None
+    assert (prompt, made) == ([], None)
 
 
-def side(*values: float) -> dict[str, list[Score]]:
-    return {str(at): [Score("MRR", "scored", value)] for at, value in enumerate(values)}
+def test_two_runs_side_by_side() -> None:
+    before = entry("A", [result(at, (0.2 + at / 100, 2.0)) for at in range(20)])
+    after = entry("B", [result(at, (0.6 + at / 90, 2.0)) for at in range(20)])
+    report = Report(Subject("A and B", "pair", (before, after), measures=MEASURES))
+    assert report.headline.state == "better"
+    assert report.headline.text.startswith("B compared with A: better by +0.4")
+    verdicts = {k: v["verdict"] for k, v in report.json()["comparison"]["measures"].items()}
+    assert verdicts == {"TokenF1": "better", "Faithfulness": "no change proven"}
 
 
-def test_a_gate_in_every_form() -> None:
-    good = aggregate([Score("KF1", "scored", at / 40) for at in range(40)])
-    outcome = gate([SUMMARIES[0], good], ["MRR>=0.7", "KF1>=0.9", "KF1>=0.2"])
-    root = parsed(gate_junit(outcome))
-    assert [root.get(k) for k in ("tests", "failures", "errors")] == ["3", "1", "1"]
-    error, failure = root.find(".//error"), root.find(".//failure")
-    assert error is not None
-    assert failure is not None
-    assert "coverage" in (error.get("message") or "")
-    assert failure.get("type") == "failed"
-    assert failure.text is None
-    assert gate_table(outcome).endswith("gate: failed")
-    hinted = replace(outcome.checks[0], hint="ask <people>")
-    told = parsed(gate_junit(GateOutcome("untrusted", (hinted,)))).find(".//error")
-    assert told is not None
-    assert told.text == "to do: ask <people>"
-    found = json.loads(json.dumps(gate_json(outcome)))
-    assert found["outcome"] == "failed"
-    assert [check["state"] for check in found["checks"]] == ["untrusted", "failed", "passed"]
+def test_judges_are_never_ranked_together() -> None:
+    boards = (Board(("T000", "T001"), judge="a"), Board(("T003", "T002"), judge="b"))
+    found = Outline(replace(MakeStudy()(5), boards=boards))
+    places = [cells[0] for cells in found.cells if len(cells) > 5 and cells[1].startswith("T0")]
+    assert places == ["1", "2", "1", "2"]
+    assert "How the order depends on the judge" in found.texts
 
 
-def test_a_comparison_in_both_forms() -> None:
-    a, b = side(*[0.5] * 40), side(*[0.5 + at / 100 for at in range(40)])
-    b["new"] = [Score("MRR", "scored", 1.0), Score("KF1", "scored", 1.0)]
-    found = compare_rows(a, b)
-    text = comparison_table(found, names=("old", "new"))
-    assert text.startswith("MRR: better, +0.1950")
-    assert "new - old" in text
-    assert "rows only in new, left out: new" in text
-    assert "measures of only one run, left out: KF1" in text
-    body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
-    assert body["measures"]["MRR"]["verdict"] == "better"
-    assert body["measures"]["MRR"]["text"] == found["MRR"].text
-    assert (body["only_a"], body["only_b"], body["missing"]) == ([], ["new"], ["KF1"])
+def test_effects_of_prompt_parts() -> None:
+    def part(name: str, effect: PartEffect, **more: Any) -> PartResult:
+        return PartResult(name, "leave one out", (replace(effect, part=name, n=40),), **more)
+
+    helps = PartEffect("", "TokenF1", difference=0.05, low=0.01, high=0.09, verdict="helps")
+    small = PartEffect("", "TokenF1", difference=0.001, low=-0.01, high=0.012)
+    role = part("role", helps, tokens=12.0)
+    length = part("length", replace(small, loss=0.01, margin=0.05), trial=2)
+    nothing = part("debris", PartEffect("", "TokenF1"))
+    told = Ablation("made up", 40, (role, length, nothing), margin=0.05)
+    subject = Subject("Ablation", "run", (), measures=("TokenF1",), ablation=told)
+    report = Report(subject)
+    said = "Proven on 40 rows: role helps (TokenF1 +0.05"
+    assert report.headline.text.startswith(said)
+    [chart] = [c for c in report.charts if c.name.startswith("ablation-TokenF1")]
+    assert [row[-1] for row in chart.rows] == ["helps", "safe to delete", "no effect proven"]
+    assert chart.spec is not None
+    assert len(chart.spec["data"]["values"]) == 2
+    Outline(subject)
+    both = Report(replace(MakeStudy()(5), ablation=told, beside=True))
+    assert both.headline.text == Report(MakeStudy()(5)).headline.text
+    assert any(one.startswith(f"Prompt: {said}") for one in both.headline.sentences)
+    assert {"pareto", chart.name} <= {c.name for c in both.charts}
 
 
-def test_slices_stand_below_each_other() -> None:
-    text = measures_block({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona").text()
-    assert [line.split()[0] for line in text.splitlines()[2:]] == ["engineer", "engineer", "(none)"]
+def test_json_and_csv_hold_every_trial() -> None:
+    report = Report(MakeStudy(text="=1+1")(4))
+    told = json.loads(json.dumps(report.json()))
+    assert [one["id"] for one in told["entries"]] == ["T000", "T001", "T002", "T003"]
+    assert told["charts"]["pareto"]["table"]["head"][0] == "trial"
+    lines = list(csv.DictReader(io.StringIO(report.csv())))
+    assert len(lines) == 8
+    assert [line["place"] for line in lines] == sorted(line["place"] for line in lines)
+    means = [float(line["mean"]) for line in lines if line["measure"] == "TokenF1"]
+    assert float(lines[0]["mean"]) == max(means)
 
 
-LONG = "Rubric(how-well-the-answer-suits-a-reader-who-never-saw-the-manual-of-the-machine)"
-
-
-@pytest.mark.parametrize("name", ["MRR", LONG])
-def test_tables_fit_a_hundred_columns(name: str) -> None:
-    summary = aggregate(
-        [Score(name, "scored", float(at % 2)) for at in range(40)]
-        + [Score(name, "judge_invalid", reason="x")]
-    )
-    path = "runs/of/a/long/path/that/nobody/would/type/twice/and/that/has/no/place/to/break.jsonl"
-    shown = [
-        summary_table([summary] * 2, notes=[f"{path} and {path} again"], run="r"),
-        measures_block({path: [summary], "": [summary]}, "topic").text(),
-        text_table([["rule", "outcome", "because"], [path, "passed", f"{path} was good"]]),
-        text_table([["measure", path, path, "n"], [name, "0.1234", "0.4321", "9"]], right=(1, 2)),
-    ]
-    for text in shown:
-        lines = text.splitlines()
-        assert max(len(line) for line in lines if not line.startswith("note")) <= 100, text
-    assert "0.1234" in shown[3]
-    assert "judge_invalid 1" in shown[0]
-
-
-def test_a_table_that_fits_is_not_touched() -> None:
-    rows = [["name", "value"], ["a long one " * 7, "1.0"]]
-    assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
-
-
-def test_words_of_a_head_are_cut_only_where_nothing_else_fits() -> None:
-    cells = {
-        "measure": "Contains (0-1)",
-        "before": "1.0000",
-        "after": "0.6667",
-        "after - before": "-0.3333",
-        "95 % interval": "-0.7152 .. 0.0195",
-        "p (Holm)": "0.2500",
-        "wins/ties/losses": "0/8/4",
-        "n": "12",
-        "both answered": "+0.0000",
-        "coverage": "66.7%",
-    }
-    rows = [list(cells), list(cells.values())]
-    table = text_table(rows, right=(1, 2, 3, 5, 7, 8, 9))
-    assert max(map(len, table.splitlines())) <= 100
-    shown = table.split()
-    assert {"wins/ties/losses", "answered", "coverage", "before", "(Holm)"} <= set(shown)
-
-
-def test_rows_without_gold_stand_apart() -> None:
-    scores = [
-        Score("MRR", "scored", 1.0),
-        Score("MRR", "scored", 0.5),
-        Score("MRR", "not_applicable", reason="no gold", no_gold=True),
-        Score("MRR", "not_applicable", reason="no ranking"),
-    ]
-    lines = summary_table([aggregate(scores)]).splitlines()
-    missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever their scores"
-    assert lines[-2:] == [f"MRR: {missing}", "MRR: without gold, not counted: 1 of 4 rows"]
-
-
-def test_where_less_is_better_the_table_says_so() -> None:
-    shown = summary_table([aggregate([Score("EditDistance", "scored", 0.5)])])
-    assert "EditDistance (0-1, lower is better)" in shown
+@pytest.mark.slow
+def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report(MakeStudy()(4))
+    drawn = list(report.pictures(tmp_path / "charts"))
+    assert len(drawn) == len(report.charts)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    [svg, *_] = report.pictures(tmp_path, "svg")
+    assert svg.read_text("utf-8").startswith("<svg")
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(MissingExtraError, match=r"ragwright\[viz\]"):
+        list(report.pictures(tmp_path))

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from small_project import MakeProject
+from study_project import study_project, swept
 
-from ragwright import Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import StoreError, StudyError
-from ragwright.experiment import (
-    DiagnosisOptions,
-    EvaluationOptions,
-    read_study,
-)
-from ragwright.project import Session
+from ragwright.experiment import DiagnosisOptions
 from ragwright.report import Report, ReportOptions, Subject, report_subject
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import project_testset, read_rows
+from ragwright.testsets import project_testset
 
 FACTS = [
     ("How often must the brake fluid be changed?", "every two years", "service.md"),
@@ -39,6 +34,7 @@ ROWS = [
     }
     for n, (question, reference, document) in enumerate(FACTS * 3)
 ]
+STUDY = "chunk: {size: [12, 40], overlap: 4}\nretrieve: {top_k: [1, 3]}\n"
 
 
 @pytest.fixture(scope="module")
@@ -48,28 +44,21 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def reply(request: ServerRequest) -> str:
         return f"{request.prompt[-90:]} [1]"
 
-    base = tmp_path_factory.mktemp("reporting")
     with ScriptedServer(reply) as server:
         settings = f"answer: {{model: '{server.url}#m'}}\nchunk: {{size: 12, overlap: 0}}\n"
-        folder = MakeProject(base)(settings)
-        (folder / "testsets").mkdir()
-        asked = folder / "testsets" / "set.jsonl"
-        asked.write_text("\n".join(map(json.dumps, ROWS)))
-        (folder / "wide.yaml").write_text(
-            f"study: {{testset: '{asked}', measures: 'TokenF1, KPrecision'}}\n"
-            "chunk: {size: [12, 40], overlap: 4}\nretrieve: {top_k: [1, 3]}\n"
-        )
+        measures = "TokenF1, KPrecision"
+        base = tmp_path_factory.mktemp("reporting")
+        folder = study_project(base, ROWS, STUDY, settings, measures=measures)
+        run = swept(folder).run
+        asked = str(folder / "set.jsonl")
         with Workbench.open(folder) as bench:
-            bench.ingest()
-            swept = bench.sweep(read_study(bench.project, folder / "wide.yaml"))
-            bench.confirm(swept.run)
-            testset = project_testset(bench.project.folder, str(asked), "tune")
+            bench.confirm(run)
+            testset = project_testset(bench.project.folder, asked, "tune")
             bench.diagnose(testset, "nDCG@5, TokenF1", DiagnosisOptions(name="stages"))
         for top_k in (1, 3):
-            session = Session((f"retrieve.top_k={top_k}",))
-            with Workbench.open(folder, session) as bench:
+            with Workbench.open(folder, Session((f"retrieve.top_k={top_k}",))) as bench:
                 how = EvaluationOptions(answers=True, name=f"k{top_k}")
-                bench.evaluate(str(asked), "TokenF1, KPrecision", how)
+                bench.evaluate(asked, measures, how)
     return folder
 
 
@@ -82,18 +71,17 @@ def subject(folder: Path, *names: str, how: ReportOptions | None = None) -> Subj
 
 @pytest.mark.slow
 def test_a_study_with_its_confirmation(project: Path) -> None:
-    found = subject(project, "wide")
-    assert found.kind == "study"
-    assert [entry.id for entry in found.entries] == [f"T{n:03d}" for n in range(5)]
+    found = subject(project, "s")
+    names = [f"T{n:03d}" for n in range(5)]
+    assert (found.kind, [entry.id for entry in found.entries]) == ("study", names)
     assert found.incumbent == "T000"
-    assert set(found.boards[0].entries) == {entry.id for entry in found.entries}
+    assert set(found.boards[0].entries) == {*names}
     assert found.verdict is not None
     with Workbench.open(project) as bench:
         [run] = bench.project.runs.list("sweep")
-        confirmed = bench.project.runs.list("confirm")
-        assert found.facts["run"] == run.id
-    assert len(found.verdict.confirmations) == len(confirmed)
-    assert found.openings == len(confirmed)
+        confirmed = len(bench.project.runs.list("confirm"))
+    assert found.facts["run"] == run.id
+    assert len(found.verdict.confirmations) == found.openings == confirmed
     best = found.best
     assert best is not None
     assert best.value("TokenF1") == max(entry.value("TokenF1") or 0 for entry in found.entries)
@@ -105,7 +93,7 @@ def test_the_same_report_after_the_cache_is_gone(project: Path, tmp_path: Path) 
 
     def told() -> str:
         with Workbench.open(folder) as bench:
-            return Report(report_subject(bench.project.folder, bench.project.runs, ["wide"])).html()
+            return Report(report_subject(bench.project.folder, bench.project.runs, ["s"])).html()
 
     before = told()
     shutil.rmtree(folder / ".ragwright" / "cache")
@@ -113,19 +101,13 @@ def test_the_same_report_after_the_cache_is_gone(project: Path, tmp_path: Path) 
     assert told() == before
 
 
-def test_numbers_are_those_that_were_stored(project: Path) -> None:
-    with Workbench.open(project) as bench:
-        stored = bench.results("k3")
-    found = subject(project, "k1", "k3")
-    assert found.kind == "pair"
-    assert found.entries[1].summaries == stored.summaries
-    assert [entry.label for entry in found.entries] == ["k1", "k3"]
-
-
-@pytest.mark.slow
-def test_names_of_runs(project: Path) -> None:
+def test_runs_are_found_by_name_and_their_numbers_are_those_stored(project: Path) -> None:
     with Workbench.open(project) as bench:
         newest = bench.project.runs.list("eval")[-1].id
+        stored = bench.results("k3")
+    found = subject(project, "k1", "k3")
+    assert (found.kind, [entry.label for entry in found.entries]) == ("pair", ["k1", "k3"])
+    assert found.entries[1].summaries == stored.summaries
     assert subject(project, "latest").facts["run"] == newest
     assert subject(project, newest).entries[0].id == newest
     assert subject(project, "latest~1").entries[0].label == "k1"
@@ -136,17 +118,15 @@ def test_names_of_runs(project: Path) -> None:
 def test_a_diagnosis(project: Path) -> None:
     found = subject(project, "stages")
     assert found.diagnosis is not None
-    names = {chart.name for chart in Report(found).charts}
-    assert "losses" in names
-    assert "stages-TokenF1" in names
+    assert {"losses", "stages-TokenF1"} <= {chart.name for chart in Report(found).charts}
 
 
 @pytest.mark.slow
 def test_a_study_beside_a_run(project: Path) -> None:
-    found = subject(project, "wide", "k3")
+    found = subject(project, "s", "k3")
     assert found.entries[-1].label == "k3"
     assert found.entries[-1].id not in found.boards[0].entries
-    pair = subject(project, "k3", "wide")
+    pair = subject(project, "k3", "s")
     assert pair.kind == "pair"
     assert pair.entries[1].label.startswith("T0")
 
@@ -154,42 +134,32 @@ def test_a_study_beside_a_run(project: Path) -> None:
 def test_chosen_trials_are_kept_whole(project: Path) -> None:
     with Workbench.open(project) as bench:
         how = ReportOptions(("T003",))
-        found = report_subject(bench.project.folder, bench.project.runs, ["wide"], how)
+        found = report_subject(bench.project.folder, bench.project.runs, ["s"], how)
         whole = {
             entry.id
             for entry in found.entries
             if all(row.row is not None for row in entry.read(True))
         }
-        assert whole == {"T000", "T003"}
-        with pytest.raises(StoreError, match="no trial 'T099'"):
-            report_subject(
-                bench.project.folder, bench.project.runs, ["wide"], ReportOptions(("T099",))
-            )
+    assert whole == {"T000", "T003"}
+    with pytest.raises(StoreError, match="no trial 'T099'"):
+        subject(project, "s", how=ReportOptions(("T099",)))
 
 
 def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(project, tmp_path / "project")
-    with Workbench.open(folder) as bench:
-        rows = read_rows(str(folder / "testsets" / "set.jsonl"))
-        assert rows
-        how = EvaluationOptions(answers=True, name="broken")
     with ScriptedServer(Reply(status=400)) as server:
         session = Session((f"answer.model={server.url}#gone",))
         with Workbench.open(folder, session) as bench:
-            bench.evaluate(str(folder / "testsets" / "set.jsonl"), "TokenF1", how)
+            how = EvaluationOptions(answers=True, name="broken")
+            bench.evaluate(str(folder / "set.jsonl"), "TokenF1", how)
             found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
             [entry] = found.entries
-            states = {score.state for row in entry.read(True) for score in row.scores}
-            reasons = {score.reason for row in entry.read(True) for score in row.scores}
-            assert states == {"errored"}
-            assert all(reasons)
+            scores = [score for row in entry.read(True) for score in row.scores]
+            assert {score.state for score in scores} == {"errored"}
+            assert all(score.reason for score in scores)
             assert "has a score" in Report(found).headline.text
 
 
-def test_studies_that_cannot_be_read(tmp_path: Path) -> None:
-    folder = MakeProject(tmp_path)()
-    with (
-        Workbench.open(folder) as bench,
-        pytest.raises((StoreError, StudyError), match="unknown run"),
-    ):
-        report_subject(bench.project.folder, bench.project.runs, ["latest"])
+def test_a_project_without_runs_has_no_latest(tmp_path: Path) -> None:
+    with pytest.raises((StoreError, StudyError), match="unknown run"):
+        subject(MakeProject(tmp_path)(), "latest")

@@ -1,0 +1,184 @@
+"""What is written can be read back: tables, JSON, CSV, JUnit XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from ragwright.core import Score
+from ragwright.experiment import RowResult
+from ragwright.measure import GateOutcome, aggregate, compare_rows, gate
+from ragwright.report import (
+    comparison_json,
+    comparison_table,
+    gate_json,
+    gate_junit,
+    gate_table,
+    measures_block,
+    rows_junit,
+    summary_csv,
+    summary_json,
+    summary_table,
+    text_table,
+)
+
+WORDS = "the share\n- of what?"
+BROKEN = Score("MRR", "errored", reason="the\x00 <index> & is gone\ud800")
+
+
+def scored(measure: str, value: float, detail: str = "") -> Score:
+    return Score(measure, "scored", value, detail=detail)
+
+
+SCORES = [
+    ("r1", scored("MRR", 0.5), scored("KF1", 0.123456789, WORDS)),
+    ("r2", BROKEN, Score("KF1", "judge_invalid", reason="=no score")),
+    ("=r3", scored("MRR", 1.0), Score("KF1", "abstained", reason="no answer")),
+    ("r4", Score("MRR", "skipped", reason="stopped"), scored("KF1", 0.4)),
+]
+ROWS = [RowResult(name, (), tuple(scores)) for name, *scores in SCORES]
+SUMMARIES = [aggregate([row.scores[at] for row in ROWS]) for at in (0, 1)]
+NO_GOLD = [scored("MRR", 1.0), scored("MRR", 0.5)]
+NO_GOLD += [Score("MRR", "not_applicable", reason="no gold", no_gold=True)]
+NO_GOLD += [Score("MRR", "not_applicable", reason="no ranking")]
+
+
+def test_the_summary_for_people() -> None:
+    lines = summary_table(SUMMARIES, notes=("a note",), run="run-1").splitlines()
+    assert lines[0].split()[:2] == ["measure", "mean"]
+    assert lines[2].startswith("MRR (0-1)")
+    assert "0.7500" in lines[2]
+    assert "50.0%" in lines[2]
+    missing = "without a score: errored 1, skipped 1; mean 0.3750 to 0.8750 whatever their scores"
+    assert f"MRR: {missing}" in lines
+    assert lines[-2:] == ["run: run-1", "note: a note"]
+    nothing = summary_table([aggregate([Score("MRR", "errored", reason="why")])])
+    assert "nan" not in nothing
+    assert nothing.splitlines()[2].split()[2:4] == ["-", "-"]
+    missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever their scores"
+    lines = summary_table([aggregate(NO_GOLD)]).splitlines()
+    assert lines[-2:] == [f"MRR: {missing}", "MRR: without gold, not counted: 1 of 4 rows"]
+    less = summary_table([aggregate([scored("EditDistance", 0.5)])])
+    assert "EditDistance (0-1, lower is better)" in less
+
+
+def test_the_summary_for_programs() -> None:
+    slices = {"persona_name": {"engineer": SUMMARIES}}
+    found = summary_json(SUMMARIES, run="run-1", notes=["n"], slices=slices)
+    again = json.loads(json.dumps(found, allow_nan=False))
+    mrr = again["measures"]["MRR"]
+    assert {"mean", "median", "n", "coverage", "low", "high", "states", "seed"} <= mrr.keys()
+    assert (mrr["mean"], mrr["states"]) == (0.75, {"scored": 2, "errored": 1, "skipped": 1})
+    assert again["run"] == "run-1"
+    assert again["slices"]["persona_name"]["engineer"]["KF1"]["n"] == 2
+    assert "slices" not in summary_json(SUMMARIES)
+    first, second = csv.DictReader(io.StringIO(summary_csv(SUMMARIES)))
+    assert float(first["mean"]) == 0.75
+    states = (first["errored"], first["judge_invalid"], second["judge_invalid"])
+    assert states == ("1", "0", "1")
+
+
+def parsed(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text.encode("utf-8"))
+
+
+def test_rows_as_junit() -> None:
+    root = parsed(rows_junit(ROWS))
+    counts = {"tests": "8", "failures": "0", "errors": "2", "skipped": "2"}
+    for element in (root, root[0]):
+        assert {key: element.get(key) for key in counts} == counts
+    first, second, third, *_ = root[0].findall("testcase")
+    assert (first.get("classname"), first.get("name")) == ("MRR", "r1")
+    assert first.findtext("system-out") == "0.5"
+    assert second.findtext("system-out") == f"0.123457\n{WORDS}"
+    error = third.find("error")
+    assert error is not None
+    assert error.get("type") == "errored"
+    assert error.get("message") == "the\ufffd <index> & is gone\ufffd"
+
+
+def test_a_gate_in_every_form() -> None:
+    good = aggregate([scored("KF1", at / 40) for at in range(40)])
+    outcome = gate([SUMMARIES[0], good], ["MRR>=0.7", "KF1>=0.9", "KF1>=0.2"])
+    root = parsed(gate_junit(outcome))
+    assert [root.get(k) for k in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    error, failure = root.find(".//error"), root.find(".//failure")
+    assert error is not None
+    assert failure is not None
+    assert "coverage" in (error.get("message") or "")
+    assert (failure.get("type"), failure.text) == ("failed", None)
+    assert gate_table(outcome).endswith("gate: failed")
+    hinted = replace(outcome.checks[0], hint="ask <people>")
+    told = parsed(gate_junit(GateOutcome("untrusted", (hinted,))))
+    assert told.findtext(".//error") == "to do: ask <people>"
+    found = json.loads(json.dumps(gate_json(outcome)))
+    assert found["outcome"] == "failed"
+    assert [check["state"] for check in found["checks"]] == ["untrusted", "failed", "passed"]
+
+
+def test_a_comparison_in_both_forms() -> None:
+    a = {str(at): [scored("MRR", 0.5)] for at in range(40)}
+    b = {str(at): [scored("MRR", 0.5 + at / 100)] for at in range(40)}
+    b["new"] = [scored("MRR", 1.0), scored("KF1", 1.0)]
+    found = compare_rows(a, b)
+    text = comparison_table(found, names=("old", "new"))
+    assert text.startswith("MRR: better, +0.1950")
+    assert "new - old" in text
+    assert "rows only in new, left out: new" in text
+    assert "measures of only one run, left out: KF1" in text
+    body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    assert body["measures"]["MRR"]["verdict"] == "better"
+    assert body["measures"]["MRR"]["text"] == found["MRR"].text
+    assert (body["only_a"], body["only_b"], body["missing"]) == ([], ["new"], ["KF1"])
+
+
+LONG = "Rubric(how-well-the-answer-suits-a-reader-who-never-saw-the-manual-of-the-machine)"
+PATH = "runs/of/a/long/path/that/nobody/would/type/twice/and/that/has/no/place/to/break.jsonl"
+
+
+@pytest.mark.parametrize("name", ["MRR", LONG])
+def test_tables_fit_a_hundred_columns(name: str) -> None:
+    scores = [scored(name, float(at % 2)) for at in range(40)]
+    summary = aggregate([*scores, Score(name, "judge_invalid", reason="x")])
+    shown = [
+        summary_table([summary] * 2, notes=[f"{PATH} and {PATH} again"], run="r"),
+        measures_block({PATH: [summary], "": [summary]}, "topic").text(),
+        text_table([["rule", "outcome", "because"], [PATH, "passed", f"{PATH} was good"]]),
+        text_table([["measure", PATH, PATH, "n"], [name, "0.1234", "0.4321", "9"]], right=(1, 2)),
+    ]
+    for text in shown:
+        lines = text.splitlines()
+        assert max(len(line) for line in lines if not line.startswith("note")) <= 100, text
+    assert "0.1234" in shown[3]
+    assert "judge_invalid 1" in shown[0]
+    sliced = measures_block({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona").text()
+    firsts = [line.split()[0] for line in sliced.splitlines()[2:]]
+    assert firsts == ["engineer", "engineer", "(none)"]
+
+
+COMPARED = {
+    "measure": "Contains (0-1)",
+    "before": "1.0000",
+    "after": "0.6667",
+    "after - before": "-0.3333",
+    "95 % interval": "-0.7152 .. 0.0195",
+    "p (Holm)": "0.2500",
+    "wins/ties/losses": "0/8/4",
+    "n": "12",
+    "both answered": "+0.0000",
+    "coverage": "66.7%",
+}
+
+
+def test_words_of_a_head_are_cut_only_where_nothing_else_fits() -> None:
+    table = text_table([list(COMPARED), list(COMPARED.values())], right=(1, 2, 3, 5, 7, 8, 9))
+    assert max(map(len, table.splitlines())) <= 100
+    words = {"wins/ties/losses", "answered", "coverage", "before", "(Holm)"}
+    assert words <= set(table.split())
+    rows = [["name", "value"], ["a long one " * 7, "1.0"]]  # one that fits is not touched
+    assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
