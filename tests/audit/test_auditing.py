@@ -7,30 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_project import MakeProject
 
-from ragwright.audit import Audit, AuditPlan, check_audit, read_rules
+from ragwright.audit import Audit, AuditPlan, check_audit, check_kinds, read_rules
 from ragwright.core import ConfigError, RetrieveError
 from ragwright.project import Session
-from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testing import ScriptedServer
 from ragwright.workbench import Workbench
 
 HOT = "The nozzle of the X5-HOT printer is heated to {} °C before the filament is loaded."
+BED = "The bed is cleaned with alcohol after each print."
 DOCUMENTS = {
-    "a.md": f"# Heating\n\n{HOT.format(215)}\n\nThe bed is cleaned with alcohol after each print.",
+    "a.md": f"# Heating\n\n{HOT.format(215)}\n\n{BED}",
     "b.md": f"# Bulletin\n\n{HOT.format(230)}\n\nSee [the guide](gone.md) for more.",
     "c.md": "# Fans\n\nThe fan of the case turns at full speed while the printer cools down.",
 }
+JUDGED = AuditPlan(kinds=("contradictions",), judge=True, every=True)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "docs").mkdir()
-    for name, text in DOCUMENTS.items():
-        (tmp_path / "docs" / name).write_text(text, "utf-8")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
-    with Workbench.open(tmp_path) as bench:
+    made = MakeProject(tmp_path)("", **DOCUMENTS)
+    with Workbench.open(made) as bench:
         bench.ingest()
-    return tmp_path
+    return made
 
 
 @pytest.fixture
@@ -39,23 +39,30 @@ def bench(folder: Path) -> Iterator[Workbench]:
         yield opened
 
 
-def kinds_of(audit: Audit) -> list[str]:
-    return sorted(finding.kind for finding in audit.findings)
-
-
-def test_the_findings_are_ranked_and_stored(bench: Workbench) -> None:
+def test_findings_are_ranked_stored_and_dismissed(bench: Workbench) -> None:
     audit, run = bench.audit()
-    assert audit.run == run.run
-    assert kinds_of(audit) == ["references"], "no model has confirmed a contradiction"
-    assert audit.documents == 3
-    again, _ = bench.audit()
-    assert again.findings == audit.findings
+    assert (audit.run, audit.documents) == (run.run, 3)
+    # no model has confirmed a contradiction
+    assert [finding.kind for finding in audit.findings] == ["references"]
+    assert bench.audit()[0].findings == audit.findings
+    [first] = audit.findings
+    with pytest.raises(ConfigError, match="no stored audit has the finding"):
+        bench.dismiss_finding("000000000000", "a test")
+    with pytest.raises(ConfigError, match="needs a reason"):
+        bench.dismiss_finding(first.id, " ")
+    path = bench.dismiss_finding(first.id, "two printers")
+    assert path.read_text("utf-8") == f"{first.id}  two printers\n"
+    later, _ = bench.audit()
+    assert (later.findings, later.dismissed) == ((), 1)
+    found, _ = bench.audit(AuditPlan(kinds=("contradictions",)))
+    assert found.notes == ("not looked for: contradictions, since it needs --judge",)
+    with pytest.raises(ConfigError, match="no chat model can judge"):
+        bench.audit(AuditPlan(judge=True))
 
 
 def test_only_what_an_earlier_audit_does_not_have_is_new(folder: Path) -> None:
     with Workbench.open(folder) as bench:
-        audit, _ = bench.audit()
-        snapshot = audit.snapshot
+        snapshot = bench.audit()[0].snapshot
     moved = "Read this first.\n\n" + DOCUMENTS["b.md"] + "\n\nAnd see [more](lost.md)."
     (folder / "docs" / "b.md").write_text(moved, "utf-8")
     with Workbench.open(folder) as bench:
@@ -67,20 +74,6 @@ def test_only_what_an_earlier_audit_does_not_have_is_new(folder: Path) -> None:
             bench.audit(AuditPlan(since="nothing"))
 
 
-def test_a_dismissed_finding_is_counted_and_not_shown(bench: Workbench, folder: Path) -> None:
-    audit, _ = bench.audit()
-    first = audit.findings[0]
-    with pytest.raises(ConfigError, match="no stored audit has the finding"):
-        bench.dismiss_finding("000000000000", "a test")
-    with pytest.raises(ConfigError, match="needs a reason"):
-        bench.dismiss_finding(first.id, " ")
-    path = bench.dismiss_finding(first.id, "two printers")
-    assert path.read_text("utf-8") == f"{first.id}  two printers\n"
-    later, _ = bench.audit()
-    assert first.id not in {finding.id for finding in later.findings}
-    assert later.dismissed == 1
-
-
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
@@ -88,62 +81,55 @@ def test_a_dismissed_finding_is_counted_and_not_shown(bench: Workbench, folder: 
         ("contradictions>=3", "cannot read the rule"),
         ("copies=-1", "cannot read the rule"),
         ("contradiction=0", "unknown kind"),
+        ("codes=0", "does not look for codes"),
     ],
 )
-def test_a_rule_that_cannot_be_read_is_refused(rule: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        read_rules(rule)
-
-
-def test_a_rule_on_a_kind_that_was_not_looked_for_is_refused() -> None:
+def test_a_rule_that_cannot_be_held_is_refused(rule: str, problem: str) -> None:
     audit = Audit((), ("copies",))
     assert check_audit(audit, read_rules("copies<1, findings=0")) == ()
-    with pytest.raises(ConfigError, match="does not look for codes"):
-        check_audit(audit, read_rules("codes=0"))
+    with pytest.raises(ConfigError, match=problem):
+        check_audit(audit, read_rules(rule))
+    with pytest.raises(ConfigError, match="did you mean 'copies'"):
+        check_kinds(("copis",))
 
 
 def test_an_empty_index_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
-    with Workbench.open(tmp_path) as bench, pytest.raises(RetrieveError, match="ingest"):
+    folder = MakeProject(tmp_path)()
+    with Workbench.open(folder) as bench, pytest.raises(RetrieveError, match="ingest"):
         bench.audit()
+
+
+BOTH = '{"reason": "Both set it.", "verdict": "contradiction"}'
+TWO = '{"reason": "Two models.", "verdict": "compatible"}'
+BARE = '{"verdict": "contradiction"}'
+DECLINED = '{"reason": "I may not.", "verdict": null}'
 
 
 @pytest.mark.parametrize(
     ("replies", "found", "note"),
     [
-        (['{"reason": "Both set it.", "verdict": "contradiction"}'], True, ""),
-        (['{"reason": "Two models.", "verdict": "compatible"}'], False, ""),
-        (["perhaps", '{"reason": "They differ.", "verdict": "compatible"}'], False, ""),
-        (['{"verdict": "contradiction"}', "no"], False, "not judged: no usable judgment"),
-        (['{"reason": "I may not.", "verdict": null}'], False, "not judged: the judge declined"),
+        ([BOTH], True, ""),
+        ([TWO], False, ""),
+        (["perhaps", TWO], False, ""),
+        ([BARE, "no"], False, "not judged: no usable judgment"),
+        ([DECLINED], False, "not judged: the judge declined"),
     ],
 )
-def test_a_pair_is_a_contradiction_where_the_judge_confirms_it(
-    folder: Path, replies: list[str], found: bool, note: str
-) -> None:
-    waiting = list(replies)
-    with ScriptedServer(lambda request: waiting.pop(0)) as server:
+def test_a_judge_confirms_pairs(folder: Path, replies: list[str], found: bool, note: str) -> None:
+    with ScriptedServer(replies) as server:
         session = Session((f"judge.model={server.url}#m",))
         with Workbench.open(folder, session) as bench:
-            how = AuditPlan(kinds=("contradictions",), judge=True, every=True)
-            forecast = bench.forecast_audit(how)
-            assert forecast.models[f"{server.url}#m"] == 1
+            assert bench.forecast_audit(JUDGED).models[f"{server.url}#m"] == 1
             assert not server.requests
-            audit, _ = bench.audit(how)
-    assert not waiting
+            audit, _ = bench.audit(JUDGED)
+            bench.audit(JUDGED)
+        assert len(server.requests) == len(replies), "none is paid twice"
     assert [place.source for f in audit.findings for place in f.places] == (
         ["docs/a.md", "docs/b.md"] if found else []
     )
     assert any(n.startswith(note) for n in audit.notes) if note else not audit.notes
     assert "215" in server.requests[0].prompt
     assert "docs/b.md" in server.requests[0].prompt
-
-
-def test_contradictions_need_a_judge(bench: Workbench) -> None:
-    audit, _ = bench.audit(AuditPlan(kinds=("contradictions",)))
-    assert audit.notes == ("not looked for: contradictions, since it needs --judge",)
-    with pytest.raises(ConfigError, match="no chat model can judge"):
-        bench.audit(AuditPlan(judge=True))
 
 
 def test_passages_that_no_question_of_a_test_set_finds(folder: Path) -> None:
@@ -159,15 +145,3 @@ def test_passages_that_no_question_of_a_test_set_finds(folder: Path) -> None:
     assert "docs/c.md" in reached
     assert len(reached) == len(DOCUMENTS) + 25 - 20
     assert "first 20 hits of any of 1 question" in audit.findings[0].why
-
-
-def test_the_judge_is_not_paid_twice(folder: Path) -> None:
-    def script(request: ServerRequest) -> str:
-        return '{"reason": "Both set it.", "verdict": "contradiction"}'
-
-    with ScriptedServer(script) as server:
-        session = Session((f"judge.model={server.url}#m",))
-        for _ in range(2):
-            with Workbench.open(folder, session) as bench:
-                bench.audit(AuditPlan(kinds=("contradictions",), judge=True))
-        assert len(server.requests) == 1

@@ -105,9 +105,7 @@ def test_an_ingest_while_rows_are_answered_changes_none_of_them(tmp_path: Path) 
     assert not any("NEWER" in prompt for prompt in calls)
 
 
-def test_a_template_that_changes_while_rows_are_answered_changes_no_later_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     reads: list[object] = []
     opened = io.open
@@ -189,7 +187,7 @@ def test_splits_are_opened_in_writing_and_a_dry_run_is_not(project: Path) -> Non
 
 
 @pytest.mark.parametrize(("measure", "how"), [("HitRate@1", RANKINGS), ("SpanIoU@5", ANSWERS)])
-def test_rows_whose_documents_changed_are_named(
+def test_rows_of_changed_text_are_named(
     project: Path, measure: str, how: EvaluationOptions
 ) -> None:
     address = written(project)

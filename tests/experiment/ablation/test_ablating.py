@@ -117,9 +117,7 @@ def effect(one: PartResult, persona: str = "") -> tuple[str, float]:
 
 
 @pytest.mark.slow
-def test_every_planted_effect_is_found_and_nothing_else(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_planted_effects_are_found_and_nothing_else(folder: Path, model: ScriptedServer) -> None:
     settings(
         folder, model.url, f"models: {{'{model.url}#reader': {{price_in: 2.0, price_out: 0}}}}\n"
     )
@@ -181,9 +179,7 @@ def test_every_planted_effect_is_found_and_nothing_else(
 
 
 @pytest.mark.slow
-def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_confirming_refutes_deleting_twins_together(folder: Path, model: ScriptedServer) -> None:
     parts = ("first", "second", "idle")
     how = AblationOptions(parts=parts, personas=BOTH, margin=0.1, confirm=True)
     result = ablated(folder, how)
@@ -202,9 +198,7 @@ def test_confirming_opens_the_split_once_and_refutes_deleting_twins_together(
     assert "not shown" in ablation_table(found)
 
 
-def test_what_few_rows_leave_possible_is_not_called_safe(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_what_few_rows_leave_open_is_not_called_safe(folder: Path, model: ScriptedServer) -> None:
     found = ablated(folder, AblationOptions(parts=("idle",), limit=20, confirm=True)).ablation
     assert effect(part(found, "idle")) == ("no effect proven", 0.0)
     assert (found.safe, found.openings) == ((), 0)
@@ -237,9 +231,7 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
     assert forecast.calls.exact
 
 
-def test_rows_that_fail_are_said_and_no_verdict_rests_on_them(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_no_verdict_rests_on_rows_that_failed(folder: Path, model: ScriptedServer) -> None:
     model.play(lambda request: "" if "IDLE" in str(request.body) else reads(request))
     found = ablated(folder, AblationOptions(parts=("idle",), limit=3)).ablation
     [said] = found.verdict
@@ -248,9 +240,7 @@ def test_rows_that_fail_are_said_and_no_verdict_rests_on_them(
     assert not found.safe
 
 
-def test_a_budget_leaves_a_part_of_the_story_and_it_goes_on(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_an_ablation_stopped_by_its_budget_goes_on(folder: Path, model: ScriptedServer) -> None:
     price = f"'{model.url}#reader': {{price_in: 0, price_out: 100000, concurrency: 1}}"
     settings(folder, model.url, f"models: {{{price}}}\n")
     how = AblationOptions(parts=("idle", "first"), personas=("engineer",), limit=4, confirm=True)

@@ -27,29 +27,6 @@ BASE = PromptOptions()
 STUDY = StudyOptions(testset="t.jsonl")
 UNIT = {"m": MeasureScale(0.0, 1.0)}
 
-DETAILS = "ignore_debris only_context cite key_information insufficient readable_sentences "
-DETAILS += "no_extraneous answer_language"
-PERSONA = "persona_length persona_style"
-GONE = {
-    "complete": "",
-    "without_length": "persona_length",
-    "without_style": "persona_style",
-    "without_persona_instructions": PERSONA,
-    "without_persona_and_tailor": f"tailor {PERSONA}",
-    "without_ignore_debris": "ignore_debris",
-    "without_only_context": "only_context",
-    "without_insufficient": "insufficient",
-    "without_readable_sentences": "readable_sentences",
-    "without_no_extraneous": "no_extraneous",
-    "question_before_context": "",
-    "without_assistant_cue": "",
-    "without_instruction_tokens": "",
-    "without_turn_markers": "turn_markers",
-    "role_and_tailor_only": f"{DETAILS} {PERSONA}",
-    "without_instructions": f"tailor {DETAILS} {PERSONA}",
-}
-"""What each preset of A8 leaves out."""
-
 
 def parts(options: PromptOptions) -> dict[str, str]:
     text = "The pump starts at 80 degrees."
@@ -57,43 +34,15 @@ def parts(options: PromptOptions) -> dict[str, str]:
     return dict(compose("Why?", load_shipped_personas()["engineer"], [hit], options).parts)
 
 
-@pytest.mark.parametrize("name", list(GONE))
-def test_a_preset_differs_from_the_complete_prompt_in_what_its_name_says(name: str) -> None:
-    assert list(GONE) == list(presets())
-    assert presets()[name]["source"] == f"13{'ABCDEFGHIJKLMNOP'[list(GONE).index(name)]}"
-    whole, less = parts(BASE), parts(PromptOptions(preset=name))
-    assert whole.keys() - less.keys() == set(GONE[name].split())
-    assert not less.keys() - whole.keys()
-    reworded = name in ("without_assistant_cue", "without_instruction_tokens")
-    changed = {part for part in less if less[part] != whole[part]}
-    assert changed == ({"turn_markers"} if reworded else set())
-    order = [part for part in whole if part in less]
-    if name == "question_before_context":
-        at, to = order.index("context"), order.index("question")
-        order[at], order[to] = order[to], order[at]
-    assert list(less) == order
-    marks = less.get("turn_markers", "")
-    assert ("Assistant:" in marks) == (
-        name not in ("without_assistant_cue", "without_turn_markers")
-    )
-    assert ("### Instruction" in marks) == (
-        name not in ("without_instruction_tokens", "without_turn_markers")
-    )
-
-
 def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
-    what = PartRemoval(
-        presets=("complete", "without_style"),
-        leave_one_out=("role", "tailor", "role", "assistant_cue"),
-    )
+    numbers = [one["source"] for one in presets().values()]
+    assert numbers == [f"13{letter}" for letter in "ABCDEFGHIJKLMNOP"]
+    names = ("role", "tailor", "role", "assistant_cue")
+    what = PartRemoval(presets=("complete", "without_style"), leave_one_out=names)
     plan = ablation_plan(what, BASE, STUDY)
     points = plan.study.points
-    assert [(one.part, one.trial) for one in plan.contrasts] == [
-        ("without_style", 1),
-        ("role", 2),
-        ("tailor", 3),
-        ("assistant_cue", 4),
-    ]
+    contrasts = {one.part: one.trial for one in plan.contrasts}
+    assert contrasts == {"without_style": 1, "role": 2, "tailor": 3, "assistant_cue": 4}
     assert plan.study.size == len(points) == 4
     assert list(grid_points(plan.study)) == list(points)
     composed = [parts(prompt_of(BASE, point)) for point in points]
@@ -101,15 +50,9 @@ def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
     gone: list[set[str]] = [everything - one.keys() for one in composed]
     assert gone == [{"persona_style"}, {"role"}, {"tailor"}, set()]
     assert "Assistant:" not in composed[3]["turn_markers"]
-    again = rebuild_study(plan.study.described())
-    assert (again.points, again.options, again.name) == (
-        points,
-        plan.study.options,
-        plan.study.name,
-    )
-
-
-def test_what_the_project_leaves_out_itself_stays_out() -> None:
+    again, study = rebuild_study(plan.study.described()), plan.study
+    assert (again.points, again.options, again.name) == (points, study.options, study.name)
+    # What the project leaves out itself stays out.
     base = PromptOptions(without=("tailor",))
     plan = ablation_plan(PartRemoval(leave_one_out=("role", "tailor")), base, STUDY)
     assert [point["prompt.without"] for point in plan.study.points] == [["tailor", "role"]]

@@ -6,15 +6,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from small_project import MakeProject
 
 from ragwright import EvaluationOptions, Workbench
 from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import Curve, RowResult, capability_curves, evaluation_of
 from ragwright.measure import MeasureSetup, parse_measures
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import LeakCheck, SuiteOptions, Testset, gold_answer, write_rows
+from ragwright.testsets import SuiteOptions, Testset, gold_answer
 
 # -- from results alone ----------------------------------------------------------------------
 
@@ -152,16 +154,13 @@ ERROR = "There is a factual error in the passages."
 
 def made_project(folder: Path, generator: str = "snippet") -> Path:
     """A project whose documents are one passage a team."""
-    (folder / "docs").mkdir(parents=True)
-    for n, (team, name) in enumerate(LEADERS.items()):
-        more = f"The {team} team meets on weekdays. Its room is quiet. There is tea."
-        (folder / "docs" / f"{team}.txt").write_text(f"The {team} team is led by {name}.")
-        (folder / "docs" / f"about-{n}.txt").write_text(more)
-    settings = f"sources: [docs/]\nanswer: {{model: '{generator}'}}\n"
-    (folder / "ragwright.yaml").write_text(settings)
-    with Workbench.open(folder) as bench:
+    more = "The {} team meets on weekdays. Its room is quiet. There is tea."
+    texts = {f"{team}.txt": f"The {team} team is led by {LEADERS[team]}." for team in LEADERS}
+    texts |= {f"about-{n}.txt": more.format(team) for n, team in enumerate(LEADERS)}
+    made = MakeProject(folder)(f"answer: {{model: '{generator}'}}\n", **texts)
+    with Workbench.open(made) as bench:
         bench.ingest()
-    return folder
+    return made
 
 
 def leaders(bench: Workbench) -> Testset:
@@ -190,12 +189,6 @@ def told_by(passages: list[str]) -> dict[str, str]:
     """Leaders by team, as the passages have them."""
     found = (re.fullmatch(r"The (\w+) team is led by ([\w ]+)\.", one) for one in passages)
     return {one[1]: one[2] for one in found if one}
-
-
-def copies_the_first(request: ServerRequest) -> str:
-    """Repeats what the first passage says, whatever was asked."""
-    _, passages, _ = asked(request)
-    return passages[0] + " [1]" if passages else "I know nothing."
 
 
 def needs_the_gold(request: ServerRequest) -> Reply | str:
@@ -240,7 +233,7 @@ def run(
     """Curves by suite, quantity and population; the suite; and how many requests it took."""
     how = EvaluationOptions(answers=True)
     with ScriptedServer(generator) as server:
-        with Workbench.open(made_project(folder / "made", f"{server.url}#planted")) as bench:
+        with Workbench.open(made_project(folder, f"{server.url}#planted")) as bench:
             suite = bench.suite(leaders(bench), options)
             calls = bench.forecast_evaluate(suite, "", how).calls
             assert not server.requests
@@ -264,14 +257,11 @@ FALSE = "false answer given"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
-    with Workbench.open(made_project(tmp_path_factory.mktemp("suites") / "project")) as bench:
+    with Workbench.open(made_project(tmp_path_factory.mktemp("suites"))) as bench:
         yield bench
 
 
-@pytest.mark.slow
-def test_a_suite_of_ones_own_corpus_goes_through_a_file_unchanged(
-    project: Workbench, tmp_path: Path
-) -> None:
+def test_a_suite_of_ones_own_corpus(project: Workbench) -> None:
     made = project.suite(leaders(project))
     doses: dict[str, set[object]] = {}
     for one in made.rows:
@@ -284,54 +274,13 @@ def test_a_suite_of_ones_own_corpus_goes_through_a_file_unchanged(
         "sources": {1, 2, 3},
         "closed_book": {0},
     }
-    for one in made.rows:
-        gold = gold_answer(one)
-        assert gold is not None
-        suite, dose = one.metadata["suite"], one.metadata["dose"]
-        teams = re.findall(r"Who leads the (\w+) team", one.user_input)
-        right = {f"The {team} team is led by {LEADERS[team]}." for team in teams}
-        if suite in ("noise", "rejection", "integration", "sources"):
-            noise = [text for text in one.retrieved_contexts if text not in right]
-            assert not any(LeakCheck(gold).leaks(text) for text in noise)
-            if suite != "sources":
-                assert len(noise) / len(one.retrieved_contexts) == dose
-            if dose != 1 or suite == "sources":
-                assert right <= set(one.retrieved_contexts)
     hard = [one.metadata["hard"] for one in made.rows if one.metadata["suite"] == "rejection"]
     assert hard == [5] * 8  # a search for a team finds the other teams
-    write_rows(made.rows, tmp_path / "suite.jsonl")
-    how = EvaluationOptions(answers=True)
-    direct, _ = project.evaluate(made, "", how)
-    through, _ = project.evaluate(str(tmp_path / "suite.jsonl"), "", how)
-    assert [r.scores for r in direct.results] == [r.scores for r in through.results]
-    assert capability_curves(direct) == capability_curves(through)
-
-
-def test_random_distractors_are_not_searched_for(project: Workbench) -> None:
     options = SuiteOptions(("rejection",), distractors="random", closed_book=False)
-    found = project.suite(leaders(project), options)
+    found = project.suite(leaders(project), options)  # random ones are not searched for
     assert found == project.suite(leaders(project), options)
     assert {row.metadata["hard"] for row in found.rows} == {0}
     assert len({row.retrieved_contexts for row in found.rows}) == 8
-
-
-@pytest.mark.slow
-def test_one_that_copies_the_first_passage_is_right_where_the_gold_stands_first(
-    tmp_path: Path,
-) -> None:
-    curves, suite, _ = run(tmp_path, copies_the_first, SuiteOptions(("noise",)))
-    firsts: dict[object, list[bool]] = {}
-    for one in suite.rows:
-        if one.metadata["suite"] == "noise":
-            ranks = firsts.setdefault(one.metadata["dose"], [])
-            ranks.append(one.metadata["gold_rank"] == 1)
-    expected = [round(sum(ranks) / 8, 6) for _, ranks in sorted(firsts.items(), key=str)]
-    accuracy = curves["noise", "accuracy", "all"]
-    assert means(accuracy) == expected
-    assert (expected[0], expected[-1]) == (1, 0)
-    assert 0 < expected[2] < 1
-    assert accuracy.change == -1
-    assert [point.closed_book for point in accuracy.points] == [0] * 6
 
 
 @pytest.mark.slow
@@ -415,15 +364,9 @@ def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
 
 
 def given(base: str, team: str, dose: float, *passages: str) -> Row:
-    passages = (*passages, f"The {team} team is led by {LEADERS[team]}.")
-    metadata = {"suite": "noise", "dose": dose, "base": base}
-    return Row(
-        base,
-        f"Who leads the {team} team?",
-        reference=LEADERS[team],
-        retrieved_contexts=passages,
-        metadata=metadata,  # type: ignore[arg-type]
-    )
+    shown = (*passages, f"The {team} team is led by {LEADERS[team]}.")
+    told: dict[str, Any] = {"suite": "noise", "dose": dose, "base": base}
+    return Row(base, f"Who leads the {team} team?", None, LEADERS[team], shown, metadata=told)
 
 
 def test_rows_with_passages_of_their_own_need_no_index_and_stand_apart(tmp_path: Path) -> None:
@@ -445,23 +388,21 @@ def test_rows_with_passages_of_their_own_need_no_index_and_stand_apart(tmp_path:
 
 
 def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
     text = "Le filtre a été changé par l'équipe de Lyon, et elle le fera encore dans les deux ans. "
-    (docs / "a.txt").write_text(text * 3, "utf-8")
-    (docs / "b.txt").write_text("Les pneus sont vérifiés avec le niveau de l'huile, chaque mois.")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
-    with Workbench.open(tmp_path) as bench:
+    gold, other = (
+        "l'équipe de Lyon",
+        "Les pneus sont vérifiés avec le niveau de l'huile, chaque mois.",
+    )
+    with Workbench.open(MakeProject(tmp_path)("", **{"a.txt": text * 3, "b.txt": other})) as bench:
         bench.ingest()
-        [document] = [d for d in bench.documents() if d.source.endswith("a.txt")]
-        at = document.text.index("l'équipe")
-        span = GoldSpan(document.id, at, at + len("l'équipe de Lyon"), "l'équipe de Lyon")
-        row = Row("1", "Qui a changé le filtre ?", reference=span.text, reference_spans=(span,))
+        at = text.index(gold)
+        span = GoldSpan("docs/a.txt", at, at + len(gold), gold)
+        row = Row("1", "Qui a changé le filtre ?", reference=gold, reference_spans=(span,))
         made = bench.suite(Testset("t", (row,)), SuiteOptions(("rejection",)))
     assert {one.metadata["language"] for one in made.rows} == {"fr"}
-    gold = gold_answer(made.rows[0])
-    assert gold is not None
-    assert gold.held("C'était une équipe de Lyon.") == (True,)
+    answer = gold_answer(made.rows[0])
+    assert answer is not None
+    assert answer.held("C'était une équipe de Lyon.") == (True,)
 
 
 def test_questions_that_can_be_no_part_of_a_suite_are_counted(project: Workbench) -> None:

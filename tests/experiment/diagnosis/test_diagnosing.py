@@ -31,10 +31,8 @@ NAMES = TREES.split()
 ALL = len(NAMES)
 MEASURES = "Contains,Recall@5"
 LONG = "Platforms are swept daily and benches are painted in spring. " * 12
-STATIONS = {
-    f"station-{n:02d}.txt": f"{name} station.\n\nThe access code of {name} station is K{n}7Q."
-    for n, name in enumerate(NAMES)
-}
+SAID = "{0} station.\n\nThe access code of {0} station is K{1}7Q. {2}"
+STATIONS = {f"station-{n:02d}.txt": SAID.format(name, n, LONG) for n, name in enumerate(NAMES)}
 NOISE = {
     f"a-noise-{n:02d}.txt": f"Timetable sheet {n}.\n\nTrains leave at {n} minutes past."
     for n in range(40)
@@ -50,7 +48,7 @@ def rows(pairs: bool = False) -> list[dict[str, Any]]:
         spans = []
         for at in asked:
             text = STATIONS[f"station-{at:02d}.txt"]
-            place = {"start": text.index("The access"), "end": len(text)}
+            place = {"start": text.index("The access"), "end": text.index("Platforms") - 1}
             spans.append({"document_id": f"docs/station-{at:02d}.txt", **place})
         stations = " station and of ".join(NAMES[at] for at in asked)
         made.append(
@@ -139,6 +137,7 @@ JUDGED = "AnswerRelevance,Contains"
 NOISY = "retrieve: {filters: [{field: document_id, values: [docs/a-noise-01.txt]}]}\n"
 BLIND = "embed: {model: 'URL#blind', dimensions: 2}\nretrieve: {search: dense}\n"
 REVERSED = "retrieve: {rerank: {model: 'URL#reversing', method: listwise, candidates: 15}}\n"
+TIGHT = "answer: {model: 'URL#reader', context_tokens: 100}\n"
 ONE, FEW = "retrieve: {top_k: 1}\n", "retrieve: {context_tokens: 5}\n"
 DREAMS = "answer: {model: 'URL#dreamer'}\njudge: {model: 'URL#judge'}\n"
 TWO = "judge: {model: 'URL#two'}\n"
@@ -157,6 +156,14 @@ FAULTS = [
         "generate",
     ),
     ("a search that keeps too little", FEW, BEYOND, "truncate", (1 / 2, 17 / 18), "generate"),
+    (
+        "a context that is too small",
+        TIGHT,
+        "Recall@5,Contains",
+        "truncate",
+        (1 / 2, 17 / 18),
+        "generate",
+    ),
     ("a generator that ignores its passages", DREAMS, JUDGED, "generate", (4, 1), ""),
     ("a judge that always says two", TWO, JUDGED, "judge", (3,), ""),
 ]
@@ -200,24 +207,7 @@ def test_a_planted_fault_is_named_and_no_other(
         assert found.verdict[0].startswith(f"Work on {stage} first")
 
 
-@pytest.mark.slow
-def test_a_context_that_is_too_small_is_named(folder: Path, model: ScriptedServer) -> None:
-    for name, text in STATIONS.items():
-        (folder / "docs" / name).write_text(f"{text} {LONG}")
-    try:
-        bench = opened(folder, model, "answer: {model: 'URL#reader', context_tokens: 100}\n")
-        found = diagnosed(bench, measures="Recall@5,Contains", testset="pairs")
-    finally:
-        for name, text in STATIONS.items():
-            (folder / "docs" / name).write_text(text)
-    assert found.stage == "truncate"
-    assert set(found.losses) <= {"truncate", "", "generate"}
-    assert found.of("retrieve", "Recall@5").recovered.difference == 0.0
-
-
-def test_gold_that_no_chunk_holds_is_told_apart_and_documents_do_as_gold(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_gold_may_be_lost_from_the_index(folder: Path, model: ScriptedServer) -> None:
     lines = rows()
     for line in lines[:3]:
         line["reference_spans"] = [{"document_id": "docs/gone.txt", "start": 0, "end": 9}]
@@ -250,9 +240,7 @@ def test_slices_closed_book_and_json(folder: Path, model: ScriptedServer) -> Non
 
 
 @pytest.mark.slow
-def test_the_forecast_counts_exactly_what_is_called_and_a_paid_search_is_a_range(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: ScriptedServer) -> None:
     how = DiagnosisOptions(closed_book=True)
     given = load_testset(str(folder / "set.jsonl"))
     some = NOISY.replace("]}]", ", docs/station-03.txt]}]")
@@ -285,9 +273,7 @@ def test_the_forecast_counts_exactly_what_is_called_and_a_paid_search_is_a_range
 
 
 @pytest.mark.slow
-def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
-    folder: Path, model: ScriptedServer
-) -> None:
+def test_a_diagnosis_stopped_by_its_budget_goes_on(folder: Path, model: ScriptedServer) -> None:
     settings = "answer: {model: 'URL#reader', max_tokens: 10}\nmodels: {'URL#reader': "
     settings += "{price_in: 0, price_out: 100000, concurrency: 1}}\n"
     given = load_testset(str(folder / "set.jsonl"))
@@ -386,9 +372,7 @@ def test_retrieval_is_told_from_answering(
 
 
 @pytest.mark.parametrize(("missed", "stage"), [(9, "retrieve"), (1, "generate")])
-def test_the_place_that_loses_more_is_named_where_that_is_proven(
-    bench: Workbench, missed: int, stage: str
-) -> None:
+def test_the_place_that_loses_more_is_named(bench: Workbench, missed: int, stage: str) -> None:
     asked = [
         {"id": str(n), "question": "missed" if n < missed else "wrong", "answer": "Paris"}
         for n in range(10)

@@ -59,14 +59,6 @@ def concluded(rows: Sequence[DiagnosedRow], measure: str = "Contains") -> Diagno
     return diagnosis_of(rows, parse_measures(measure))
 
 
-def test_a_later_oracle_that_recovers_as_much_takes_no_credit() -> None:
-    found = concluded(alike(0.0, {"retrieve": 1.0, "generate": 1.0}, "retrieve"))
-    assert (found.stage, found.losses) == ("retrieve", {"retrieve": 20})
-    generate = found.of("generate", "Contains")
-    assert (generate.recovered.difference, generate.first.difference) == (1.0, 0.0)
-    assert found.of("retrieve", "Contains").rows == 20
-
-
 def test_all_stages_and_measures_are_one_family_of_tests() -> None:
     found = concluded([row(f"r{n}", 0.0, {"filter": float(n < 5)}, "filter") for n in range(20)])
     points = found.of("filter", "Contains")

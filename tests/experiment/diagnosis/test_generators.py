@@ -78,9 +78,7 @@ def compared(
 
 
 @pytest.mark.slow
-def test_the_generator_that_serves_a_persona_is_named_and_nothing_is_paid_twice(
-    folder: Path, server: ScriptedServer
-) -> None:
+def test_the_generator_that_serves_a_persona_is_named(folder: Path, server: ScriptedServer) -> None:
     who = GridOptions(WHO, models := (f"{server.url}#exact", f"{server.url}#plain"))
     with Workbench.open(folder) as bench:
         given = load_testset(str(folder / "set.jsonl"))

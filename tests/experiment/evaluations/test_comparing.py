@@ -66,9 +66,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("other", SAME, ids=["repeats", "cues", "another rubric", "the answerer"])
-def test_what_changes_no_judgment_is_no_other_judge(
-    other: tuple[dict[str, Any], dict[str, Any]],
-) -> None:
+def test_what_changes_no_judgment_is_no_judge(other: tuple[dict[str, Any], dict[str, Any]]) -> None:
     base, change = other
     sides = evaluation(4, **base), evaluation(1, **{**base, **change})
     assert find_scored_differently(*sides) == {}

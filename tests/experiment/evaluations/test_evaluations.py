@@ -227,9 +227,7 @@ SPANS = (
         ("Nothing.", None),
     ],
 )
-def test_passages_are_placed_in_the_gold_by_their_text(
-    passage: str, place: tuple[str, int, int] | None
-) -> None:
+def test_passages_are_placed_in_the_gold(passage: str, place: tuple[str, int, int] | None) -> None:
     row = Row("1", "q", reference_spans=SPANS)
     (found,) = add_reply(row, SystemReply("x", (passage,))).retrieved_spans
     if place is None:

@@ -13,10 +13,9 @@ import pytest
 from raw_server import Raw, RawServer, raw_server
 from small_project import MakeProject
 
-from ragwright import EvaluationOptions, Session, Workbench
+from ragwright import EvaluationOptions, Workbench
 from ragwright.core import (
     Answer,
-    BudgetStopped,
     ConfigError,
     GoldSpan,
     Row,
@@ -214,9 +213,7 @@ def test_an_endpoint_with_a_body_places_and_a_token(
 
 
 @pytest.mark.slow
-def test_what_an_endpoint_does_wrong_is_the_reason_of_its_row(
-    bench: Workbench, endpoint: RawServer
-) -> None:
+def test_what_goes_wrong_is_the_reason_of_its_row(bench: Workbench, endpoint: RawServer) -> None:
     how = SystemOptions(url=endpoint.url, timeout=0.5)
     found = asked(bench, how, "fail", "html", "redirect", "slow")
     assert "status 500" in found[1]
@@ -296,17 +293,15 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-def written(folder: Path, server: ScriptedServer, more: str = "") -> Path:
+def written(folder: Path, server: ScriptedServer) -> Path:
     """A project, ingested, whose answers a writer behind the server gives."""
-    made = MakeProject(folder)(f"answer: {{model: '{server.url}#writer'}}\n{more}")
+    made = MakeProject(folder)(f"answer: {{model: '{server.url}#writer'}}\n")
     with Workbench.open(made) as bench:
         bench.ingest()
     return made
 
 
-def test_the_model_condenses_and_stored_replies_are_used_again(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_a_model_condenses_the_turns_once(tmp_path: Path, server: ScriptedServer) -> None:
     server.play(["How often must the coolant be changed?", "Every five years [1]."])
     with Workbench.open(written(tmp_path, server)) as bench:
         evaluation, _ = bench.evaluate(TALK, "TokenF1", EvaluationOptions(answers=True))
@@ -326,17 +321,18 @@ def test_the_model_condenses_and_stored_replies_are_used_again(
 def test_systems_get_the_turns(bench: Workbench) -> None:
     seen: list[object] = []
 
-    def with_history(question: str, history: list[dict[str, str]]) -> str:
-        seen.append((question, history))
+    def kept(what: object) -> str:
+        seen.append(what)
         return "Every five years."
+
+    def with_history(question: str, history: list[dict[str, str]]) -> str:
+        return kept((question, history))
 
     def with_messages(messages: list[dict[str, str]]) -> str:
-        seen.append(messages)
-        return "Every five years."
+        return kept(messages)
 
     def alone(question: str) -> str:
-        seen.append(question)
-        return "Every five years."
+        return kept(question)
 
     for system in (with_history, with_messages, alone):
         evaluation, _ = bench.evaluate(TALK, "ExactMatch", system=system)
@@ -350,30 +346,6 @@ def test_systems_get_the_turns(bench: Workbench) -> None:
     bodies: list[dict[str, str]] = [{}, {"q": "{question}"}, {"m": "{messages}"}]
     opened = [open_system(SystemOptions(url=NOWHERE, body=body)) for body in bodies]
     assert [one.takes_turns for one in opened] == [True, False, True]
-
-
-def test_an_interrupted_evaluation_goes_on_after_the_turns(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
-    rows = tuple(
-        replace(ROW, id=f"c-{n}", user_input=f"And the {part}?")
-        for n, part in enumerate(("coolant", "oil filter", "brake light"))
-    )
-    server.play(lambda request: "Every five years [1].")
-    price = f"models: {{'{server.url}#writer': {{price_in: 1000, price_out: 0}}}}\n"
-    folder = written(tmp_path, server, price)
-    testset, how = Testset("talk", rows), EvaluationOptions(answers=True, resume=True)
-    with Workbench.open(folder, Session(jobs=1, max_cost=0.3)) as bench:
-        _, stopped = bench.evaluate(testset, "TokenF1", how)
-    before = len(server.requests)
-    with Workbench.open(folder) as bench:
-        evaluation, summary = bench.evaluate(testset, "TokenF1", how)
-    prompts = [json.dumps(request.body["messages"]) for request in server.requests]
-    assert isinstance(stopped.reason, BudgetStopped)
-    assert 0 < before < len(prompts)
-    assert (summary.run, summary.complete) == (stopped.run, True)
-    assert evaluation["TokenF1"].n == 3
-    assert len(set(prompts)) == len(prompts)  # nothing is asked twice
 
 
 def test_a_sweep_and_a_diagnosis_ask_with_the_history(

@@ -111,9 +111,7 @@ def test_a_wrong_map_says_what_to_write(
     assert caught.value.hint
 
 
-def test_an_adapter_of_ones_own_takes_few_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adapter_takes_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_set_reader.py").write_text(
         "from ragwright.core import Row\n"
         "from ragwright.experiment import Dimension, PeopleSet, RatedAnswer\n\n\n"

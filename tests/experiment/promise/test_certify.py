@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from ragwright.experiment import (
     Plan,
@@ -29,35 +29,24 @@ def binomial_p(errors: int, answered: int, risk: float) -> float:
 
 
 @given(st.integers(1, 150), st.integers(0, 150), st.sampled_from([0.01, 0.05, 0.2, 0.5]))
-@settings(deadline=None, max_examples=60)
 def test_the_p_value_is_the_sum_of_the_binomial(answered: int, errors: int, risk: float) -> None:
     wrong = min(errors, answered)
-    assert risk_p(wrong, answered, risk) == pytest.approx(
-        binomial_p(wrong, answered, risk), abs=1e-9
-    )
+    expected = binomial_p(wrong, answered, risk)
+    assert risk_p(wrong, answered, risk) == pytest.approx(expected, abs=1e-9)
 
 
-def test_no_answer_proves_nothing() -> None:
-    assert risk_p(0, 0, 0.05) == 1.0
-    assert risk_bound(0, 0, 0.05) == 1.0
-    assert risk_bound(7, 7, 0.05) == 1.0
+def test_the_bound_is_where_the_p_value_meets_the_level() -> None:
+    for errors, answered in ((0, 59), (3, 212), (10, 40)):
+        bound = risk_bound(errors, answered, 0.05)
+        assert binomial_p(errors, answered, bound) == pytest.approx(0.05, abs=1e-6)
+    assert risk_p(0, 0, 0.05) == 1.0  # no answer proves nothing
+    assert risk_bound(0, 0, 0.05) == risk_bound(7, 7, 0.05) == 1.0
 
 
-@pytest.mark.parametrize(("errors", "answered"), [(0, 59), (3, 212), (10, 40)])
-def test_the_bound_is_where_the_p_value_meets_the_level(errors: int, answered: int) -> None:
-    bound = risk_bound(errors, answered, 0.05)
-    assert binomial_p(errors, answered, bound) == pytest.approx(0.05, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("risk", "alpha", "rate", "rows"),
-    [(0.05, 0.05, 0.0, 59), (0.1, 0.05, 0.0, 29), (0.05, 0.01, 0.0, 90), (0.05, 0.05, 0.05, None)],
-)
-def test_rows_needed(risk: float, alpha: float, rate: float, rows: int | None) -> None:
-    assert rows_needed(risk, alpha, rate) == rows
-
-
-def test_the_number_of_rows_needed_passes_four_times_of_five() -> None:
+def test_rows_needed() -> None:
+    assert [rows_needed(0.05, 0.05, rate) for rate in (0.0, 0.05)] == [59, None]
+    assert [rows_needed(0.1, 0.05, 0.0), rows_needed(0.05, 0.01, 0.0)] == [29, 90]
+    # Where a share of them is wrong, so many pass four times of five.
     needed = rows_needed(0.05, 0.05, 0.02)
     assert needed is not None
     assert passes(needed, 0.02) >= 0.8
@@ -129,13 +118,9 @@ def test_a_sequence_ends_at_its_first_failure() -> None:
     assert failed is not None
     assert (failed.threshold, failed.answered, failed.errors) == (2.0, 140, 20)
     assert risk_p(20, 2140, 0.05) < 0.05, "the last one alone would have passed"
-
-
-def test_a_set_without_answers_has_no_sequence() -> None:
-    none = np.full(10, -np.inf)
+    none = np.full(10, -np.inf)  # a set without answers has no sequence
     plan = plan_of("s", none, np.zeros(10, np.bool_), risk=0.05, alpha=0.05, rows=100)
-    assert plan.thresholds == ()
-    assert plan.hopeless
+    assert (plan.thresholds, plan.hopeless) == ((), True)
     assert plan.questions_needed(0.05, 0.05) is None
 
 

@@ -99,9 +99,7 @@ def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_second_sweep_runs_nothing_and_another_study_shares_its_trials(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_studies_share_their_trials(tmp_path: Path, server: ScriptedServer) -> None:
     study = "retrieve: {top_k: [1, 2]}\nprompt: {without: [[], [role]]}\n"
     folder = project(tmp_path, study, f"answer: {{model: '{server.url}#m'}}\n{SMALL}")
     first = swept(folder)
@@ -125,9 +123,7 @@ def test_values_that_do_not_go_together_are_said_and_cost_nothing(tmp_path: Path
     assert len(found.board) == 4
 
 
-def test_a_budget_stops_a_sweep_and_the_next_one_goes_on(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_a_sweep_stopped_by_its_budget_goes_on(tmp_path: Path, server: ScriptedServer) -> None:
     model = f"{server.url}#m"
     settings = (
         f"answer: {{model: '{model}', max_tokens: 10}}\n"
@@ -144,33 +140,21 @@ def test_a_budget_stops_a_sweep_and_the_next_one_goes_on(
         assert load_trials(bench.project, whole.run) == whole.trials
 
 
-def test_one_budget_holds_for_all_families_of_models(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_a_missing_index_costs_its_own_trials_only(tmp_path: Path, server: ScriptedServer) -> None:
+    """And one budget holds for all families of models."""
     model = f"{server.url}#m"
-    settings = (
-        f"answer: {{model: '{model}', max_tokens: 10}}\n"
-        f"embed: {{model: '{server.url}#e', dimensions: 8}}\n"
-        f"models: {{'{model}': {{price_out: 100000, concurrency: 1}}}}\n{SMALL}"
-    )
-    prefixes = [f"query {n}: " for n in range(6)]
-    study = f"embed: {{query_prefix: {json.dumps(prefixes)}}}\nretrieve: {{top_k: [1, 2, 3]}}\n"
-    folder = project(tmp_path, study, settings)
-    with Workbench.open(folder, Session(max_cost=6.0)) as bench:
-        found = bench.sweep(read_study(bench.project, folder / "s.yaml"))
-        assert bench.project.budget.spent <= 6.0
-    assert found.stopped is not None
-    assert {trial.state for trial in found.trials} <= {"done", "skipped"}
-
-
-def test_an_index_that_cannot_be_built_costs_its_own_trials_only(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+    settings = f"answer: {{model: '{model}', max_tokens: 10}}\n{SMALL}"
+    settings += f"models: {{'{model}': {{price_out: 100000, concurrency: 1}}}}\n"
     study = f"embed: {{model: ['{server.url}#e', 'http://127.0.0.1:9/v1#gone']}}\n"
-    found = swept(project(tmp_path, study))
-    assert [trial.state for trial in found.trials] == ["done", "done", "errored"]
-    assert found.trials[2].reason
-    assert found.stopped is None
+    folder = project(tmp_path, f"{study}retrieve: {{top_k: [1, 2, 3]}}\n", settings)
+    with Workbench.open(folder, Session(max_cost=6.0)) as bench:
+        part = bench.sweep(read_study(bench.project, folder / "s.yaml"))
+        assert bench.project.budget.spent <= 6.0
+    assert part.stopped is not None
+    whole = swept(folder)
+    assert [trial.state for trial in whole.trials] == ["done"] * 4 + ["errored"] * 3
+    assert all(trial.reason for trial in whole.trials[4:])
+    assert whole.stopped is None
 
 
 def test_successive_halving_drops_the_weaker_trials_and_keeps_the_project(tmp_path: Path) -> None:
@@ -239,9 +223,7 @@ def test_several_objectives_show_the_front(tmp_path: Path) -> None:
             assert not (pair[0] != pair[1] and all(a >= b for a, b in zip(*pair, strict=True)))
 
 
-def test_a_trial_of_the_current_settings_is_no_candidate_and_is_not_run(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_a_trial_of_the_current_settings_is_not_run(tmp_path: Path, server: ScriptedServer) -> None:
     settings = f"answer: {{model: '{server.url}#m'}}\nretrieve: {{top_k: 2}}\n"
     folder = project(tmp_path, "retrieve: {top_k: [1, 2, 3]}\n", settings)
     found = swept(folder, Session(reuse=False))
@@ -255,9 +237,7 @@ def test_a_trial_of_the_current_settings_is_no_candidate_and_is_not_run(
 
 
 @pytest.mark.slow
-def test_chunk_scores_are_kept_where_the_embedding_model_is_swept(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
+def test_chunk_scores_are_of_one_embedder_each(tmp_path: Path, server: ScriptedServer) -> None:
     models = ["", f"{server.url}#one", f"{server.url}#two"]
     study = f"embed: {{model: {json.dumps(models)}}}\n"
     folder = project(tmp_path, study, measures="TokenF1, ChunkScore")  # itself without vectors
