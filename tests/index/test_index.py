@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import random
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +17,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 from naive_index import (
     CONDITIONS,
+    Meets,
     assert_same,
+    has,
     names_what_is_hidden,
     rows_of,
     slow_dense,
@@ -43,7 +44,7 @@ from ragwright.core import (
     Span,
     StoreError,
 )
-from ragwright.flow import Lookup, LookupReply, Search, SearchReply
+from ragwright.flow import Lookup, LookupReply, SearchReply
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -56,7 +57,6 @@ from ragwright.index import (
     Views,
     WriteCounts,
     chunk_key,
-    rungs_of,
 )
 from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector
 
@@ -135,25 +135,23 @@ def store(reopen: Open) -> Iterator[Store]:
     store.close()
 
 
-GONE = ("doc/0003", "doc/0021")
+ITEMS, GONE = [*made(*range(36)), *made(*range(36, 40), metadata={})], ("doc/0003", "doc/0021")
 
 
 @pytest.fixture(scope="module")
 def written(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a store that was written in three steps, some of it removed again."""
+    """The folder of a store that was written in three steps, some of it removed again.
+
+    A whole segment of it is without metadata.
+    """
     folder = tmp_path_factory.mktemp("written") / "data"
     store = KINDS[kind](folder / "store")
-    store.upsert(PAIR, made(*range(15)))
-    store.view(PAIR).close()
-    store.upsert(PAIR, made(*range(15, 40)))
+    for part in (ITEMS[36:], ITEMS[:15], ITEMS[15:36]):
+        store.upsert(PAIR, part)
+        store.view(PAIR).close()
     store.remove(GONE)
     store.close()
     return folder
-
-
-@pytest.fixture
-def filled(written: Path, tmp_path: Path) -> None:
-    shutil.copytree(written, tmp_path / "data")
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +162,7 @@ def view(kind: str, written: Path) -> Iterator[View]:
     store.close()
 
 
-LEFT = [item for item in made(*range(40)) if item.document.id not in GONE]
+LEFT = [item for item in ITEMS if item.document.id not in GONE]
 
 
 def test_an_empty_store_answers_with_nothing(store: Store) -> None:
@@ -350,49 +348,32 @@ def test_lookup_gives_hits_in_the_order_asked_for(store: Store) -> None:
     assert store.view(PLAIN).vectors([items[1].chunks[0].id]) is None
 
 
-@pytest.mark.parametrize("step", [0, 11, 22], ids=lambda step: f"from-{step}")
+FIRST, others = Filter("half", ("first",)), has("client", "client 0", "client 4")
+SEVERAL: tuple[tuple[list[Filter], Meets], ...] = (
+    ([FIRST, ENGLISH, Filter("page", (1,))], lambda d, c: d.language == "en" and not c.ordinal),
+    ([FIRST, NOT_FIRST], lambda d, c: False),
+    (
+        [Filter("client", ("client 0", "client 4"), exclude=True), ENGLISH, NOT_FIRST],
+        lambda d, c: not others(d, c) and d.language == "en" and bool(c.ordinal),
+    ),
+)
+
+
+@pytest.mark.parametrize("step", range(3))
 def test_filters_are_hard(view: View, step: int) -> None:
-    """Exactly the chunks that meet the filter are found; scores stay those without it."""
+    """Exactly the chunks that meet the filters are found; scores stay those without them.
+
+    What carries no such field meets an excluding filter.
+    """
     near, full = view.dense(QUERY[None, :], ALL)[0], view.keyword("engine pump Manual", ALL)
-    for condition, meets in CONDITIONS[step:][:11]:
+    for filters, meets in (*(([one], meets) for one, meets in CONDITIONS), *SEVERAL)[step::3]:
         allowed = {chunk.id for document, chunk in rows_of(LEFT) if meets(document, chunk)}
         expected = tuple(pair for pair in near if pair[0] in allowed)
-        assert view.dense(QUERY[None, :], ALL, [condition])[0] == expected, condition
-        assert view.dense(QUERY[None, :], 3, [condition])[0] == expected[:3], condition
-        found = view.keyword("engine pump Manual", ALL, [condition])
-        assert found == tuple(pair for pair in full if pair[0] in allowed), condition
-        assert view.count([condition]) == len(allowed), condition
-    three = [Filter("half", ("first",)), ENGLISH, Filter("page", (1,))]
-    keys = {key for key, _ in view.dense(QUERY[None, :], ALL, three)[0]}
-    assert keys == {i.chunks[0].id for i in LEFT if i.document.language == "en"}
-
-
-def test_what_carries_no_such_field_meets_an_excluding_filter(store: Store) -> None:
-    """In whole segments without the field, and beside chunks of one document that have it."""
-    plain, some = made(*range(4), metadata={}), made(*range(4, 10))
-    store.upsert(PAIR, plain)
-    store.view(PAIR).close()
-    store.upsert(PAIR, some)
-    view, rows = store.view(PAIR), rows_of([*plain, *some])
-    everything = view.dense(QUERY[None, :], ALL)[0]
-    barred = Filter("client", ("client 0", "client 4"), exclude=True)
-
-    def kept(document: Document) -> bool:
-        return document.metadata.get("client") in {"client 1", "client 2", "client 3", None}
-
-    for conditions, allowed in (
-        ([barred], {c.id for d, c in rows if kept(d)}),
-        ([NOT_FIRST], {c.id for _, c in rows if c.ordinal}),
-        ([replace(NOT_FIRST, exclude=False), NOT_FIRST], set()),
-        ([Filter("year", low=2000, exclude=True)], {c.id for d, c in rows if not d.metadata}),
-        (
-            [barred, ENGLISH, NOT_FIRST],
-            {c.id for d, c in rows if kept(d) and d.language == "en" and c.ordinal},
-        ),
-    ):
-        found = view.dense(QUERY[None, :], ALL, conditions)[0]
-        assert found == tuple(pair for pair in everything if pair[0] in allowed)
-        assert set(view.every(ALL, conditions)) == allowed
+        assert view.dense(QUERY[None, :], ALL, filters)[0] == expected, filters
+        assert view.dense(QUERY[None, :], 3, filters)[0] == expected[:3], filters
+        found = view.keyword("engine pump Manual", ALL, filters)
+        assert found == tuple(pair for pair in full if pair[0] in allowed), filters
+        assert (set(view.every(ALL, filters)), view.count(filters)) == (allowed, len(allowed))
 
 
 def test_a_slip_in_a_filter_names_the_nearest_and_an_idle_exclusion_is_none(view: View) -> None:
@@ -798,6 +779,7 @@ WEIGHTS = ("0", "0.1", "0.2", "0.3", "1", "2", "3", "5", "8", "1000000", "0.0000
 NUMBERS = st.integers(0, len(CONDITIONS) - 1)
 THRESHOLDS = (None, -1.0, 0.0, 0.1, 0.25, 1.5, 1e300, -1e300)
 TWICE = [(0, "1000000"), (3, "1000000"), (12, "1000000"), (13, "0.000001")]
+TIED_TWICE = [(0, "3"), (0, "2"), (16, "1"), (8, "0"), (32, "4"), (3, "3"), (13, "3")]
 HUGE = [(0, "1e30"), (3, "0.1"), (12, "0.2"), (13, "0.3"), (8, "1e-30"), (15, "1e30")]
 
 
@@ -812,6 +794,8 @@ HUGE = [(0, "1e30"), (3, "0.1"), (12, "0.2"), (13, "0.3"), (8, "1e-30"), (15, "1
 )
 @example("dense", TWICE, [], None, True, 1000)
 @example("keyword", HUGE, [], None, True, 1000)
+@example("dense", TIED_TWICE, [], None, True, 23)
+@example("keyword", [], [], None, False, 9)
 def test_one_pass_is_the_definition(
     view: View,
     way: str,
@@ -844,6 +828,11 @@ def test_one_pass_is_the_definition(
     # The rungs down to the last one that was needed.
     rungs = zip(whole.ladder, weights, strict=True)
     assert found.ladder == tuple(row for row, weight in rungs if weight >= least)
+    if expected:  # a score equal to the threshold passes
+        least_score = expected[len(expected) // 2][1]
+        reached = view.relaxed(query, ALL, replace(relax, threshold=least_score), filters)
+        passing = tuple((key, score) for key, score, _ in expected if score >= least_score)
+        assert reached.candidates == passing
 
 
 @pytest.mark.slow
@@ -862,88 +851,3 @@ def test_one_pass_equals_one_query_for_each_combination(
             assert reply.ladder == naive.ladder
             assert reply.candidates
     assert not view.relaxed(QUERY, ALL, Relaxation(wishes, 99.0), filters).candidates
-
-
-@pytest.mark.parametrize("query", BOTH_WAYS, ids=("keyword", "dense"))
-def test_combinations_of_equal_weight_are_one(view: View, query: Any) -> None:
-    """Hits are sorted by weight, score and id; k only cuts the list, a threshold its scores."""
-    relax = Relaxation(TIED)
-    reply, naive = (
-        ask(query, ALL, relax) for ask in (view.relaxed, lambda *given: naive_relaxed(view, *given))
-    )
-    rungs = dict(zip((key for key, _ in naive.candidates), naive.rungs, strict=True))
-    weights = {key: rungs_of(relax, (rung,))[0].weight for key, rung in rungs.items()}
-    order = sorted(naive.candidates, key=lambda pair: (-weights[pair[0]], -pair[1], pair[0]))
-    assert list(reply.candidates) == order
-    assert sorted(reply.ladder) == sorted(naive.ladder)
-    shown = [rung.weight for rung in rungs_of(relax, [bits for bits, _ in reply.ladder])]
-    assert shown == sorted(shown, reverse=True)
-    assert len(set(shown)) < len(shown)
-    for k in (1, 5, 23):
-        assert view.relaxed(query, k, relax).candidates == tuple(order[:k])
-    for _, least in order[::17]:
-        expected = tuple(pair for pair in order if pair[1] >= least)
-        reached = view.relaxed(query, ALL, Relaxation(TIED, least))
-        assert reached.candidates == expected
-        assert sum(count for _, count in reached.ladder) == len(expected)
-
-
-def test_equal_filters_count_once_and_opposite_ones_are_two(view: View) -> None:
-    once = view.relaxed(QUERY, 50, Relaxation(TIED))
-    again = SoftFilter(Filter("client", ("client 1", "client 1")), 2)
-    reply = view.relaxed(QUERY, 50, Relaxation((*TIED, again)))
-    assert reply.candidates == once.candidates
-    assert reply.rungs == tuple(bits | (bits & 1) << 5 for bits in once.rungs)
-    rungs = [rung.weight for rung in rungs_of(Relaxation((*TIED, again)), reply.rungs)]
-    assert rungs == [rung.weight for rung in rungs_of(Relaxation(TIED), once.rungs)]
-    reported = view.relaxed(QUERY, 50, Relaxation((*TIED, SoftFilter(ENGLISH, 0))))
-    assert reported.candidates == once.candidates
-    hits = view.lookup([key for key, _ in once.candidates])
-    english = [hit.metadata["language"] == "en" for hit in hits]
-    assert [bool(bits >> 5 & 1) for bits in reported.rungs] == english
-    nobody = Filter("client", ("nobody",), exclude=True)
-    relax = Relaxation(soft((1, 2, 4), CLIENT, excluded(CLIENT), nobody))
-    reply = view.relaxed(QUERY, ALL, relax)
-    assert len(reply.candidates) == view.statistics().chunks
-    hits = view.lookup([key for key, _ in reply.candidates])
-    other = [hit.metadata["client"] != "client 1" for hit in hits]
-    assert reply.rungs == tuple(0b110 if yes else 0b101 for yes in other)
-    assert other == sorted(other, reverse=True)
-    assert {len(set(other)), len(reply.ladder)} == {2}
-
-
-@pytest.mark.parametrize("unfiltered", [True, False])
-def test_without_soft_filters_it_is_a_plain_search(view: View, unfiltered: bool) -> None:
-    """Without conditions one level is left, which is never switched off."""
-    relax = Relaxation((), None, unfiltered)
-    reply = view.relaxed(QUERY, 9, relax)
-    assert reply.candidates == view.dense(QUERY[None, :], 9)[0]
-    assert reply.ladder == ((0, view.statistics().chunks),)
-    assert view.relaxed("engine", 9, relax).candidates == view.keyword("engine", 9)
-
-
-def test_requests_of_one_batch_each_get_their_own_reply(filled: None, reopen: Open) -> None:
-    store, relax = reopen(), Relaxation(TIED, 0.0)
-    view = store.view(PAIR)
-    dense = Search(view.snapshot, "dense", 5, vector=QUERY.tobytes())
-    wrong = Relaxation((SoftFilter(SLIP),))
-    replies = ViewHandler(Views(store)).reply_to(
-        [
-            dense,
-            replace(dense, relax=relax),
-            Search(view.snapshot, "keyword", 5, text="engine", relax=relax),
-            replace(dense, filters=(ENGLISH,), relax=relax),
-            Search(view.snapshot, "all", 3, filters=(ENGLISH,)),
-            replace(dense, relax=wrong),
-            Search(view.snapshot, "all", 5, relax=relax),
-        ]
-    )
-    assert replies[:5] == [
-        SearchReply(view.dense(QUERY[None, :], 5)[0]),
-        view.relaxed(QUERY, 5, relax),
-        view.relaxed("engine", 5, relax),
-        view.relaxed(QUERY, 5, relax, [ENGLISH]),
-        SearchReply(tuple((key, 0.0) for key in view.every(3, [ENGLISH]))),
-    ]
-    assert [type(reply) for reply in replies[5:]] == [FilterError, RetrieveError]
-    store.close()

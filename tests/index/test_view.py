@@ -130,25 +130,6 @@ def test_scores_equal_bm25s_through_a_history_of_writes(
             assert dict(view.keyword(query, 10_000)) == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.slow
-def test_a_view_grown_by_segments_equals_one_built_at_once(open_one: Open) -> None:
-    rng = random.Random(2)
-    texts = {f"d{n:03d}": random_text(rng) for n in range(200)}
-    grown, whole = open_one(name="a"), open_one(name="b")
-    names = sorted(texts)
-    for start in range(0, 200, 9):
-        put(grown, **{name: "w1 old text " + name for name in names[start:][:9]})
-        put(grown, **{name: texts[name] for name in names[start:][:9]})
-    put(whole, **texts)
-    one, other = grown.view(PAIR), whole.view(PAIR)
-    assert one.snapshot == other.snapshot == grown.snapshot(PAIR) == whole.snapshot(PAIR)
-    for query in ("w1 w2", "w5 w100 w7", "w3"):
-        assert one.keyword(query, 500) == other.keyword(query, 500)
-    assert one.dense(queries(5), 500) == other.dense(queries(5), 500)
-    assert one.fields() == other.fields()
-    assert one.statistics().tokens == other.statistics().tokens
-
-
 def test_a_dense_answer_depends_on_nothing_asked_beside_it_and_holds_no_dead_row(
     open_one: Open,
 ) -> None:
@@ -259,18 +240,6 @@ def test_filters_see_live_rows_only_and_true_is_not_one(open_one: Open) -> None:
         assert [key for key, _ in view.keyword("w1", 9, [Filter(field, (value,))])] == [found]
     with pytest.raises(FilterError, match="de, en"):
         view.keyword("w1", 9, [Filter("language", ("fr",))])
-
-
-def test_dot_similarity_ranks_vectors_of_any_length(open_one: Open) -> None:
-    pair, store = replace(PAIR, embedder="dot", similarity="dot"), open_one()
-    vectors = [row * np.float32(10 * n + 10) for n, row in enumerate(queries(50, 3))]
-    store.upsert(pair, [item(f"d{n:02}", f"x{n}", row) for n, row in enumerate(vectors)])
-    (query,) = queries(1, 4)
-    exact = [(float(row.astype(float) @ query), f"d{n:02}") for n, row in enumerate(vectors)]
-    best = sorted(exact)[: -5 - 1 : -1]
-    found = store.view(pair).dense(query[None, :], 5)[0]
-    assert [key.partition(":")[0] for key, _ in found] == [key for _, key in best]
-    assert [score for _, score in found] == pytest.approx([score for score, _ in best])
 
 
 def test_the_best_is_the_best_where_float32_cannot_tell(open_one: Open) -> None:
