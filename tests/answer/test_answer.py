@@ -119,7 +119,7 @@ REFUSED = ChatReply("I cannot help with pumps.", finish="refusal")
         (REFUSED, {}, True, [], ["the model refused"]),
     ],
 )
-def test_an_answer_says_what_it_cites_and_what_went_wrong_on_the_way(
+def test_an_answer_says_what_it_cites(
     reply: Any, options: dict[str, Any], abstained: bool, cited: list[int], noted: list[str]
 ) -> None:
     driver = Driver(reply)
@@ -213,7 +213,7 @@ RHINE = [Message("user", "Quelle est la longueur du Rhin ?")]
         ("Quelle est la capitale de la France ?", HISTORY, ""),
     ],
 )
-def test_a_question_that_points_back_gets_the_terms_of_the_last(
+def test_a_question_that_points_back_gets_its_terms(
     question: str, history: list[Message], added: str
 ) -> None:
     made = condense_by_rule(question, history)
@@ -367,7 +367,7 @@ def shop(tmp_path: Path) -> Databases:
         (AMOUNT, "auto", "index", "", ""),
     ],
 )
-def test_without_a_chat_model_the_index_answers_and_says_what_is_missing(
+def test_without_a_chat_model_the_index_answers(
     shop: Databases, question: str, method: str, route: str, reason: str, note: str
 ) -> None:
     made = asked(question, plan(method, databases=shop.described()), shop)
@@ -407,7 +407,7 @@ SELECT = json.dumps({"statement": "SELECT amount FROM orders"})
         (Reply(status=500, error="down"), "index", "the index answers", FAILED),
     ],
 )
-def test_a_question_about_a_table_is_answered_from_its_rows_or_else_from_the_index(
+def test_a_table_answers_or_else_the_index(
     shop: Databases, said: str | Reply, route: str, reason: str, note: str
 ) -> None:
     with ScriptedServer(scripted(sql=said, answer="The amount is 42 [1].")) as server:
@@ -469,7 +469,7 @@ def test_a_question_that_would_keep_others_waiting_is_refused(question: str) -> 
     ],
     ids=["database", "corpus-refused", "corpus"],
 )
-def test_a_dry_run_bounds_the_calls(
+def test_a_dry_run_bounds_calls(
     shop: Databases,
     question: str,
     method: str,

@@ -108,7 +108,7 @@ def no_carol(chat: Chat) -> str:
         (no_carol, "Who wrote?", "At least 1 found:", ["read 3 of 4 chunks", "a:60-", "not JSON"]),
     ],
 )
-def test_counts_are_made_here_and_what_could_not_be_read_or_is_invented_is_told(
+def test_counts_are_made_here_and_what_is_left_out_is_told(
     reply: Any, question: str, first: str, notes: list[str]
 ) -> None:
     library = Library(reply)
@@ -128,7 +128,7 @@ def test_counts_are_made_here_and_what_could_not_be_read_or_is_invented_is_told(
         ([], {}, RetrieveError, "no chunk", 0),
     ],
 )
-def test_where_nothing_could_be_read_or_too_much_would_be_it_fails(
+def test_reading_nothing_or_too_much_fails(
     hits: list[Any], corpus: dict[str, Any], error: type[Exception], said: str, calls: int
 ) -> None:
     library = Library("no", hits)

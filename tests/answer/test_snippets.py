@@ -114,9 +114,7 @@ def test_a_snippet_has_its_place_its_headings_and_its_best_sentence(folder: Path
         *((question, [text]) for text, question in OTHER_FORMS),
     ],
 )
-def test_a_unit_is_shown_whole_and_other_forms_cover_a_word(
-    folder: Path, question: str, whole: list[str]
-) -> None:
+def test_a_unit_is_shown_whole_in_other_forms(folder: Path, question: str, whole: Any) -> None:
     best = asked(folder, question)["snippets"][0]["text"]
     assert [part for part in whole if part not in best] == []
     assert len(best) <= 900
@@ -128,9 +126,7 @@ def test_a_unit_is_shown_whole_and_other_forms_cover_a_word(
 @pytest.mark.parametrize(
     "question", ["What does E402 mean?", "I see E402 on my scooter, please help"]
 )
-def test_the_entry_of_a_code_comes_first_and_other_words_do_not_count(
-    folder: Path, question: str
-) -> None:
+def test_the_entry_of_a_code_comes_first(folder: Path, question: str) -> None:
     best = asked(folder, question)["snippets"][0]
     assert best["text"] == "E402\nThe battery is empty. Charge it for an hour."
 
@@ -148,9 +144,7 @@ def test_what_no_passage_covers_is_not_answered_and_the_words_are_named(folder: 
     assert asked(folder, "Which captain steers the Aurora?")["abstained"]
 
 
-def test_a_long_section_gives_several_windows_and_at_most_2500_characters_are_shown(
-    folder: Path,
-) -> None:
+def test_a_long_section_gives_several_windows_of_at_most_2500_characters(folder: Path) -> None:
     answer = asked(folder, "When does the line of Visby sail?")
     snippets = [s for s in answer["snippets"] if s["source"].endswith("line.txt")]
     assert len(snippets) > 1
@@ -159,9 +153,7 @@ def test_a_long_section_gives_several_windows_and_at_most_2500_characters_are_sh
     assert all(end <= start for (_, end), (start, _) in pairwise(places))
 
 
-def test_the_text_says_that_no_model_is_set_and_an_evaluation_takes_the_best_unit(
-    folder: Path,
-) -> None:
+def test_that_no_model_is_set_is_said_and_an_evaluation_takes_the_best_unit(folder: Path) -> None:
     shown = ragwright(folder, "ask", "What is the bilge?", "--persona", "engineer").stdout
     assert "No chat model is set: these passages match best." in shown
     assert "tailoring needs a chat model" in shown

@@ -95,7 +95,7 @@ def dense(snapshot: str, name: str, k: int = 5) -> Search:
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["view", "second-index"])
-def test_mixed_requests_get_their_own_replies_and_wrong_ones_stay_errors(
+def test_mixed_requests_get_their_own_replies(
     monkeypatch: pytest.MonkeyPatch, store: SqliteStore, broken: bool
 ) -> None:
     snapshot, view = store.snapshot(PAIR), store.view(PAIR)
@@ -302,7 +302,7 @@ ERRORS = (MemoryError("no room"), OSError(5, "Input/output error"), ValueError("
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", ["opening", "asking"])
-def test_a_failing_view_is_answered_for_and_tried_again_later(
+def test_a_failing_view_is_answered_for(
     monkeypatch: pytest.MonkeyPatch, store: SqliteStore, error: Exception, where: str
 ) -> None:
     snapshot = store.snapshot(PAIR)
@@ -391,7 +391,7 @@ def test_files_cut_while_open_do_not_end_the_process(tmp_path: Path, store: Sqli
 
 
 @pytest.mark.parametrize(("pause", "least", "most"), [(60.0, 1, 1), (0.0, 3, 99)])
-def test_what_failed_is_tried_again_after_a_pause(
+def test_what_failed_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, store: SqliteStore, pause: float, least: int, most: int
 ) -> None:
     tried: list[str] = []
@@ -408,7 +408,7 @@ def test_what_failed_is_tried_again_after_a_pause(
     assert least <= len(tried) <= most
 
 
-def test_the_note_names_another_state_and_where_nothing_can_be_read_both_failures(
+def test_notes_name_another_state_and_both_failures(
     monkeypatch: pytest.MonkeyPatch, store: SqliteStore
 ) -> None:
     old = Views(store).snapshot(PAIR)

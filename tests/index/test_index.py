@@ -475,9 +475,7 @@ def refusal(view: View, right: Filter, condition: Filter, as_soft: bool) -> str:
 
 
 @pytest.mark.parametrize("as_soft", [False, True], ids=["hard", "soft"])
-def test_errors_name_nothing_that_rights_or_filters_hide(
-    store: Store, readers: View, as_soft: bool
-) -> None:
+def test_errors_name_nothing_that_is_hidden(store: Store, readers: View, as_soft: bool) -> None:
     """A field or value of hidden chunks alone is reported as one that is nowhere."""
     right = Filter("groups", ("hr",), missing=True)
     for hidden in (Filter("hidden_field", ("x",)), Filter("client", ("client 3",))):
@@ -631,7 +629,7 @@ def test_vectors_are_stored_once_and_go_when_they_are_forgotten(store: Store) ->
     assert store.stored_vectors(PAIR.embedder, keys) == {}
 
 
-def test_nothing_of_a_purged_document_or_its_earlier_versions_stays_on_disk(
+def test_nothing_of_a_purged_document_or_its_past_stays_on_disk(
     store: Store, tmp_path: Path
 ) -> None:
     def on_disk() -> list[bool]:

@@ -42,7 +42,7 @@ def table(path: Path, name: str) -> Any:
 # -- what killed writers and full disks leave ------------------------------------------------
 
 
-def test_chunks_that_no_document_names_are_in_no_answer(
+def test_chunks_of_no_document_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that dies between its two commits leaves nothing that can be found."""
@@ -196,9 +196,7 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
 
 
 @pytest.mark.parametrize("filters", [(), (Filter("half", (1,)),)], ids=["all", "half"])
-def test_recall_is_stated_and_kept(
-    both_ways: tuple[View, View], filters: tuple[Filter, ...]
-) -> None:
+def test_recall_is_kept(both_ways: tuple[View, View], filters: tuple[Filter, ...]) -> None:
     view, truth = both_ways
     note = r"approximate: measured recall@1000? (0\.9\d\d|1\.000) on 200 sampled passages"
     stated = re.fullmatch(note, view.approximation(100, filters))
@@ -216,9 +214,7 @@ def test_recall_is_stated_and_kept(
         assert min(recalls) < 1.0, "an index that loses nothing was not asked"
 
 
-def test_narrow_and_deep_searches_are_exact_beside_a_vector_index(
-    both_ways: tuple[View, View],
-) -> None:
+def test_narrow_and_deep_searches_are_exact(both_ways: tuple[View, View]) -> None:
     view, truth = both_ways
     narrow, queries = (Filter("shard", (3,)),), grouped(5, 3)
     assert not view.approximation(50, narrow)

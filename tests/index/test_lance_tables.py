@@ -113,9 +113,7 @@ def refused(kind: type[RagwrightError], work: Callable[[], object]) -> str:
     return str(told.value)
 
 
-def test_what_an_object_store_refuses_is_told(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_bucket_refuses_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """Throttled for good, no right, no bucket, other data, an old schema, out of reach."""
     with bucket.broken(lambda method, path: "503"):
         assert "throttling" in refused(StoreBusyError, opened)

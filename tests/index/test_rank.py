@@ -41,7 +41,7 @@ EQUAL = soft((NUMBER, 1), (LOW, 2), (TEXT, 4), (SAME, 1), (A, 0))
         (BIG, 0b111, 3000000.000001, (A, B, C), ()),
     ],
 )
-def test_rungs_say_what_is_met_and_missed_and_equal_conditions_are_one_with_the_largest_weight(
+def test_rungs_say_what_is_met_and_equal_conditions_are_one(
     relax: Relaxation,
     bits: int,
     weight: float,

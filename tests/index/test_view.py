@@ -107,9 +107,7 @@ def bm25s_scores(texts: dict[str, str], query: str, k1: float, b: float) -> dict
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (2.0, 0.0)])
-def test_scores_equal_bm25s_through_a_history_of_writes(
-    open_one: Open, k1: float, b: float
-) -> None:
+def test_scores_equal_bm25s_through_many_writes(open_one: Open, k1: float, b: float) -> None:
     rng = random.Random(f"{k1}{b}")
     store = open_one(StoreOptions(k1=k1, b=b))
     texts: dict[str, str] = {}
@@ -130,9 +128,7 @@ def test_scores_equal_bm25s_through_a_history_of_writes(
             assert dict(view.keyword(query, 10_000)) == pytest.approx(expected, abs=5e-5)
 
 
-def test_a_dense_answer_depends_on_nothing_asked_beside_it_and_holds_no_dead_row(
-    open_one: Open,
-) -> None:
+def test_a_dense_answer_depends_on_no_other_and_holds_no_dead_row(open_one: Open) -> None:
     store = open_one()
     put(store, **{f"d{n:04d}": f"x{n}" for n in range(1000)})
     put(store, **{f"d{n:04d}": "changed" for n in range(0, 30, 3)})
@@ -169,9 +165,7 @@ def test_old_states_are_served_while_open_or_saved_and_refused_after(open_one: O
     assert store.view(PAIR, first).keyword("w1", 9) == answer
 
 
-def test_a_purge_that_a_reader_holds_up_says_so_and_can_be_finished(
-    open_one: Open, tmp_path: Path
-) -> None:
+def test_a_purge_that_a_reader_holds_up_can_be_finished(open_one: Open, tmp_path: Path) -> None:
     store = open_one(Impatient())
     put(store, a="w1", secret="zebraquartz " * 30)
     reader = store.documents(PAIR)
@@ -187,9 +181,7 @@ def test_a_purge_that_a_reader_holds_up_says_so_and_can_be_finished(
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}  # for their owner only
 
 
-def test_a_pruned_document_leaves_segments_and_pinned_runs_alone(
-    open_one: Open, tmp_path: Path
-) -> None:
+def test_a_pruned_document_leaves_pinned_runs_alone(open_one: Open, tmp_path: Path) -> None:
     store = open_one()
     put(store, **{f"d{n:03d}": f"w1 w{n}" for n in range(200)})
     pinned, before = store.snapshot(PAIR), store.view(PAIR).keyword("w1", 300)
@@ -200,18 +192,14 @@ def test_a_pruned_document_leaves_segments_and_pinned_runs_alone(
     assert open_one().view(PAIR, pinned).keyword("w1", 300) == before
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_answers(
-    open_one: Open, tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_written_stops_no_answer(open_one: Open, tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file where the folder should be")
     store = open_one(views=tmp_path / "blocked")
     put(store, a="w1")
     assert [key for key, _ in store.view(PAIR).keyword("w1", 5)] == ["a:0-2"]
 
 
-def test_a_store_made_anew_does_not_meet_the_old_ones_segments(
-    open_one: Open, tmp_path: Path
-) -> None:
+def test_a_store_made_anew_meets_no_old_segments(open_one: Open, tmp_path: Path) -> None:
     for text in ("w1 first", "w1 second"):
         store = open_one()
         put(store, a=text)
@@ -270,7 +258,7 @@ def test_scores_that_round_to_one_are_a_tie_whatever_k_is(open_one: Open) -> Non
 
 
 @pytest.mark.slow
-def test_many_small_writes_leave_few_segments_and_young_ones_to_those_who_wrote_them(
+def test_small_writes_leave_few_segments_and_young_ones_alone(
     open_one: Open, tmp_path: Path
 ) -> None:
     store = open_one()

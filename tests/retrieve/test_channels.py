@@ -67,9 +67,7 @@ SEE = "clean the pump, see E1300"
         (PUMP, {"threshold": 0.6}, ["pump"]),
     ],
 )
-def test_what_is_ranked_first(
-    index: CountedIndex, query: Any, settings: dict[str, Any], ranked: list[str]
-) -> None:
+def test_what_is_ranked_first(index: CountedIndex, query: Any, settings: Any, ranked: Any) -> None:
     found = ids(index.candidates(query, **settings))
     assert found[: len(ranked)] == ranked
     if "threshold" in settings or "pool" in settings:
@@ -187,7 +185,7 @@ NO_KEYWORD = "no keyword hits: "
         (" ".join(f"word{chr(97 + n)}" for n in range(20)), {}, [" more"]),
     ],
 )
-def test_notes_name_what_found_nothing_and_why(
+def test_notes_name_what_found_nothing(
     index: CountedIndex, query: str, settings: dict[str, Any], notes: list[str]
 ) -> None:
     found = index.candidates(query, **settings).notes
@@ -200,9 +198,7 @@ def test_notes_name_what_found_nothing_and_why(
         assert found[0].count(", ") == 9
 
 
-def test_an_explanation_shows_terms_pieces_matches_and_what_was_embedded(
-    index: CountedIndex,
-) -> None:
+def test_an_explanation_shows_terms_pieces_and_what_was_embedded(index: CountedIndex) -> None:
     target = index.target
     found = index.ask("Why does E1234 block the pump?")
     why = explain(found, target.analyzer, target.tokenizer)

@@ -283,7 +283,7 @@ def test_through_a_runner_statements_run_side_by_side(address: str) -> None:
             runner.run(sql("stop", "SELECT 1"))
 
 
-def test_what_cannot_be_opened_says_so_without_the_secret(
+def test_what_cannot_be_opened_says_no_secret(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
@@ -392,9 +392,7 @@ ONE = statement("SELECT 1")
         ('{"query": "SELECT 1"}', False),
     ],
 )
-def test_forms_of_a_reply_that_are_read_and_those_that_are_not_guessed_at(
-    text: str, *, read: bool
-) -> None:
+def test_forms_of_a_reply_that_are_read_and_not_guessed_at(text: str, *, read: bool) -> None:
     if read:
         assert read_statement(ChatReply(text)) == "SELECT 1"
         with pytest.raises(StatementError, match="cut"):

@@ -55,9 +55,7 @@ def slow_rrf(lists: list[list[str]], k: int, weights: list[Fraction]) -> dict[st
 
 
 @given(LISTS, st.integers(0, 100), st.integers(0, 50), st.data())
-def test_rrf_equals_the_slow_reference(
-    lists: list[list[str]], k: int, limit: int, data: st.DataObject
-) -> None:
+def test_rrf_equals_its_formula(lists: Any, k: int, limit: int, data: st.DataObject) -> None:
     quarters = st.lists(st.integers(1, 20), min_size=len(lists), max_size=len(lists))
     weights = [Fraction(weight, 4) for weight in data.draw(quarters)]
     exact = slow_rrf(lists, k, weights)
@@ -83,9 +81,7 @@ def test_rrf_equals_the_slow_reference(
         ([[], []], None, {}),
     ],
 )
-def test_ranks_become_scores(
-    lists: list[list[str]], weights: list[float] | None, fused: dict[str, float]
-) -> None:
+def test_ranks_are_scores(lists: Any, weights: Any, fused: dict[str, float]) -> None:
     assert rrf(lists, weights=weights) == [(key, round(score, 6)) for key, score in fused.items()]
 
 
@@ -122,9 +118,7 @@ def slow_convex(
 
 
 @given(st.tuples(SCORED, SCORED), st.integers(1, 9), st.integers(1, 9), st.integers(1, 40))
-def test_convex_equals_the_slow_reference(
-    lists: tuple[Scored, Scored], one: int, two: int, pool: int
-) -> None:
+def test_convex_equals_its_formula(lists: Any, one: int, two: int, pool: int) -> None:
     exact = slow_convex(lists, [one, two], [0, -1], pool)
     fused = convex(lists, (one, two), (0.0, -1.0), pool)
     assert {key for key, _ in fused} == set(exact)
@@ -159,9 +153,7 @@ SHARE = st.floats(0, 1)
 
 
 @given(SHARE, SHARE, SHARE, SHARE)
-def test_the_keyword_share_grows_with_what_only_the_index_knows(
-    base: float, unknown: float, held: float, other: float
-) -> None:
+def test_the_keyword_share_grows(base: float, unknown: float, held: float, other: float) -> None:
     found = balance(base, unknown, held).keyword
     assert base <= found <= 1.0 + 1e-12
     assert balance(base, 0.0, held).keyword == balance(base, unknown, 0.0).keyword == base
@@ -198,7 +190,7 @@ ENDLESS = "x" * 100_000
         *((nothing, (), Analyzer(), Pairs(), 0.0) for nothing in ("", "of the", "☃")),
     ],
 )
-def test_words_count_by_the_pieces_that_go_on_within_them_and_by_rarity(
+def test_words_count_by_pieces_and_rarity(
     text: str, asked: Any, analyzer: Any, tokenizer: Any, share: float
 ) -> None:
     assert unknown_share(text, asked, analyzer, tokenizer) == pytest.approx(share)
@@ -238,7 +230,7 @@ def ranks(hits: Sequence[Hit], of: Sequence[Hit]) -> list[int]:
 
 
 @given(st.integers(1, 9), st.integers(0, 10_000), st.integers(0, 12), st.integers(0, 99))
-def test_each_dissimilar_item_is_the_one_farthest_from_those_before(
+def test_each_dissimilar_item_is_far_from_those_before(
     count: int, numbers: int, k: int, seed: int
 ) -> None:
     similarity = similarities(np.random.default_rng(numbers).standard_normal((count, 3)))
@@ -305,9 +297,7 @@ WATCHED = (
         (ACTS, 2, {"balance": "act"}, [1, 3], ()),
     ],
 )
-def test_caps_turns_and_watched_fields(
-    hits: list[Hit], k: int, options: dict[str, Any], kept: list[int], notes: tuple[str, ...]
-) -> None:
+def test_caps_and_turns(hits: list[Hit], k: int, options: Any, kept: Any, notes: Any) -> None:
     selected, told = select_hits(hits, k, SelectOptions(**options))
     assert (ranks(selected, hits), told) == (kept, notes)
     deeper = options.keys() & {"balance", "watch"}
@@ -320,9 +310,7 @@ def test_caps_turns_and_watched_fields(
     st.integers(1, 3),
     st.sampled_from(["", "side", "document_id"]),
 )
-def test_caps_hold_whatever_takes_turns(
-    kinds: list[tuple[str, str]], k: int, most: int, balance: str
-) -> None:
+def test_caps_hold_in_turns(kinds: list[tuple[str, str]], k: int, most: int, balance: str) -> None:
     hits = [found(n, f"{d} {s} {n}", d, side=s) for n, (d, s) in enumerate(kinds, 1)]
     options = SelectOptions(max_per={"document_id": most, "side": 4}, balance=balance)
     selected, _ = select_hits(hits, k, options)

@@ -33,9 +33,7 @@ def said(of: Glossary) -> dict[str, list[str]]:
     return {term: [meaning.text for meaning in every] for term, every in of.entries.items()}
 
 
-def test_a_file_holds_terms_and_their_meanings_and_what_is_written_reads_back(
-    tmp_path: Path,
-) -> None:
+def test_a_file_holds_terms_and_meanings_and_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text("APP_w304: pedal\nLNK2019: [symbol, linker]\n", "utf-8")
     found = said(load_glossary(tmp_path / "g.yaml"))
     assert found == {"APP_w304": ["pedal"], "LNK2019": ["symbol", "linker"]}
@@ -69,7 +67,7 @@ MINED = "not a glossary that was mined"
         ("g.yaml", None, "does not exist"),
     ],
 )
-def test_a_wrong_file_is_refused_and_a_wrong_entry_named_with_its_line(
+def test_a_wrong_file_is_refused_with_its_line(
     tmp_path: Path, name: str, text: str | None, what: str
 ) -> None:
     file = tmp_path / name
@@ -95,9 +93,7 @@ def test_a_wrong_file_is_refused_and_a_wrong_entry_named_with_its_line(
         ("Adaptive cruise control fails; cruise works", ("adaptive cruise control", "cruise")),
     ],
 )
-def test_terms_are_found_whatever_their_case_and_the_marks_around_them(
-    query: str, terms: tuple[str, ...]
-) -> None:
+def test_terms_are_found_whatever_their_case_and_marks(query: str, terms: tuple[str, ...]) -> None:
     more = {"cruise": "cruise", "adaptive cruise control": "adaptive"}
     assert glossary(**PLAIN, **more).find(query) == terms
 
@@ -216,9 +212,7 @@ TABLE = "| Code | Meaning |\n|---|---|\n| E42 | {} |\n"
         ("E42: see below\n\n# E42\n\nThe pump is dry.", "E42", "The pump is dry.", "heading"),
     ],
 )
-def test_definitions_are_found_where_they_stand(
-    text: str, term: str, meaning: str, rule: str
-) -> None:
+def test_definitions_are_found_in_place(text: str, term: str, meaning: str, rule: str) -> None:
     assert mined(text) == {term: [(meaning, rule)]}
 
 

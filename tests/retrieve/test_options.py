@@ -148,9 +148,7 @@ def test_settings_that_make_no_sense_are_refused(text: str, named: str) -> None:
         (DatabaseOptions, {"name": "a", "address": "postgresql://u:a${B}@h/d"}, "a password"),
     ],
 )
-def test_options_that_cannot_go_together_are_refused(
-    make: Any, given: dict[str, Any], named: str
-) -> None:
+def test_options_that_clash_are_refused(make: Any, given: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named) as raised:
         make(**given)
     assert "secret" not in str(raised.value)

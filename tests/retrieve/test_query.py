@@ -82,7 +82,7 @@ MEANINGS = ["glossary: X1 = the pump", "glossary: X1 = the fan"]
          ["rewritten as: X1 is", *MEANINGS]),
     ],
 )  # fmt: skip
-def test_what_each_method_searches_for(
+def test_what_is_searched_for(
     question: str, chosen: QueryOptions, replies: Any, found: list[Variant], notes: Any
 ) -> None:
     driver = Driver(*replies)

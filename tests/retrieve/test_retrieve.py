@@ -78,16 +78,14 @@ def ids(hits: Sequence[Hit]) -> list[str]:
     return [one.document_id for one in hits]
 
 
-def test_without_a_model_or_a_choice_nothing_is_asked(
-    reranked: Rerank, server: ScriptedServer
-) -> None:
+def test_without_a_choice_nothing_is_asked(reranked: Rerank, server: ScriptedServer) -> None:
     assert reranked() == (HITS, ())
     assert reranked("acme:ranker", ()) == ((), ())
     assert ids(reranked("acme:chat", HITS[:1])[0]) == ["d1"]
     assert server.count == 0
 
 
-def test_a_server_s_scores_reorder_and_what_the_search_said_stays(
+def test_scores_reorder_and_what_the_search_said_stays(
     reranked: Rerank, server: ScriptedServer
 ) -> None:
     found, notes = reranked("acme:ranker")
@@ -166,7 +164,7 @@ def test_both_orders_are_fused_where_the_search_has_a_weight(reranked: Rerank) -
         (Reply.bad_key(), ""),
     ],
 )
-def test_a_model_that_fails_leaves_the_search_s_order_and_a_wrong_key_is_raised(
+def test_a_model_that_fails_leaves_the_order(
     reranked: Rerank, server: ScriptedServer, model: str, reply: Reply, why: str
 ) -> None:
     server.play(reply)
@@ -186,9 +184,7 @@ class Nan(Reranker):
         return [float("nan")] * len(passages)
 
 
-def test_missing_scores_are_told_and_those_that_are_no_numbers_refused(
-    models: Models, reranked: Rerank, server: ScriptedServer
-) -> None:
+def test_missing_scores_are_told(models: Models, reranked: Rerank, server: ScriptedServer) -> None:
     server.play(Reply(malformed="no_choices"))
     found, (note,) = reranked("acme:ranker")
     assert found == HITS
@@ -238,7 +234,7 @@ BY_LENGTH = ordering(lambda question, text: len(text))
 BY_WORDS = ordering(lambda question, text: -len(words(question) & words(text)))
 
 
-def test_a_chat_model_orders_the_passages_in_windows(
+def test_a_chat_model_orders_windows(
     reranked: Rerank, server: ScriptedServer, models: Models
 ) -> None:
     server.play("[3] > [2] > [1]")
@@ -270,9 +266,7 @@ def test_windows_cover_all_and_end_at_the_front(count: int, window: int) -> None
     assert {n for start, end in found for n in range(start, end)} == set(range(count))
 
 
-def test_a_reply_without_a_valid_order_is_asked_again_once(
-    reranked: Rerank, server: ScriptedServer
-) -> None:
+def test_a_reply_without_an_order_is_asked_again(reranked: Rerank, server: ScriptedServer) -> None:
     server.play(["The second one, clearly.", "[2] > [3]"])
     found, notes = reranked("acme:chat")
     assert (ids(found), notes) == (["d2", "d3", "d1"], ())
@@ -292,7 +286,7 @@ def test_a_reply_without_a_valid_order_is_asked_again_once(
         ("[0] > [1]", "names [0]"),
     ],
 )
-def test_after_two_wrong_replies_the_order_stays_and_a_note_says_so(
+def test_after_two_wrong_replies_the_order_stays(
     reranked: Rerank, server: ScriptedServer, reply: str | Reply, problem: str
 ) -> None:
     server.play(reply)
@@ -302,7 +296,7 @@ def test_after_two_wrong_replies_the_order_stays_and_a_note_says_so(
     assert "passages 1 to 3" in note
 
 
-def test_a_passage_cannot_pass_for_another_and_is_cut_with_a_note(
+def test_a_passage_cannot_pass_for_another_and_is_cut(
     reranked: Rerank, server: ScriptedServer
 ) -> None:
     server.play("[1] > [2]")
@@ -450,7 +444,7 @@ SATISFIED = ["round 2 searched: Hank Snow died", "the model is satisfied after 2
         (4, [verdict(False, QUESTION)], [], 1, [NOTHING]),
     ],
 )
-def test_a_model_reads_and_writes_the_next_query_until_it_is_satisfied(
+def test_a_model_writes_the_next_query(
     rounds: int, replies: list[str], queries: list[str], calls: int, notes: list[str]
 ) -> None:
     found, searched, driver = asked(*replies, rounds=rounds)
@@ -490,9 +484,7 @@ def test_a_useless_reply_leaves_the_first_round(bad: Any) -> None:
     ],
     ids=["passage", "query"],
 )  # fmt: skip
-def test_passages_are_data_and_bounded_and_so_is_a_query(
-    question: str, text: str, shown: str
-) -> None:
+def test_passages_and_queries_are_bounded_data(question: str, text: str, shown: str) -> None:
     def once(query: str) -> Flow[Retrieved]:
         yield from gather([])
         return Retrieved(query[:50], (hit(1, text),), "keyword")
@@ -511,9 +503,7 @@ def test_passages_are_data_and_bounded_and_so_is_a_query(
         (Reply.unknown_model(), ModelRefusedError),
     ],
 )
-def test_over_http_two_rounds_are_read_and_a_wrong_key_or_model_is_raised(
-    script: Any, raised: Any
-) -> None:
+def test_over_http_rounds_are_read_and_a_wrong_key_is_raised(script: Any, raised: Any) -> None:
     with ScriptedServer(script) as server:
         handlers = model_handlers(Models({"m": ModelSettings(base=server.url)}))
         with Runner(handlers, retry=RetryPolicy(attempts=1)) as runner:

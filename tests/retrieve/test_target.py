@@ -148,9 +148,7 @@ class Adding(StageHooks):
         return (*hits, replace(self.hit, chunk_id="late", document_id="late"))
 
 
-def test_hooks_see_every_stage_and_what_they_put_in_goes_on_to_the_next(
-    index: CountedIndex,
-) -> None:
+def test_hooks_see_every_stage_and_what_they_put_in_goes_on(index: CountedIndex) -> None:
     turned = Own(lambda request: RerankReply(tuple(float(n) for n in range(len(request.passages)))))
     plain = RetrieveOptions(top_k=2, search="keyword")
     ranked = replace(plain, rerank=RerankOptions("st:any", candidates=3))
