@@ -35,7 +35,7 @@ _MISSPELT = frozenset(
 )
 """``groups`` with two letters swapped, or one of the first five left out."""
 
-_KEY = re.compile(r"""(\w+)["']?[ \t]*:""")
+_KEY = re.compile(r"""\b(\w+)["']?[ \t]*:""")
 _NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
 
 
