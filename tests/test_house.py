@@ -346,6 +346,7 @@ def test_no_test_reads_a_clock_or_counts_processor_seconds() -> None:
 
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
+    "ingest/test_chunkers.py": "a pattern that is given up within a test",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "flow/test_replies.py": "a lease that ends within a test",
     "jobs/test_promotion.py": "a lock waited for briefly, and a disk full at one write",

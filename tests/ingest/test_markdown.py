@@ -74,11 +74,20 @@ ALIASES = "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in ra
         (f"---\nk0: &k0 [x]\n{ALIASES}---\n\nText.\n", "aliases"),
         ("---\nvisibility: private\ntext", "not closed"),
         (f"---\nvisibility: private\n# {'x' * 70_000}\n---\ntext", "not closed"),
+        (f"---\nx{' ' * 60_000}\ny: a: b\n---\ntext", "key 'y'"),
         ("+++\na = \n+++\nText\n", "front matter"),
         ("+++\ngroups = 3\n+++\nText\n", "front matter"),
         ("+++\na = 1\nText\n", "front matter"),
     ],
-    ids=["aliases of aliases", "no end", "far end", "no value", "groups", "no end of TOML"],
+    ids=[
+        "aliases of aliases",
+        "no end",
+        "far end",
+        "a line of spaces",
+        "no value",
+        "groups",
+        "no end of TOML",
+    ],
 )
 def test_front_matter_that_cannot_be_read_is_refused(text: str, said: str) -> None:
     kind = UnclearGroupsError if "groups" in text else MalformedSourceError

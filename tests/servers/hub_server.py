@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from raw_server import QuietHandler, serving
 
 _LARGE = 100_000
 
@@ -46,25 +46,20 @@ def commit_of(text: str) -> str:
     return hashlib.sha1(text.encode()).hexdigest()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     hub: HubServer
 
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_: object) -> None:
-        pass
-
     def do_HEAD(self) -> None:
-        self._answer(body=False)
+        self.do_GET()
 
     def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def _answer(self, *, body: bool) -> None:
         given = self.headers.get("Range", "")
         self.hub.requests.append(f"{self.command} {self.path} {given}".strip())
-        path = unquote(urlsplit(self.path).path)
-        api, name, rest = _parts(path)
+        parts = unquote(urlsplit(self.path).path).strip("/").split("/")
+        api = parts[:2] == ["api", "models"]
+        name, rest = "/".join(parts[2:4] if api else parts[:2]), parts[4:] if api else parts[3:]
         if self.hub.status:
             return self._error(self.hub.status, "", "down")
         if name not in self.hub.models:
@@ -73,17 +68,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(403, "GatedRepo", "Access to model is restricted")
         commits = self.hub.models[name]
         if api:
-            return self._api(commits, rest)
-        commit, _, file = rest.partition("/")
-        if commit not in commits:
+            return self._api(commits, *rest[:2])
+        if rest[0] not in commits:
             return self._error(404, "RevisionNotFound", "Invalid rev")
-        found = commits[commit] / file
+        found = commits[rest[0]].joinpath(*rest[1:])
         if not found.is_file():
             return self._error(404, "EntryNotFound", "no such file")
-        return self._file(found, commit, given, body=body)
+        return self._file(found, rest[0], given)
 
-    def _api(self, commits: dict[str, Path], rest: str) -> None:
-        kind, _, revision = rest.partition("/")
+    def _api(self, commits: dict[str, Path], kind: str = "", revision: str = "") -> None:
         commit = list(commits)[-1] if revision in {"", "main"} else revision
         if commit not in commits:
             return self._error(404, "RevisionNotFound", "Invalid rev")
@@ -91,69 +84,42 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(404, "EntryNotFound", kind)
         home = commits[commit]
         entries = [_entry(home, p) for p in sorted(home.rglob("*")) if p.is_file()]
+        shown: object = {"id": "m", "sha": commit, "siblings": entries}
         if kind == "tree":
-            return self._json([{"type": "file", "path": e["rfilename"], **e} for e in entries])
-        return self._json({"id": "m", "sha": commit, "siblings": entries})
+            shown = [{"type": "file", "path": e["rfilename"], **e} for e in entries]
+        return self._send(200, json.dumps(shown).encode(), {"Content-Type": "application/json"})
 
-    def _file(self, path: Path, commit: str, given: str, *, body: bool) -> None:
+    def _file(self, path: Path, commit: str, given: str) -> None:
         data = path.read_bytes()
-        large = len(data) > _LARGE
         start = int(given.removeprefix("bytes=").partition("-")[0]) if given else 0
         rest = data[start:]
-        if self.hub.damaged and large:
+        if self.hub.damaged and len(data) > _LARGE:
             rest = bytes(len(rest))
-        self.send_response(206 if given else 200)
-        self.send_header("X-Repo-Commit", commit)
-        self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
-        self.send_header("Content-Length", str(len(rest)))
+        head = {"X-Repo-Commit": commit, "ETag": f'"{hashlib.sha256(data).hexdigest()}"'}
         if given:
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        self.end_headers()
-        if not body:
-            return
-        if 0 < self.hub.cut < len(rest):
-            rest, self.hub.cut = rest[: self.hub.cut], 0
-            self.close_connection = True
-        self.wfile.write(rest)
-
-    def _json(self, value: object) -> None:
-        text = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+            head["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        self._send(206 if given else 200, rest, head)
 
     def _error(self, status: int, code: str, text: str) -> None:
-        self.send_response(status)
-        self.send_header("X-Error-Code", code)
-        self.send_header("X-Error-Message", text)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": text})
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+        self.begin(status, {**headers, "Content-Length": str(len(data))})
+        if self.command == "HEAD":
+            return
+        if 0 < self.hub.cut < len(data):
+            data, self.hub.cut = data[: self.hub.cut], 0
+            self.close_connection = True
+        self.wfile.write(data)
 
 
 @contextmanager
 def hub_server(models: dict[str, dict[str, Path]]) -> Iterator[HubServer]:
     """Run a hub on a free port of this machine."""
     hub = HubServer(models)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Handler", (_Handler,), {"hub": hub}))
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(type("_Handler", (_Handler,), {"hub": hub})) as port:
+        hub.url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _parts(path: str) -> tuple[bool, str, str]:
-    """Whether a path is the API's, the name of the model, and what follows."""
-    parts = path.strip("/").split("/")
-    if parts[:2] == ["api", "models"]:
-        return True, "/".join(parts[2:4]), "/".join(parts[4:])
-    return False, "/".join(parts[:2]), "/".join(parts[3:])
 
 
 def _entry(home: Path, path: Path) -> dict[str, object]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 from made_files import pdf_of
+from raw_server import QuietHandler, serving
 from story_tools import write_files
 
 READERS = """\
@@ -30,11 +30,8 @@ FEED = """<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2
 LAMPS = "<html><title>Lamps</title><body><main><p>A lamp needs oil.</p></main></body></html>"
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Quiet(QuietHandler, SimpleHTTPRequestHandler):
     """Serves the files of a folder, whatever the query, and says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @contextmanager
@@ -43,10 +40,5 @@ def web_sources(folder: Path) -> Iterator[str]:
     paper = pdf_of("We study pumps.", "Our pumps learn from whales.")
     write_files(folder, {"lamps.html": LAMPS, "w/api.php": ARTICLE, "api": FEED})
     write_files(folder, {"pdf/2401.01234v1": paper})
-    handler = partial(Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
+    with serving(partial(Quiet, directory=str(folder))) as port:
+        yield f"http://127.0.0.1:{port}"
