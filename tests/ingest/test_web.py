@@ -19,6 +19,7 @@ from ragwright.core import (
     FetchError,
     Interrupted,
     MalformedSourceError,
+    SourceError,
 )
 from ragwright.ingest import (
     ArxivReader,
@@ -252,20 +253,7 @@ def test_other_types_are_read_as_files_and_links_alone_as_text(site: Site) -> No
     assert "links" in article(site, "/p").text
 
 
-@pytest.mark.slow
-def test_what_cannot_be_read_is_a_failure_and_a_stop_is_none(site: Site) -> None:
-    site.routes["/empty"] = html("<html><body><script>x()</script></body></html>")
-    site.routes["/picture"] = Answer(b"\x89PNG\r\n\x1a\n123", headers={"Content-Type": "image/png"})
-    site.routes["/broken"] = Answer("oops", 500)
-    assert isinstance(failure(site, "/empty").error, EmptySourceError)
-    assert "image" in str(failure(site, "/picture").error)
-    missing = failure(site, "/none").error
-    assert isinstance(missing, FetchError)
-    assert missing.status == 404
-    assert f"{site.base}/none" in str(missing)
-    for source in ("/broken", "http://[bad"):
-        assert isinstance(failure(site, source).error, FetchError)
-
+def test_a_stop_is_no_failure() -> None:
     def stopped(url: str) -> Fetched:
         raise Interrupted("stopped")
 
@@ -310,34 +298,6 @@ def test_an_article_by_its_name_language_or_address(
     assert not isinstance(found, Document) or found.id == f"wikipedia:{path}:{title}"
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("wikipedia:No such page at all", "Wikipedia has no page"),
-        ("wikipedia:Mercury", "Mercury (planet)"),
-        ("wikipedia:Blank", "no text"),
-        ("wikipedia:A|B", "contains"),
-        ("wikipedia:", "no title"),
-        ("wikipedia:fr:", "no title"),
-    ],
-)
-def test_pages_without_an_article_say_so(site: Site, source: str, said: str) -> None:
-    assert said in str(failure(site, source).error)
-
-
-def test_an_error_of_the_api_or_the_server_is_said(site: Site) -> None:
-    for body in ("<html>log in</html>", "[]", "{}", '{"query": {"pages": []}}'):
-        site.routes["/en/w/api.php"] = Answer(body)
-        assert isinstance(failure(site, "wikipedia:Pump").error, MalformedSourceError)
-    lagged = {"error": {"code": "maxlag", "info": "Waiting for a database server: 7 s lagged"}}
-    site.routes["/en/w/api.php"] = Answer(json.dumps(lagged))
-    assert "lagged" in str(failure(site, "wikipedia:Pump").error)
-    site.routes["/en/w/api.php"] = Answer("", 503)
-    error = failure(site, "wikipedia:Pump").error
-    assert isinstance(error, FetchError)
-    assert error.retryable
-
-
 # arXiv.
 
 
@@ -376,33 +336,59 @@ def test_a_query_gives_several_papers_one_by_one_and_a_bad_one_costs_no_other(si
     assert queries[-1]["search_query"] == "au:martin AND ti:pump"
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (feed(), "has no paper"),
-        (feed(ERROR), "incorrect id format"),
-        (feed(ERROR, status=400), "400"),
-        (feed("2401.09999v1"), "no PDF"),
-    ],
-)
-def test_missing_papers_say_so(site: Site, answer: Answer, said: str) -> None:
-    site.routes["/api/query"] = answer
-    assert said in str(failure(site, "arxiv:2401.01234").error)
+# What cannot be read.
 
-
+WIKI, ARXIV = "wikipedia:Pump", "arxiv:2401.01234"
+LAGGED = '{"error": {"code": "maxlag", "info": "Waiting for a database server: 7 s lagged"}}'
 DTD = '<!DOCTYPE x [<!ENTITY a "b">]><feed xmlns="http://www.w3.org/2005/Atom">&a;</feed>'
+PICTURE = Answer(b"\x89PNG\r\n\x1a\n123", headers={"Content-Type": "image/png"})
 
 
-def test_replies_of_something_else_are_malformed_and_senseless_sources_unasked(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("source", "answer", "kind", "said"),
+    [
+        ("/p", html("<body><script>x()</script></body>"), EmptySourceError, "no text"),
+        ("/p", PICTURE, SourceError, "image"),
+        ("/p", Answer("oops", 500), FetchError, "500"),
+        ("/p", Answer("none", 404), FetchError, "/p"),
+        ("http://[bad", None, FetchError, ""),
+        ("wikipedia:No such page at all", None, SourceError, "Wikipedia has no page"),
+        ("wikipedia:Mercury", None, SourceError, "Mercury (planet)"),
+        ("wikipedia:Blank", None, SourceError, "no text"),
+        ("wikipedia:A|B", None, SourceError, "contains"),
+        ("wikipedia:", None, SourceError, "no title"),
+        ("wikipedia:fr:", None, SourceError, "no title"),
+        *[(WIKI, Answer(body), MalformedSourceError, "") for body in
+          ("<html>log in</html>", "[]", "{}", '{"query": {"pages": []}}')],
+        (WIKI, Answer(LAGGED), SourceError, "lagged"),
+        (WIKI, Answer("", 503), FetchError, "503"),
+        (ARXIV, feed(), SourceError, "has no paper"),
+        (ARXIV, feed(ERROR), SourceError, "incorrect id format"),
+        (ARXIV, feed(ERROR, status=400), SourceError, "400"),
+        (ARXIV, feed("2401.09999v1"), SourceError, "no PDF"),
+        *[(ARXIV, Answer(body), MalformedSourceError, "") for body in
+          ("<html><body>log in</body></html>", "not xml", DTD)],
+        *[(f"arxiv:{query}", None, SourceError, "do:") for query in
+          ("", "x?max=0", "x?max=many", "x?n=2")],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_a_failure_that_says_why(
+    site: Site, source: str, answer: Answer | None, kind: type[SourceError], said: str
+) -> None:
+    if answer is not None:
+        site.routes["/p"] = site.routes["/en/w/api.php"] = site.routes["/api/query"] = answer
+    error = failure(site, source).error
+    assert isinstance(error, kind)
+    assert said in str(error)
+    status = getattr(answer, "status", 200)
+    assert not isinstance(error, FetchError) or error.retryable == (status >= 500)
+    if source.startswith("arxiv:") and answer is None:
+        assert not site.asked, "refused unasked"
+
+
+def test_a_paper_that_is_no_pdf_is_malformed(site: Site) -> None:
     site.routes["/pdf/2401.01234v2"] = Answer("<html>come back later</html>")
-    assert isinstance(failure(site, "arxiv:2401.01234").error, MalformedSourceError)
-    for body in ("<html><body>log in</body></html>", "not xml", DTD):
-        site.routes["/api/query"] = Answer(body)
-        assert isinstance(failure(site, "arxiv:2401.01234").error, MalformedSourceError)
-    site.asked.clear()
-    for source in ("arxiv:", "arxiv:x?max=0", "arxiv:x?max=many", "arxiv:x?n=2"):
-        assert failure(site, source).error.hint
-    assert not site.asked
+    assert isinstance(failure(site, ARXIV).error, MalformedSourceError)
 
 
 # BEIR.

@@ -445,24 +445,23 @@ def dense_score(bench: Workbench, question: str = "oil is a word in a manual abo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", BAD)
-def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
-    kind: str, folder: Path, raw: RawServer
-) -> None:
-    raw.script = BAD[kind]
-    with opened(folder) as bench, pytest.raises(ModelError):
-        bench.ingest()
+def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(folder: Path, raw: RawServer) -> None:
+    for raw.script in BAD.values():
+        with opened(folder) as bench, pytest.raises(ModelError):
+            bench.ingest()
     raw.script = SOUND
     with opened(folder) as bench:  # nothing of it was kept, in the cache either
         assert bench.ingest().counts.added == 2
     assert len(stored(folder)) == 2
     (folder / "docs/oil.md").write_text("# oil\n\nAnother word in the manual.\n", "utf-8")
-    raw.script = BAD[kind]
+    for bad in BAD.values():
+        raw.script = bad
+        with opened(folder) as bench:
+            with pytest.raises(ModelError):
+                bench.ingest(embed_again=True)
+            raw.script = SOUND
+            assert dense_score(bench) > 0.9
     with opened(folder) as bench:
-        with pytest.raises(ModelError):
-            bench.ingest(embed_again=True)
-        raw.script = SOUND
-        assert dense_score(bench) > 0.9
         assert bench.ingest().counts.changed == 1
     assert len(stored(folder)) == 3, "the vector of the former text stays for a while"
 
