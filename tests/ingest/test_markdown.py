@@ -220,6 +220,13 @@ def test_attachments_are_documents_of_their_own(tmp_path: Path) -> None:
     signed.add_attachment(b"\0\1", "application", "pkcs7-signature", filename="smime.p7s")
     (one,), failures = read_all(tmp_path, "1700000000.host:2,S", bytes(signed))
     assert (one.text, failures) == ("The pressure is 9 bar.", [])
+    for _ in range(6):
+        outer = mail("level")
+        outer.add_attachment(inner)
+        inner = outer
+    found, failures = read_all(tmp_path, "deep.eml", bytes(inner))
+    assert [d.text for d in found] == ["level"] * 4
+    assert "mails deep are not read" in failures[0].error.what
 
 
 @pytest.mark.parametrize(

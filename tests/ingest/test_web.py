@@ -152,9 +152,13 @@ def failure(site: Site, source: str) -> Failure:
     return found
 
 
-class TestReaders(ReaderSuite):
-    @pytest.fixture(params=["web", "wikipedia", "arxiv", "beir", "files"])
-    def given(self, request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Any:
+class TestLocalReaders(ReaderSuite):
+    @pytest.fixture(params=["beir", "files"])
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def given(self, kind: str, site: Site, tmp_path: Path) -> Any:
         """A reader, what it can read, and what does not exist."""
         site.routes["/p"] = html("<h1>Cafe\u0301</h1>\r\n<p>Some text\u2028of a page.</p>")
         (tmp_path / "a.md").write_text("# A\r\n\r\nCafe\u0301\u00ad.\n\n## B\n\nMore.", "utf-8")
@@ -167,9 +171,10 @@ class TestReaders(ReaderSuite):
             "arxiv": ("arxiv:2401.01234", "arxiv:2401.99999"),
             "beir": (f"beir:{tmp_path}/set", f"beir:{tmp_path}/none"),
             "files": (".", "none.txt"),
-        }[request.param]
-        files = request.param == "files"
-        return FileReader(base=tmp_path) if files else reader_of(site, sources[0]), *sources
+        }[kind]
+        return FileReader(base=tmp_path) if kind == "files" else reader_of(
+            site, sources[0]
+        ), *sources
 
     @pytest.fixture
     def reader(self, given: Any) -> Reader:
@@ -182,6 +187,12 @@ class TestReaders(ReaderSuite):
     @pytest.fixture
     def missing(self, given: Any) -> str:
         return given[2]  # type: ignore[no-any-return]
+
+
+class TestWebReaders(TestLocalReaders):
+    @pytest.fixture(params=["web", "wikipedia", "arxiv"])
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
 
     @pytest.fixture
     def fetch(self) -> Any:

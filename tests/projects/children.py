@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -24,7 +25,7 @@ import openai  # noqa: F401
 import optuna  # noqa: F401
 import pytest  # noqa: F401
 
-from ragwright.app import command_line, main  # noqa: F401
+from ragwright.app import command_line, main
 from ragwright.flow import run_job  # noqa: F401
 from ragwright.jobs import promote  # noqa: F401
 from ragwright.models import Models, model_handlers  # noqa: F401
@@ -33,6 +34,12 @@ from ragwright.workbench import Workbench  # noqa: F401
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload([__name__])
 if "multiprocessing.forkserver" in sys.orig_argv[-1]:
+    late = ("experiment", "report", "jobs", "records", "drafting", "testsets", "measure", "audit")
+    for room in (*late, "testing"):
+        module = importlib.import_module(f"ragwright.{room}")
+        for offered in module.__all__:
+            getattr(module, offered)  # rooms load their parts when they are named
+    command_line()
     gc.freeze()  # what is loaded is never looked through again, so its memory stays shared
 
 

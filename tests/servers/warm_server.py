@@ -1,44 +1,31 @@
-"""A process that has the package loaded and forks for each run: what is loaded is not paid again.
+"""Runs of a process that has the package loaded: what is loaded is not paid again.
 
-``WarmServer`` starts it. A run is a process of its own with its own folder, environment and
-streams; only the time of the imports is saved. ``folder`` holds a ``ragwright`` for shells.
-Elsewhere than on Linux, where a fork of a loaded process is not safe, runs are plain processes.
+A run is a process of its own, forked from the server of ``children``, with its own folder,
+environment and streams; only the time of the imports is saved. ``folder`` holds a ``ragwright``
+for shells, which asks for such a run.
 """
 
 from __future__ import annotations
 
 import atexit
-import gc
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
-import traceback
+import warnings
 from contextlib import suppress
-from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
-LOADED = (
-    *(f"ragwright.{room}" for room in ("core", "flow", "models", "ingest", "index", "retrieve")),
-    *(f"ragwright.{room}" for room in ("answer", "measure", "project", "testsets", "drafting")),
-    *(
-        f"ragwright.{room}"
-        for room in ("records", "audit", "experiment", "report", "jobs", "workbench", "testing")
-    ),
-    "httpcore2",
-    "jinja2",
-    "numpy",
-    "numpy.ma",
-    "openai",
-    "optuna",
-    "yaml",
-)
+from children import started
+
+from ragwright.app import main
+
 SECONDS = 180
 """That a run may take."""
 
@@ -57,26 +44,23 @@ class WarmServer:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="warm"))
-        self._address = str(self.folder / "socket")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._runs: list[BaseProcess] = []
 
     def __enter__(self) -> Self:
-        if sys.platform == "linux":
-            client = self.folder / "ragwright"
-            client.write_text(CLIENT.format(python=sys.executable, address=self._address), "utf-8")
-            client.chmod(0o755)
-            command = [sys.executable, "-W", "error", __file__, self._address]
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, start_new_session=True
-            )
-            assert self._process.stdout is not None
-            assert self._process.stdout.readline() == b"ready\n"
+        address = str(self.folder / "socket")
+        client = self.folder / "ragwright"
+        client.write_text(CLIENT.format(python=sys.executable, address=address), "utf-8")
+        client.chmod(0o755)
+        self._listening.bind(address)
+        self._listening.listen(64)
+        threading.Thread(target=self._serve, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGTERM)  # runs that never ended, too
-            self._process.communicate()
+        self._listening.close()
+        for run in self._runs:  # that never ended, too
+            run.kill()
         shutil.rmtree(self.folder)
 
     def run(self, code: str, *, typed: str, cwd: Path, env: dict[str, str]) -> tuple[int, str]:
@@ -84,108 +68,50 @@ class WarmServer:
         with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said:
             given.write(typed)
             given.seek(0)
-            if self._process is None:
-                command = [sys.executable, "-W", "error", "-c", code]
-                plain = subprocess.run(
-                    command,
-                    cwd=cwd,
-                    env=env,
-                    stdin=given,
-                    stdout=said,
-                    stderr=said,
-                    timeout=SECONDS,
-                )
-                ended = plain.returncode
-            else:
-                asked = {"code": code, "cwd": str(cwd), "env": env}
-                ended = self._forked(asked, [given.fileno(), said.fileno(), said.fileno()])
+            asked = {"code": code, "cwd": str(cwd), "env": env}
+            ended = self._run(asked, [os.dup(file.fileno()) for file in (given, said, said)])
             said.seek(0)
             return ended, said.read()
 
-    def _forked(self, asked: dict[str, Any], streams: list[int]) -> int:
-        with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(SECONDS)
-            link.connect(self._address)
-            socket.send_fds(link, [json.dumps(asked).encode() + b"\n"], streams)
-            return int(link.makefile().read() or 70)
+    def _run(self, asked: dict[str, Any], streams: list[int]) -> int:
+        """Run it with these streams, which are closed here; its exit code, as shells tell it."""
+        run = started(_become, asked, [Connection(stream) for stream in streams])
+        self._runs.append(run)
+        run.join(SECONDS)
+        assert run.exitcode is not None, f"a run took longer than {SECONDS} s"
+        return run.exitcode if run.exitcode >= 0 else 128 - run.exitcode
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # closed at the end
+            while True:
+                link, _ = self._listening.accept()
+                threading.Thread(target=self._answer, args=(link,), daemon=True).start()
+
+    def _answer(self, link: socket.socket) -> None:
+        with link:
+            data, streams, _, _ = socket.recv_fds(link, 1 << 20, 3)
+            while not data.endswith(b"\n"):
+                data += link.recv(1 << 20)
+            link.sendall(str(self._run(json.loads(data), streams)).encode())
 
 
-def serve(address: str) -> None:
-    """Fork for each connection, until terminated."""
-    for name in LOADED:
-        module = import_module(name)
-        for offered in getattr(module, "__all__", ()) if name.startswith("ragwright") else ():
-            getattr(module, offered)
-    import_module("ragwright.app").command_line()
-    gc.collect()
-    gc.freeze()  # what is loaded is never looked through again, so its memory stays shared
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries what has ended
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(address)
-    listening.listen(64)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    while True:
-        link, _ = listening.accept()
-        if not os.fork():
-            listening.close()
-            _answer(link)
-        link.close()
-
-
-def _answer(link: socket.socket) -> None:
-    """Fork once more, and tell how that process ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    data, streams, _, _ = socket.recv_fds(link, 1 << 20, 3)
-    while not data.endswith(b"\n"):
-        data += link.recv(1 << 20)
-    run = os.fork()
-    if not run:
-        link.close()
-        _take(json.loads(data), streams)
-    for stream in streams:
-        os.close(stream)
-    _, status = os.waitpid(run, 0)
-    code = os.waitstatus_to_exitcode(status)
-    link.sendall(str(code if code >= 0 else 128 - code).encode())
-    os._exit(0)
-
-
-def _take(asked: dict[str, Any], streams: list[int]) -> NoReturn:
-    """Become what was asked for, and end as it ends.
-
-    Python's own end would take down every module that is loaded, which costs more than they did.
-    """
-    code = 0
-    try:
-        _run(asked, streams)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
-
-
-def _run(asked: dict[str, Any], streams: list[int]) -> None:
+def _become(asked: dict[str, Any], streams: list[Connection]) -> None:
+    """Become what was asked for."""
     for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
+        os.dup2(stream.fileno(), number)
+        stream.close()
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    if "code" in asked:
-        sys.argv = ["-c"]
-        exec(asked["code"], {"__name__": "__main__"})
-    else:
-        sys.argv = asked["argv"]
-        import_module("ragwright.app").main()
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1])
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    warnings.simplefilter("error")
+    try:
+        if "code" in asked:
+            sys.argv = ["-c"]
+            exec(asked["code"], {"__name__": "__main__"})
+        else:
+            sys.argv = asked["argv"]
+            main()
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
