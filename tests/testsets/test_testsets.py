@@ -1,21 +1,24 @@
-"""Testsets from BEIR folders and JSONL rows; every fault has its place."""
+"""Testsets from BEIR folders and TREC files; every fault has its place. Subsets and personas."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 
-from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.experiment import readings_of
-from ragwright.testsets import Testset, load_testset, read_rows
+from ragwright.core import Row, TestsetError
+from ragwright.experiment import readings_of, score_run
+from ragwright.measure import parse_measures
+from ragwright.testsets import Testset, load_testset, read_qrels, read_run
+
+TREC = DATA / "trec_eval_tests"
 
 
-def jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -23,15 +26,14 @@ def jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 def beir(tmp_path: Path) -> Path:
     folder = tmp_path / "set"
     (folder / "qrels").mkdir(parents=True)
-    jsonl(folder / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": "t"} for n in range(4)])
-    jsonl(
-        folder / "queries.jsonl",
-        [{"_id": "q1", "text": "one"}, {"_id": "q2", "text": "écran"}, {"_id": "q3", "text": "x"}],
-    )
-    (folder / "qrels" / "test.tsv").write_text(
-        "query-id\tcorpus-id\tscore\nq2\td0\t2\nq1\td1\t1\nq1\td2\t0\n"
-    )
-    (folder / "qrels" / "dev.tsv").write_text("q3\td3\t1\n")
+    corpus = [{"_id": f"d{n}", "title": "", "text": "t"} for n in range(4)]
+    write(folder / "corpus.jsonl", "".join(json.dumps(line) + "\n" for line in corpus))
+    queries = ("q1", "one"), ("q2", "écran"), ("q3", "x")
+    lines = [json.dumps({"_id": name, "text": text}) + "\n" for name, text in queries]
+    write(folder / "queries.jsonl", "".join(lines))
+    head = "query-id\tcorpus-id\tscore\n"
+    write(folder / "qrels" / "test.tsv", head + "q2\td0\t2\nq1\td1\t1\nq1\td2\t0\n")
+    write(folder / "qrels" / "dev.tsv", "q3\td3\t1\n")
     return folder
 
 
@@ -43,72 +45,72 @@ def test_a_split_holds_its_judged_queries(beir: Path) -> None:
     )
     assert testset.notes == ()
     assert [row.id for row in load_testset(f"beir:{beir}/dev").rows] == ["q3"]
-
-
-def test_windows_line_ends_and_byte_order_marks_are_read(beir: Path) -> None:
-    file = beir / "qrels" / "test.tsv"
-    plain = load_testset(f"beir:{beir}/test").rows
+    file = beir / "qrels" / "test.tsv"  # line ends and byte order mark of Windows
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
-    assert load_testset(f"beir:{beir}/test").rows == plain
+    assert load_testset(f"beir:{beir}/test").rows == testset.rows
+    write(file, file.read_text("utf-8-sig") + "q1\tlost\t1\n")
+    (note,) = load_testset(f"beir:{beir}/test").notes
+    assert "1 of 4" in note
+    assert "lost" in note
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
+    ("file", "line", "place", "named"),
     [
-        ("q1\td1\thigh", "'high'"),
-        ("q1\td1\t0.5", "'0.5'"),
-        ("q1\td1", "2 columns"),
-        ("q9\td1\t1", "'q9'"),
-        ("q2\td0\t1", "grades 2 and 1"),
+        *(
+            ("qrels/test.tsv", line, 5, named)
+            for line, named in (
+                ("q1\td1\thigh", "'high'"),
+                ("q1\td1\t0.5", "'0.5'"),
+                ("q1\td1", "2 columns"),
+                ("q9\td1\t1", "'q9'"),
+                ("q2\td0\t1", "grades 2 and 1"),
+            )
+        ),
+        *(
+            ("queries.jsonl", line, 4, "")
+            for line in ("{", "[" * 100_000, "[1]", '{"_id": "q4"}', '{"text": "no id"}')
+        ),
+        ("queries.jsonl", '{"_id": "q1", "text": "again"}', 4, ""),
+        ("queries.jsonl", '{"_id": "q4", "text": "\udcff"}', 4, "UTF-8"),
+    ],
+    ids=range(12),
+)
+def test_a_wrong_line_has_file_and_line(
+    beir: Path, file: str, line: str, place: int, named: str
+) -> None:
+    path = beir / file
+    path.write_bytes(path.read_bytes() + (line + "\n").encode("utf-8", "surrogateescape"))
+    with pytest.raises(TestsetError) as caught:
+        load_testset(f"beir:{beir}/test")
+    assert named in str(caught.value)
+    assert caught.value.where == f"{path}:{place}"
+
+
+@pytest.mark.parametrize(
+    ("address", "judgments", "said"),
+    [
+        ("beir:{}/dev", "q3\td3\tyes\n", "'yes'"),  # a bad grade in the first line is no header
+        ("beir:{}/dev", "q3\tlost\t1\n", "none"),
+        ("beir:{}/train", "q3\td3\t1\n", "dev, test"),
+        ("beir:{}", "q3\td3\t1\n", "dev, test"),
+        *((f"beir:{name}", "", "") for name in ("", "nowhere", "/")),
+        ("nowhere.jsonl", "", ""),
     ],
 )
-def test_a_wrong_judgment_has_file_and_line(beir: Path, line: str, named: str) -> None:
-    file = beir / "qrels" / "test.tsv"
-    file.write_text(file.read_text() + line + "\n")
+def test_an_address_that_leads_nowhere(beir: Path, address: str, judgments: str, said: str) -> None:
+    write(beir / "qrels" / "dev.tsv", judgments)
+    with pytest.raises(TestsetError) as caught:
+        load_testset(address.format(beir))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["queries.jsonl", "qrels/test.tsv"])
+def test_a_missing_file_is_named(beir: Path, missing: str) -> None:
+    (beir / missing).unlink()
     with pytest.raises(TestsetError) as caught:
         load_testset(f"beir:{beir}/test")
-    assert named in caught.value.what
-    assert caught.value.where == f"{file}:5"
-
-
-def test_a_bad_grade_in_the_first_line_is_no_header(beir: Path) -> None:
-    (beir / "qrels" / "dev.tsv").write_text("q3\td3\tyes\n")
-    with pytest.raises(TestsetError, match="'yes'"):
-        load_testset(f"beir:{beir}/dev")
-
-
-def test_a_query_id_may_not_repeat(beir: Path) -> None:
-    file = beir / "queries.jsonl"
-    file.write_text(file.read_text("utf-8") + '{"_id": "q1", "text": "again"}\n', "utf-8")
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}/test")
-    assert caught.value.where == f"{file}:4"
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["{", pytest.param("[" * 100_000, id="deep"), "[1]", '{"_id": "q4"}', '{"text": "no id"}'],
-)
-def test_a_wrong_query_line_has_its_place(beir: Path, line: str) -> None:
-    file = beir / "queries.jsonl"
-    file.write_text(file.read_text("utf-8") + line + "\n", "utf-8")
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}/test")
-    assert caught.value.where == f"{file}:4"
-
-
-def test_bytes_that_are_no_text_have_their_place(beir: Path) -> None:
-    file = beir / "queries.jsonl"
-    file.write_bytes(file.read_bytes() + b'{"_id": "q4", "text": "\xff"}\n')
-    with pytest.raises(TestsetError, match="UTF-8") as caught:
-        load_testset(f"beir:{beir}/test")
-    assert caught.value.where == f"{file}:4"
-
-
-def test_a_split_that_is_not_there_names_those_that_are(beir: Path) -> None:
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}/train")
-    assert "dev, test" in str(caught.value)
+    assert caught.value.where == str(beir / missing)
 
 
 def test_one_wording_with_two_golds_is_two_questions_for_every_persona() -> None:
@@ -136,45 +138,11 @@ def test_one_wording_with_two_golds_is_two_questions_for_every_persona() -> None
     assert len({reading.key for reading in read}) == len(read)
 
 
-def test_a_forgotten_split_is_asked_for(beir: Path) -> None:
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}")
-    assert "dev, test" in str(caught.value)
-
-
-@pytest.mark.parametrize("missing", ["queries.jsonl", "qrels/test.tsv"])
-def test_a_missing_file_is_named(beir: Path, missing: str) -> None:
-    (beir / missing).unlink()
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}/test")
-    assert caught.value.where == str(beir / missing)
-
-
-@pytest.mark.parametrize("address", ["beir:", "beir:nowhere", "beir:/", "nowhere.jsonl"])
-def test_an_address_that_leads_nowhere(address: str) -> None:
-    with pytest.raises(TestsetError):
-        load_testset(address)
-
-
-def test_gold_outside_the_corpus_is_told(beir: Path) -> None:
-    file = beir / "qrels" / "test.tsv"
-    file.write_text(file.read_text() + "q1\tlost\t1\n")
-    (note,) = load_testset(f"beir:{beir}/test").notes
-    assert "1 of 4" in note
-    assert "lost" in note
-
-
-def test_gold_wholly_outside_the_corpus_is_an_error(beir: Path) -> None:
-    (beir / "qrels" / "dev.tsv").write_text("q3\tlost\t1\n")
-    with pytest.raises(TestsetError, match="none"):
-        load_testset(f"beir:{beir}/dev")
-
-
 def many(size: int) -> Testset:
     return Testset("many", tuple(Row(id=f"r{n}", user_input="?") for n in range(size)))
 
 
-def test_a_subset_is_seeded_and_keeps_the_order() -> None:
+def test_a_subset_is_seeded_keeps_the_order_and_holds_the_smaller() -> None:
     rows = many(75)
     chosen = rows.subset(15, seed=3)
     assert len(chosen.rows) == 15
@@ -183,6 +151,10 @@ def test_a_subset_is_seeded_and_keeps_the_order() -> None:
     numbers = [int(row.id[1:]) for row in chosen.rows]
     assert numbers == sorted(numbers)
     assert any("15 of 75" in note for note in chosen.notes)
+    assert {r.id for r in chosen.rows} <= {r.id for r in rows.subset(30, seed=3).rows}
+    assert many(5).subset(9) == many(5)
+    with pytest.raises(TestsetError):
+        many(5).subset(0)
 
 
 def test_a_subset_draws_questions_with_all_their_personas() -> None:
@@ -197,103 +169,59 @@ def test_a_subset_draws_questions_with_all_their_personas() -> None:
     for seed in range(8):
         chosen = rows.subset(4, seed)
         assert chosen.questions == 4
-        asked_for: dict[str, set[str]] = {"engineer": set(), "marketing": set()}
-        for row in chosen.rows:
-            if row.id != "again":
-                asked_for[row.persona_name].add(row.user_input)
-        assert asked_for["engineer"] == asked_for["marketing"]
-        [note] = chosen.notes
-        assert note == (
-            f"4 of 11 questions ({len(chosen.rows)} of 21 rows), chosen with seed {seed}"
+        engineer, marketing = (
+            {r.user_input for r in chosen.rows if r.id != "again" and r.persona_name == name}
+            for name in ("engineer", "marketing")
         )
+        assert engineer == marketing
+        drawn = f"4 of 11 questions ({len(chosen.rows)} of 21 rows), chosen with seed {seed}"
+        assert chosen.notes == (drawn,)
     assert rows.subset(11) == rows
 
 
-def test_a_larger_subset_holds_the_smaller() -> None:
-    small = {row.id for row in many(75).subset(15, seed=3).rows}
-    assert small <= {row.id for row in many(75).subset(30, seed=3).rows}
+# -- TREC ------------------------------------------------------------------------------------------
 
 
-def test_a_subset_of_everything_is_everything() -> None:
-    assert many(5).subset(9) == many(5)
-    with pytest.raises(TestsetError):
-        many(5).subset(0)
+@pytest.mark.needs_data
+def test_comments_are_not_judgments() -> None:
+    plain, commented = (read_qrels(TREC / f"qrels.test{end}") for end in ("", ".with-comments"))
+    assert plain.keys() == commented.keys()
+    assert {d.replace("#", "") for d in commented["301"]} == set(plain["301"])
 
 
-def test_rows_in_ragas_names(tmp_path: Path) -> None:
-    span = {"document_id": "d", "start": 3, "end": 9, "text": "sample"}
-    path = jsonl(
-        tmp_path / "rows.jsonl",
-        [
-            {
-                "user_input": "Why?",
-                "response": "Because.",
-                "retrieved_contexts": ["a", "b"],
-                "retrieved_context_ids": ["d1", 2],
-                "reference": None,
-                "reference_spans": [span],
-                "retrieved_spans": [{"document_id": "d", "start": 0, "end": 8}],
-                "persona_name": "engineer",
-                "difficulty": 3,
-                "metadata": {"topic": ["x", "y"]},
-            },
-            {"id": 7, "user_input": "How?", "reference_ids": {"d1": 2}},
-            {"user_input": "Who?", "reference_context_ids": ["d1", "d2"]},
-        ],
-    )
-    first, second, third = load_testset(str(path)).rows
-    assert first == Row(
-        id="1",
-        user_input="Why?",
-        response="Because.",
-        retrieved_contexts=("a", "b"),
-        retrieved_context_ids=("d1", "2"),
-        reference_spans=(GoldSpan("d", 3, 9, "sample"),),
-        retrieved_spans=(GoldSpan("d", 0, 8),),
-        persona_name="engineer",
-        metadata={"difficulty": 3, "topic": ("x", "y")},
-    )
-    assert (second.id, second.reference_ids) == ("7", {"d1": 2})
-    assert (third.id, third.reference_ids) == ("3", {"d1": 1, "d2": 1})
+def test_ties_go_by_document_id_backwards_and_judgments_may_have_three_columns(
+    tmp_path: Path,
+) -> None:
+    lines = "1 Q0 b 1 2.0 t\n1 Q0 c 2 2.00000001 t\n1 Q0 a 3 9 t\n2 Q0 x 1 1 tag with words\n"
+    run = read_run(write(tmp_path / "run", lines))
+    assert [document for document, _ in run["1"]] == ["a", "c", "b"]
+    assert run["2"] == (("x", 1.0),)
+    spaced = write(tmp_path / "q", "query-id corpus-id score\na b 1\n")
+    assert read_qrels(spaced) == {"a": {"b": 1}}
+    tabs = write(tmp_path / "t", "a\tdocument one\t1\na\tdocument two\t0\n")
+    assert read_qrels(tabs) == {"a": {"document one": 1, "document two": 0}}
 
 
 @pytest.mark.parametrize(
-    ("row", "named"),
-    [
-        ({"response": "x"}, "user_input"),
-        ({"user_input": {}}, "user_input"),
-        ({"user_input": "?", "reference_id": ["d1"]}, "reference_ids"),
-        ({"user_input": "?", "retrieved_contexts": "one"}, "list"),
-        ({"user_input": "?", "reference_ids": {"d": 0.5}}, "grade"),
-        ({"user_input": "?", "reference_ids": ["d"], "reference_context_ids": ["d"]}, "same"),
-        ({"user_input": "?", "reference_spans": [{"start": 3, "end": 1}]}, "span"),
-        (
-            {"user_input": "?", "reference_spans": [{"document_id": "d", "start": 3, "end": 1}]},
-            "0 <=",
-        ),
-        (
-            {"user_input": "?", "reference_spans": [{"document_id": "d", "start": "a", "end": 1}]},
-            "span",
-        ),
-        ({"user_input": "?", "reference_spans": ["text"]}, "span"),
-        ({"user_input": "?", "retrieved_spans": [{"document_id": "d"}]}, "span"),
-        ({"user_input": "?", "metadata": {"notes": {"deep": 1}}}, "notes"),
-    ],
+    "line", ["1 Q0 d 1 2.0", "1 Q0 d 1 high t", "1 Q0 d 1 nan t", "1 Q0 first 2 1.0 t"]
 )
-def test_a_wrong_row_has_its_place(tmp_path: Path, row: dict[str, Any], named: str) -> None:
-    path = jsonl(tmp_path / "rows.jsonl", [{"user_input": "fine"}, row])
+def test_a_wrong_run_line_has_its_place(tmp_path: Path, line: str) -> None:
+    path = write(tmp_path / "run", f"1 Q0 first 1 3.0 t\n{line}\n")
     with pytest.raises(TestsetError) as caught:
-        read_rows(path)
+        read_run(path)
     assert caught.value.where == f"{path}:2"
-    assert named in str(caught.value)
 
 
-def test_row_ids_may_not_repeat(tmp_path: Path) -> None:
-    rows = [{"id": "a", "user_input": "x"}, {"id": "a", "user_input": "y"}]
-    with pytest.raises(TestsetError, match="twice"):
-        read_rows(jsonl(tmp_path / "rows.jsonl", rows))
+@pytest.mark.parametrize("reader", [read_run, read_qrels])
+def test_files_with_nothing_in_them(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+    for path in (write(tmp_path / "empty", "\n"), tmp_path / "missing", tmp_path):
+        with pytest.raises(TestsetError):
+            reader(path)
 
 
-def test_an_empty_file_is_no_testset(tmp_path: Path) -> None:
-    with pytest.raises(TestsetError, match="no rows"):
-        read_rows(jsonl(tmp_path / "rows.jsonl", []))
+def test_an_unanswered_query_counts_as_zero_and_is_told(tmp_path: Path) -> None:
+    qrels = read_qrels(write(tmp_path / "qrels", "1 0 d 1\n2 0 d 1\n"))
+    run = read_run(write(tmp_path / "run", "1 Q0 d 1 3.0 t\n3 Q0 d 1 3.0 t\n"))
+    found = score_run(run, qrels, parse_measures("MRR"))
+    assert (found["MRR"].mean, found["MRR"].n) == (0.5, 2)
+    assert len(found.notes) == 2

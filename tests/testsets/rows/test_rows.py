@@ -1,24 +1,39 @@
-"""Rows of other tools, read as they are; what could mean two things is refused."""
+"""Rows of other tools and of people, read as they are to the last, or refused with the place."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tracemalloc
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.data_sets import DATA
+from command_line import ragwright
 
-from ragwright.core import Row, TestsetError
+from ragwright.core import GoldSpan, Row, TestsetError, Turn, value_hash
 from ragwright.measure import parse_measures, score_rows
-from ragwright.testsets import iter_rows, read_rows, rows_of
+from ragwright.testsets import (
+    Testset,
+    iter_rows,
+    load_testset,
+    make_plain_row,
+    read_rows,
+    rows_fingerprint,
+    rows_of,
+    split_clusters,
+    write_rows,
+)
 
+PASSAGES = ("Every two years.", "It is red.")
+ANSWERED = Row("1", "How often?", "Every two years", "every 2 years", PASSAGES)
 RAGAS = {
     "question": "How often?",
-    "contexts": ["Every two years.", "It is red."],
+    "contexts": [*PASSAGES],
     "answer": "Every two years",
     "ground_truth": "every 2 years",
 }
@@ -27,7 +42,7 @@ DEEPEVAL = {
     "actual_output": "Every two years",
     "expected_output": "every 2 years",
     "context": ["The ideal passage."],
-    "retrieval_context": ["Every two years.", "It is red."],
+    "retrieval_context": [*PASSAGES],
     "additional_metadata": {"team": "a"},
 }
 MLFLOW = {
@@ -35,8 +50,8 @@ MLFLOW = {
     "outputs": {
         "response": "Every two years",
         "retrieved_context": [
-            {"doc_uri": "a.md", "content": "Every two years."},
-            {"doc_uri": "b.md", "content": "It is red."},
+            {"doc_uri": "a.md", "content": PASSAGES[0]},
+            {"doc_uri": "b.md", "content": PASSAGES[1]},
         ],
     },
     "expectations": {
@@ -45,77 +60,155 @@ MLFLOW = {
         "expected_retrieved_context": [{"doc_uri": "a.md"}],
     },
 }
+CLAIMS = [["brake fluid", "changed", "every two years"]]
 RAGCHECKER = {
-    "results": [
-        {
-            "query_id": "7",
-            "query": "How often?",
-            "gt_answer": "every 2 years",
-            "response": "Every two years",
-            "retrieved_context": [
-                {"doc_id": "a.md", "text": "Every two years."},
-                {"doc_id": "b.md", "text": "It is red."},
-            ],
-            "response_claims": [["brake fluid", "changed", "every two years"]],
-        }
-    ]
-}
-ANSWERED = {
-    "user_input": "How often?",
+    "query_id": "7",
+    "query": "How often?",
+    "gt_answer": "every 2 years",
     "response": "Every two years",
-    "reference": "every 2 years",
-    "retrieved_contexts": ("Every two years.", "It is red."),
+    "retrieved_context": [
+        {"doc_id": "a.md", "text": PASSAGES[0]},
+        {"doc_id": "b.md", "text": PASSAGES[1]},
+    ],
+    "response_claims": CLAIMS,
 }
-
-
-def file(folder: Path, content: Any, name: str = "rows.json", indent: int | None = None) -> Path:
-    path = folder / name
-    path.write_text(json.dumps(content, indent=indent), "utf-8")
-    return path
-
-
-def table(folder: Path, rows: Sequence[Mapping[str, Any]], name: str = "rows.csv") -> Path:
-    path = folder / name
-    with path.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def fields(row: Row) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in ANSWERED}
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize(
-    "content",
-    [[RAGAS], [DEEPEVAL], [MLFLOW], RAGCHECKER],
-    ids=["ragas", "deepeval", "mlflow", "rc"],
+OWN: dict[str, Any] = {
+    "user_input": "Why?",
+    "response": "Because.",
+    "retrieved_contexts": ["a", "b"],
+    "retrieved_context_ids": ["d1", 2],
+    "reference": None,
+    "reference_spans": [{"document_id": "d", "start": 3, "end": 9, "text": "sample"}],
+    "retrieved_spans": [{"document_id": "d", "start": 0, "end": 8}],
+    "persona_name": "engineer",
+    "difficulty": 3,
+    "metadata": {"topic": ["x", "y"]},
+}
+OWN_ROW = Row(
+    "1",
+    "Why?",
+    "Because.",
+    retrieved_contexts=("a", "b"),
+    retrieved_context_ids=("d1", "2"),
+    reference_spans=(GoldSpan("d", 3, 9, "sample"),),
+    retrieved_spans=(GoldSpan("d", 0, 8),),
+    persona_name="engineer",
+    metadata={"difficulty": 3, "topic": ("x", "y")},
 )
-def test_the_same_row_in_four_dialects(tmp_path: Path, content: Any, indent: int | None) -> None:
-    (row,) = read_rows(file(tmp_path, content, indent=indent))
-    assert fields(row) == ANSWERED
 
 
-def test_what_else_a_dialect_holds_is_kept(tmp_path: Path) -> None:
-    (deepeval,) = read_rows(file(tmp_path, DEEPEVAL, "rows.jsonl"))
-    assert deepeval.reference_contexts == ("The ideal passage.",)
-    assert json.loads(str(deepeval.metadata["additional_metadata"])) == {"team": "a"}
-    (mlflow,) = read_rows(file(tmp_path, MLFLOW, "rows.jsonl"))
-    assert mlflow.retrieved_context_ids == ("a.md", "b.md")
-    assert mlflow.reference_ids == {"a.md": 1}
-    assert mlflow.metadata["expected_facts"] == ("two years",)
-    (checker,) = read_rows(file(tmp_path, RAGCHECKER))
-    assert (checker.id, checker.retrieved_context_ids) == ("7", ("a.md", "b.md"))
-    assert "brake fluid" in str(checker.metadata["response_claims"])
+def put(folder: Path, content: Any, name: str = "rows.jsonl") -> Path:
+    """A file of a text, bytes, an object, or (as lines or as a table) a list of objects."""
+    path = folder / name
+    if isinstance(content, list) and name.endswith(".csv"):
+        out = io.StringIO()
+        table = csv.DictWriter(out, list(content[0]))
+        table.writeheader()
+        table.writerows(content)
+        content = out.getvalue()
+    elif isinstance(content, list) and name.endswith(".jsonl"):
+        content = "".join(json.dumps(row) + "\n" for row in content)
+    elif not isinstance(content, str | bytes):
+        content = json.dumps(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
-def test_several_ground_truths_are_all_accepted(tmp_path: Path) -> None:
-    row = {k: v for k, v in RAGAS.items() if k != "ground_truth"} | {"ground_truths": ["a", "b"]}
-    (found,) = read_rows(file(tmp_path, [row]))
-    assert found.reference == "a"
-    assert found.metadata["references"] == ("a", "b")
+def read(folder: Path, content: Any, name: str = "rows.jsonl", **how: bool) -> tuple[Row, ...]:
+    return read_rows(put(folder, content, name), **how)
+
+
+# -- What a file is read as ------------------------------------------------------------------------
+
+
+def also(**fields: Any) -> Row:
+    """The answered row with other fields."""
+    return replace(ANSWERED, **fields)
+
+
+ABC = Row("1", "a", "c", "b")
+TOLD = Row("1", "How often?", "Every two years")
+EVERY = "Every two years"
+ASK = {"messages": [{"role": "user", "content": "How often?"}]}
+CHOICES = {"choices": [{"message": {"role": "assistant", "content": EVERY}}]}
+BARE = {k: v for k, v in RAGAS.items() if k != "ground_truth"}
+SPLIT = {"columns": ["inputs", "ground_truth", "outputs"], "data": [["a", "b", "c"]]}
+IDEAL = {"reference_contexts": ("The ideal passage.",)}
+IDS = {"retrieved_context_ids": ("a.md", "b.md")}
+FACTS = {"expected_facts": ("two years",)}
+SCORED = {"score1_description": "x"}
+CELLS = "question,ground_truths\nWhy?,Paris; France | Paris\n"
+BOTH = {"references": ("Paris; France", "Paris")}
+READ: Mapping[str, tuple[Any, str, Row | tuple[Row, ...]]] = {
+    "ragas": ([RAGAS], "a.jsonl", ANSWERED),
+    "deepeval": (
+        [DEEPEVAL], "a.jsonl", also(**IDEAL, metadata={"additional_metadata": '{"team": "a"}'})
+    ),
+    "mlflow": ([MLFLOW], "a.jsonl", also(**IDS, reference_ids={"a.md": 1}, metadata=FACTS)),
+    "ragchecker": (
+        {"results": [RAGCHECKER]}, "a.json",
+        also(id="7", **IDS, metadata={"response_claims": json.dumps(CLAIMS)}),
+    ),
+    "own names": ([OWN], "a.jsonl", OWN_ROW),
+    "an id of its own": (
+        [{"id": 7, "user_input": "How?", "reference_ids": {"d1": 2}}], "a.jsonl",
+        Row("7", "How?", reference_ids={"d1": 2}),
+    ),
+    "ids of contexts": (
+        [{"user_input": "Who?", "reference_context_ids": ["d1", "d2"]}], "a.jsonl",
+        Row("1", "Who?", reference_ids={"d1": 1, "d2": 1}),
+    ),
+    "mlflow, texts": ([{"inputs": "How often?", "outputs": EVERY}], "a.jsonl", TOLD),
+    "mlflow, messages": (
+        [{"inputs": ASK, "outputs": {"answer": EVERY}}], "a.jsonl",
+        replace(TOLD, metadata={"turn": 1, "standalone": True}),
+    ),
+    "choices": ([{"inputs": {"any": "How often?"}, "outputs": CHOICES}], "a.jsonl", TOLD),
+    "mlflow, a table": (SPLIT, "a.json", ABC),
+    "mlflow, a line": (SPLIT, "a.jsonl", ABC),
+    "a request": ([{"request": "a", "response": "c", "expected_response": "b"}], "a.jsonl", ABC),
+    "several ground truths": (
+        [BARE | {"ground_truths": ["a", "b"]}], "a.jsonl",
+        also(reference="a", metadata={"references": ("a", "b")}),
+    ),
+    "numbers": (
+        [{"question": "a", "response": 42, "reference": 1.5}], "a.jsonl", Row("1", "a", "42", "1.5")
+    ),
+    "nulls": ([RAGAS | {"response": None, "note": None}], "a.jsonl", ANSWERED),
+    "an empty answer is not a missing one": (
+        [{"user_input": "a", "response": ""}, {"user_input": "b", "response": None}], "a.jsonl",
+        (Row("1", "a", ""), Row("2", "b")),
+    ),
+    "empty cells": (
+        "user_input,response,reference\na,,x\nb,B,\n", "a.csv",
+        (Row("1", "a", "", "x"), Row("2", "b", "B")),
+    ),
+    "no cell": ("user_input,reference\na,x\n", "a.csv", Row("1", "a", None, "x")),
+    "no gold": ([RAGAS | {"ground_truth": "", "response": ""}], "a.csv", also(reference="")),
+    "a list as JSON": ([RAGAS | {"contexts": json.dumps(PASSAGES)}], "a.csv", ANSWERED),
+    "a list as Python prints": ([RAGAS | {"contexts": str([*PASSAGES])}], "a.csv", ANSWERED),
+    "a passage": ([RAGAS | {"contexts": "A.\nB."}], "a.csv", also(retrieved_contexts=("A.\nB.",))),
+    "answers in a cell": (CELLS, "a.csv", Row("1", "Why?", None, "Paris; France", metadata=BOTH)),
+    "two halves": ('{"user_input": "\\ud83d\\ude00"}', "a.jsonl", Row("1", "\U0001f600")),
+    "rubrics": (
+        [{"user_input": "a", "rubrics": SCORED}], "a.jsonl",
+        Row("1", "a", metadata={"rubrics": json.dumps(SCORED)}),
+    ),
+    "an object of one's own": (
+        [{"user_input": "a", "own": SCORED}], "a.jsonl",
+        Row("1", "a", metadata={"own": json.dumps(SCORED)}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_a_file_is_read_as_these_rows(tmp_path: Path, case: str) -> None:
+    content, name, row = READ[case]
+    due = row if isinstance(row, tuple) else (row,)
+    assert read(tmp_path, content, name) == due
+    if name == "a.jsonl" and isinstance(content, list):  # as an array, too
+        for indent in (None, 2):
+            assert read(tmp_path, json.dumps(content, indent=indent), "b.json") == due
 
 
 @pytest.mark.parametrize("foreign", [False, True])
@@ -123,152 +216,334 @@ def test_several_ground_truths_are_all_accepted(tmp_path: Path) -> None:
 def test_accepted_answers_are_the_same_from_every_form(
     tmp_path: Path, own: str, foreign: bool
 ) -> None:
-    question = "question" if foreign else "user_input"
-    answer = "answer" if foreign else "response"
+    question, answer = ("question", "answer") if foreign else ("user_input", "response")
     row = {question: "?", answer: "JFK"} | ({"reference": own} if own else {})
     accepted = ["John F. Kennedy", "JFK"]
-    (told,) = read_rows(file(tmp_path, row | {"references": accepted}, "rows.jsonl"))
-    (cell,) = read_rows(table(tmp_path, [row | {"references": json.dumps(accepted)}]))
-    (lone,) = read_rows(table(tmp_path, [row | {"references": "JFK"}]))
+    (told,) = read(tmp_path, [row | {"references": accepted}])
+    (cell,) = read(tmp_path, [row | {"references": json.dumps(accepted)}], "a.csv")
+    (lone,) = read(tmp_path, [row | {"references": "JFK"}], "a.csv")
     assert told == cell
     assert (told.reference, told.metadata["references"]) == ("John F. Kennedy", tuple(accepted))
     assert (lone.reference, lone.metadata["references"]) == (own or "JFK", ("JFK",))
-    taken = [score_row_of(found) for found in (told, cell, lone)]
-    assert taken == [1.0, 1.0, 1.0]
-
-
-def score_row_of(row: Row) -> float | None:
-    ((score,),) = score_rows([row], parse_measures("ExactMatch"))
-    return score.value
+    for scores in score_rows([told, lone], parse_measures("ExactMatch")):
+        assert scores[0].value == 1.0
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs"),
+    ("column", "cell", "found"),
     [
-        ("How often?", "Every two years"),
-        ({"messages": [{"role": "user", "content": "How often?"}]}, {"answer": "Every two years"}),
-        (
-            {"anything": "How often?"},
-            {"choices": [{"message": {"role": "assistant", "content": "Every two years"}}]},
-        ),
+        ("reference_ids", "a.md|b.md", {"a.md": 1, "b.md": 1}),
+        ("reference_ids", "a.md; b.md", {"a.md": 1, "b.md": 1}),
+        ("reference_ids", '["a.md", "b.md"]', {"a.md": 1, "b.md": 1}),
+        ("reference_ids", "a.md", {"a.md": 1}),
+        ("Reference IDs", "a;b.md | c.md", {"a;b.md": 1, "c.md": 1}),
     ],
 )
-def test_mlflows_forms(tmp_path: Path, inputs: Any, outputs: Any) -> None:
-    (row,) = read_rows(file(tmp_path, [{"inputs": inputs, "outputs": outputs}]))
-    assert (row.user_input, row.response) == ("How often?", "Every two years")
-
-
-@pytest.mark.parametrize(
-    ("row", "named"),
-    [
-        ({"question": "?", "answer": "x"}, ("response", "reference")),
-        ({"question": "?", "context": ["x"]}, ("retrieved_contexts", "reference_contexts")),
-        ({"question": "?", "user_input": "?"}, ("'question'", "'user_input'")),
-        ({"query": "?", "input": "?"}, ("'query'", "'input'")),
-        (RAGAS | {"response": "x"}, ("'answer'", "'response'")),
-        (RAGAS | {"reference": "x"}, ("'ground_truth'", "'reference'")),
-        ({"inputs": {"question": "?", "query": "!"}}, ("question", "query")),
-        ({"question": "?", "conxtexts": ["x"]}, ("contexts",)),
-    ],
-)
-def test_an_ambiguous_column_names_both_candidates(
-    tmp_path: Path, row: Any, named: tuple[str, ...]
+def test_a_cell_holds_several_ids(
+    tmp_path: Path, column: str, cell: str, found: Mapping[str, int]
 ) -> None:
-    path = file(tmp_path, row, "rows.jsonl")
-    with pytest.raises(TestsetError) as caught:
+    (row,) = read(tmp_path, [{"question": "Why?", column: cell}], "a.csv")
+    assert row.reference_ids == found
+
+
+GOLD_NAMES = ("expected", "Expected Answer", "gold-answer", "reference answer", "correct_answer")
+
+
+@pytest.mark.parametrize("name", GOLD_NAMES)
+def test_names_of_a_reference(tmp_path: Path, name: str) -> None:
+    (row,) = read(tmp_path, f"Question,{name}\nWhy?,so\n", "a.csv", questions=True)
+    assert row.reference == "so"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("mark", [";", ",", "\t"])
+@pytest.mark.parametrize("stated", [True, False])
+def test_tables_of_excel_are_read(tmp_path: Path, encoding: str, mark: str, stated: bool) -> None:
+    """Unicode text, a code page, a first line with the separator; quoted cells hold separators."""
+    asked = ("Größe, des; Tanks?", "Wo liegt Köln?")
+    lines = [f"question{mark}answer", *(f'"{question}"{mark}für 12 Euro' for question in asked)]
+    table = "\r\n".join([f"sep={mark}"] * stated + lines).encode(encoding)
+    rows = read(tmp_path, table, "a.csv", questions=True)
+    assert [(row.user_input, row.reference) for row in rows] == [
+        (question, "für 12 Euro") for question in asked
+    ]
+
+
+def test_sheets_parquet_files_and_frames_are_test_sets(tmp_path: Path) -> None:
+    import pandas
+    import polars
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+    import xlsxwriter as writer
+
+    with writer.Workbook(tmp_path / "t.xlsx") as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Question", "Expected", "Reference IDs"])
+        sheet.write_row(1, 0, ["When?", 1969, "a.md|b.md"])
+        sheet.write_row(3, 0, ["Why?", "so", ""])
+    first, second = read_rows(tmp_path / "t.xlsx", questions=True)
+    assert (first.user_input, first.reference) == ("When?", "1969")
+    assert first.reference_ids == {"a.md": 1, "b.md": 1}
+    assert (second.user_input, second.reference_ids) == ("Why?", {})
+    rows: list[dict[str, Any]] = [
+        {"question": "When?", "expected": "then", "contexts": ["a", "b"], "year": 3},
+        {"question": "Why?", "expected": None, "contexts": None, "year": None},
+    ]
+    frames: list[Any] = [pandas.DataFrame(rows), polars.DataFrame(rows), rows]
+    for frame in (arrow.Table.from_pylist(rows), *frames):
+        first, second = rows_of(frame, questions=True)
+        assert (first.user_input, first.reference) == ("When?", "then"), type(frame)
+        assert first.retrieved_contexts == ("a", "b")
+        assert float(str(first.metadata["year"])) == 3
+        assert second == Row("2", "Why?")
+    rows[0]["reference_ids"] = {"a.md": 2, "b.md": None}
+    rows[1]["reference_ids"] = {"a.md": None, "b.md": 1}
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    first, second = read_rows(tmp_path / "t.parquet", questions=True)
+    assert (first.reference, first.reference_ids) == ("then", {"a.md": 2})
+    assert (second.reference, second.reference_ids) == ("", {"b.md": 1})
+
+
+def test_columns_of_ones_own_stay_metadata_and_are_named_in_one_note(tmp_path: Path) -> None:
+    names = (
+        "ids idx uid name names team topic topics note notes tags text title source category url "
+        "difficulty language answerable falsified abstained split review persona created model "
+        "prompt score label type question_type answer_type query_time results result page domain "
+        "hint hints author quality test query_lang response_time answer_start input_lang queries "
+        "question_id user_id answer_id"
+    )
+    own = dict.fromkeys(names.split(), "x")
+    (row,) = rows_of([{"user_input": "a", "reference": "b", **own}])
+    assert row.metadata == own
+    text = "question,answer,Team,language,note\nWhy?,so,a,en,x\nWhen?,then,b,en,\n"
+    [note] = [n for n in load_testset(str(put(tmp_path, text, "t.csv"))).notes if "not read" in n]
+    kept = "(kept with the rows; --by COLUMN shows the scores for each value)"
+    assert note == f"columns not read: Team, note {kept}"
+
+
+# -- Nothing is lost -------------------------------------------------------------------------------
+
+ONE = {"user_input": "a", "response": "b", "reference": "b"}
+TWO = {"user_input": "c", "response": "d", "reference": "e"}
+TWOS = json.dumps([TWO])
+NOTED = {**ONE, "note": "x" * 100_000}
+BLANK = " \n" * 40_000
+CONTINUES = "continues after the end of its rows"
+COLUMNS = {"columns": ["user_input", "response"]}
+TWICE = '{"user_input": "a", "response": "b", "response": "c"}'
+SAME = [{"query_id": "41", "query": "a"}, {"query_id": "41", "query": "b"}]
+PAIR: dict[str, Any] = {
+    "instance_id": 7,
+    "query_id": "41",
+    "query": "How often?",
+    "gt_answer": "Every two years.",
+    "model1": {"model_name": "bm25", "response": "Often.", "critiques": "none"},
+    "model2": {"response": "", "retrieved_context": [{"doc_id": "d", "text": "Two."}]},
+    "overall_label": 1,
+}
+USER, AGENT = {"role": "user", "content": "What is a cat?"}, {"type": "ai", "content": "An animal."}
+OPENAI = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": [{"type": "text", "text": "What is a cat?"}]},
+    {"role": "assistant", "content": "An animal."},
+    {"role": "user", "content": "What does it eat?"},
+]
+
+
+def spans(**span: Any) -> dict[str, Any]:
+    return {"user_input": "?", "reference_spans": [span]}
+
+
+MISSPELT = ("anwser", "asnwer", "anser", "retreived_contexts", "grund_trut", "qestion", "quary")
+AMBIGUOUS = [
+    ({"question": "?", "answer": "x"}, "response.*reference"),
+    ({"question": "?", "context": ["x"]}, "retrieved_contexts.*reference_contexts"),
+    ({"question": "?", "user_input": "?"}, "'question'.*'user_input'"),
+    ({"query": "?", "input": "?"}, "'query'.*'input'"),
+    (RAGAS | {"response": "x"}, "'answer'.*'response'"),
+    (RAGAS | {"reference": "x"}, "'ground_truth'.*'reference'"),
+    ({"inputs": {"question": "?", "query": "!"}}, "question.*query"),
+    ({"question": "?", "conxtexts": ["x"]}, "contexts"),
+]
+WRONG = [
+    ({"response": "x"}, "user_input"),
+    ({"user_input": {}}, "user_input"),
+    ({"user_input": "?", "reference_id": ["d1"]}, "reference_ids"),
+    ({"user_input": "?", "retrieved_contexts": "one"}, "list"),
+    ({"user_input": "?", "reference_ids": {"d": 0.5}}, "grade"),
+    ({"user_input": "?", "reference_ids": ["d"], "reference_context_ids": ["d"]}, "same"),
+    (spans(start=3, end=1), "span"),
+    (spans(document_id="d", start=3, end=1), "0 <="),
+    (spans(document_id="d", start="a", end=1), "span"),
+    ({"user_input": "?", "reference_spans": ["text"]}, "span"),
+    ({"user_input": "?", "retrieved_spans": [{"document_id": "d"}]}, "span"),
+    ({"user_input": "?", "metadata": {"notes": {"deep": 1}}}, "notes"),
+    # turns of conversations
+    ({"user_input": []}, "holds no turn"),
+    ({"messages": [{"role": "judge", "content": "a"}]}, "unknown role 'judge'"),
+    ({"messages": [USER, AGENT, USER]}, "turn 2 of messages has 'type'"),
+    ({"user_input": ["a", "b"]}, "turn 1 of user_input is not an object"),
+    ({"messages": [{"role": "user", "content": 3}]}, "is int, not a string"),
+    ({"messages": [{"role": "user"}]}, "turn 1 of messages is a question without text"),
+    ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "is list"),
+    ({"messages": [OPENAI[3], OPENAI[0]]}, "the last turn of messages is of 'system'"),
+    ({"messages": [OPENAI[2]]}, "no turn is by the user"),
+    ({"messages": OPENAI[:3], "response": "x"}, "the last turn is not by the user"),
+    ({"user_input": "a", "history": "before"}, "history is str"),
+]
+REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
+    # what follows the rows, and rows beside rows
+    *(
+        (f"{json.dumps([ONE], indent=indent)}\n{json.dumps([TWO])}\n", name, line, CONTINUES)
+        for name in ("a.json", "a.jsonl")
+        for indent, line in ((None, 2), (1, 8))
+    ),
+    (json.dumps([ONE]) + BLANK + "[]", "a.json", 40_001, "continues"),
+    *(
+        (json.dumps({"results": [NOTED], "metrics": {"f1": 0.5}}) + rest, "a.json", 1, "continues")
+        for rest in ("]", "}", "x", '{"results": []}', ",")
+    ),
+    *(
+        (
+            f'{start}"results": {json.dumps([row])}, "{more}": {TWOS}}}',
+            "a.json",
+            ":",
+            "",
+        )
+        for row in (ONE, NOTED)
+        for more in ("more", "results", "data")
+        for start in ("{", "{\n")
+    ),
+    (
+        json.dumps({"results": [ONE], "question": "which?"}, indent=1),
+        "a.json",
+        "",
+        "is also a row itself",
+    ),
+    ({**COLUMNS, "data": [["x", "y"], ["a"]]}, "a.json", "#2", "1 cells"),
+    ({**COLUMNS, "data": [["x", "y"], ["a", "b", "c"]]}, "a.json", "#2", "3 cells"),
+    ({"testCases": [{"input": "a"}], "n": 1}, "a.json", "", "under 'testC.*a separate file"),
+    ([PAIR | {"model2": {"answer": "x"}}], "a.json", "", "model2 has no response"),
+    # columns and ids
+    (f"[{json.dumps(ONE)},\n{TWICE}]", "a.json", 2, "'response' is given twice"),
+    (f"{json.dumps(ONE)}\n{TWICE}\n", "a.jsonl", 2, "'response' is given twice"),
+    *(
+        ([ONE | {name: "b"}], "a.jsonl", 1, f"unknown column '{name}'.*did you mean")
+        for name in (*MISSPELT, "qurey", "refernece")
+    ),
+    *(([row], "a.jsonl", 1, said) for row, said in AMBIGUOUS),
+    *(([ONE, row], "a.jsonl", 2, said) for row, said in WRONG),
+    ([{"prompt": "a"}], "a.json", "", "no user_input.*the columns are: prompt"),
+    ([{"user_input": [{"content": "a"}]}], "a.json", "", 'turn 1 of user_input.*"role": "user"'),
+    (json.dumps({"results": SAME}, indent=1), "a.json", 7, "id '41' occurs twice.*:3 has it too"),
+    # broken files and tables
+    ('[\n{"user_input": "a"},\n{"user_input": }]', "a.json", 3, "not JSON"),
+    ('[\n{"user_input": "a"},\n{"user_input": "b"', "a.json", ":3", "not JSON"),
+    ('[\n{"user_input": "a"},\n"b"]', "a.json", 3, "not an object"),
+    ('[{"user_input": "a"}\n', "a.json", ":2", "not JSON"),
+    ('{\n"user_input": "a",\n}', "a.json", ":3", "not JSON"),
+    ('question,answer\n"a\nb",c\n', "a.csv", 3, ""),
+    ("user_input,response\na,b,c\n", "a.csv", "", "3 cells under 2"),
+    ("user_input,user_input\na,b\n", "a.csv", "", "occurs twice"),
+    ('user_input\n"open\n', "a.csv", "", "not a table"),
+    ([RAGAS | {"contexts": "['one' 'two']"}], "a.csv", "", "without commas"),
+    ([RAGAS | {"contexts": "[1] see below"}], "a.csv", "", "is not a list"),
+    (b"PK\x03\x04 no workbook", "a.xlsx", "", "not a workbook"),
+    (b"no", "a.parquet", "", "not a Parquet file"),
+    ("", "a.jsonl", "", "no rows"),
+    *((text, name, "", "") for text, name in (("[]", "a.json"), ("", "a.csv"), ("", "a.json"))),
+    ("user_input\n", "a.csv", "", ""),
+]
+
+
+@pytest.mark.parametrize(("content", "name", "place", "said"), REFUSED)
+def test_what_cannot_be_read_is_refused_with_its_place(
+    tmp_path: Path, content: Any, name: str, place: int | str, said: str
+) -> None:
+    path = put(tmp_path, content, name)
+    with pytest.raises(TestsetError, match=f"(?s){said}") as caught:
         read_rows(path)
-    assert caught.value.where == f"{path}:1"
-    for name in named:
-        assert name in str(caught.value)
+    where = caught.value.where or ""
+    if isinstance(place, int):
+        assert where == f"{path}:{place}"
+    else:
+        assert where.startswith(f"{path}{place}") or (place == "#2" and where.endswith("#2"))
 
 
-@pytest.mark.parametrize("written", [json.dumps, str])
-def test_tables_hold_lists_as_json_or_as_python_prints_them(tmp_path: Path, written: Any) -> None:
-    row = RAGAS | {"contexts": written(["Every two years.", "It is red."])}
-    (found,) = read_rows(table(tmp_path, [row]))
-    assert fields(found) == ANSWERED
-
-
-def test_a_cell_of_one_passage_is_one_passage(tmp_path: Path) -> None:
-    (found,) = read_rows(table(tmp_path, [RAGAS | {"contexts": "Every two years.\nOr so."}]))
-    assert found.retrieved_contexts == ("Every two years.\nOr so.",)
-
-
-def test_an_array_printed_without_commas_is_not_glued_together(tmp_path: Path) -> None:
-    path = table(tmp_path, [RAGAS | {"contexts": "['one' 'two']"}])
-    with pytest.raises(TestsetError, match="without commas"):
-        read_rows(path)
-    with pytest.raises(TestsetError, match="is not a list"):
-        read_rows(table(tmp_path, [RAGAS | {"contexts": "[1] see below"}]))
-
-
-def test_tables_name_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text('question,answer\n"a\nb",c\n', "utf-8")
-    with pytest.raises(TestsetError) as caught:
-        read_rows(path)
-    assert caught.value.where == f"{path}:3"
-    path.write_text("user_input,response\na,b,c\n", "utf-8")
-    with pytest.raises(TestsetError, match="3 cells under 2"):
-        read_rows(path)
-    path.write_text("user_input,user_input\na,b\n", "utf-8")
-    with pytest.raises(TestsetError, match="occurs twice"):
-        read_rows(path)
-    path.write_text('user_input\n"open\n', "utf-8")
-    with pytest.raises(TestsetError, match="not a table"):
-        read_rows(path)
-
-
-def test_empty_cells_and_nulls_are_no_columns(tmp_path: Path) -> None:
-    (cell,) = read_rows(table(tmp_path, [RAGAS | {"ground_truth": "", "response": ""}]))
-    assert cell.reference == ""
-    (null,) = read_rows(file(tmp_path, [RAGAS | {"response": None, "note": None}]))
-    assert null.metadata == {}
+DEEP = "[" * 20_000
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "name"),
     [
-        ('[\n{"user_input": "a"},\n{"user_input": }]', 3, "not JSON"),
-        ('[\n{"user_input": "a"},\n{"user_input": "b"', 3, "not JSON"),
-        ('[\n{"user_input": "a"},\n"b"]', 3, "not an object"),
-        ('[{"user_input": "a"}\n', 2, "not JSON"),
-        ('{\n"user_input": "a",\n}', 3, "not JSON"),
+        *(
+            (text, name)
+            for text in (
+                DEEP,
+                '{"user_input": ' + DEEP,
+                "[" + '{"a": ' * 20_000,
+                "{" * 20_000,
+            )
+            for name in ("a.json", "a.jsonl")
+        ),
+        (f'[{{"user_input": "a", "x": {DEEP}{"]" * 20_000}}}]', "a.json"),
+        (f"user_input,contexts\na,{DEEP}\n", "a.csv"),
+        (f"user_input,contexts\na,{DEEP}{']' * 20_000}\n", "a.csv"),
     ],
+    ids=range(11),
 )
-def test_a_broken_array_names_the_line(tmp_path: Path, text: str, line: int, said: str) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text(text, "utf-8")
-    with pytest.raises(TestsetError, match=said) as caught:
+def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str, name: str) -> None:
+    path = put(tmp_path, text, name)
+    with pytest.raises(TestsetError) as caught:
         read_rows(path)
-    assert (caught.value.where or "").startswith(f"{path}:{line}")
+    assert (caught.value.where or "").startswith(f"{path}:")
+    assert len(str(caught.value)) < 500
 
 
-def test_missing_and_empty_files(tmp_path: Path) -> None:
-    with pytest.raises(TestsetError, match="no such file"):
-        read_rows(tmp_path / "none.json")
-    with pytest.raises(TestsetError, match="no such file"):
-        read_rows(tmp_path / "none.csv")
-    for name, text in (("a.json", "[]"), ("a.csv", ""), ("b.csv", "user_input\n"), ("c.json", "")):
-        (tmp_path / name).write_text(text, "utf-8")
-        with pytest.raises(TestsetError):
+def test_files_that_are_not_there_and_what_is_no_table_say_what_to_give(tmp_path: Path) -> None:
+    for name in ("none.json", "none.csv"):
+        with pytest.raises(TestsetError, match="no such file"):
             read_rows(tmp_path / name)
+    given: Any
+    for given in ({"train": []}, 3, ["a question"]):
+        with pytest.raises(TestsetError, match=r"give|not an object"):
+            list(rows_of(given))
+    with pytest.raises(TestsetError, match=r"(?s)occurs twice.*row 1 has it too"):
+        list(rows_of([Row("1", "?"), Row("1", "?")]))
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_stands_beside_or_behind_rows_and_is_none_does_no_harm(
+    tmp_path: Path, size: int
+) -> None:
+    row = {**ONE, "note": "x" * size}
+    text = json.dumps({"results": [row], "metrics": {"f1": [0.5, 1]}, "version": "1"})
+    for content in (text, text.replace("{", "{\n", 1), json.dumps([row]) + BLANK):
+        assert len(read(tmp_path, content, "a.json")) == 1
+
+
+@pytest.mark.parametrize("name", ["user_input", "question", "query", "input", "request"])
+def test_a_row_with_a_column_named_results_is_a_row(tmp_path: Path, name: str) -> None:
+    row = {name: "a", "response": "b", "reference": "b", "results": ["x", "y"]}
+    first, second = read(tmp_path, [row, TWO])
+    assert (first.user_input, second.user_input) == ("a", "c")
+    assert first.metadata["results"] in (("x", "y"), '["x", "y"]')
+    for text in (json.dumps(row, indent=1), json.dumps([row])):
+        assert read(tmp_path, text, "a.json") == (first,)
+    (table,) = read(tmp_path, [{**ONE, "columns": ["x"], "data": ["y"]}])
+    assert (table.user_input, table.metadata["data"]) == ("a", ("y",))
 
 
 def test_long_arrays_are_read_to_their_end(tmp_path: Path) -> None:
     rows = [RAGAS | {"answer": "é{" * n, "note": '\\"]'} for n in range(0, 60_000, 4000)]
-    path = tmp_path / "rows.json"
-    path.write_text("\ufeff" + json.dumps(rows, ensure_ascii=False), "utf-8")
-    found = read_rows(path)
+    found = read(tmp_path, "\ufeff" + json.dumps(rows, ensure_ascii=False), "a.json")
     assert [row.response for row in found] == [row["answer"] for row in rows]
 
 
 @pytest.mark.slow
 def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
     """20 MB of lines pass in little memory: ids alone are kept."""
-    path = tmp_path / "rows.jsonl"
-    line = json.dumps(RAGAS | {"contexts": ["x" * 1000]}) + "\n"
-    path.write_text(line * 20_000, "utf-8")
+    path = put(tmp_path, (json.dumps(RAGAS | {"contexts": ["x" * 1000]}) + "\n") * 20_000)
     tracemalloc.start()
     assert sum(1 for _ in iter_rows(path)) == 20_000
     peak = tracemalloc.get_traced_memory()[1]
@@ -281,90 +556,130 @@ def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
 def test_ragcheckers_own_data() -> None:
     """280 pairs of answers, in the shape RAGChecker reads."""
     path = DATA / "ragchecker_meta" / "baseline_ragchecker.json"
-    pairs = json.loads(path.read_text("utf-8"))
-    rows = read_rows(path)
+    pairs, rows = json.loads(path.read_text("utf-8")), read_rows(path)
     assert len(rows) == 560
     assert rows[1].response == pairs[0]["model2"]["response"]
     assert sum(not row.response_text for row in rows) == 6  # answers of systems that said nothing
-    assert all(row.response is not None for row in rows)
-    assert all(row.reference for row in rows)
-
-
-def test_an_empty_answer_is_not_a_missing_one(tmp_path: Path) -> None:
-    lines = [{"user_input": "a", "response": ""}, {"user_input": "b", "response": None}]
-    found = read_rows(file(tmp_path, [*lines, {"user_input": "c"}]))
-    assert [row.response for row in found] == ["", None, None]
-    path = tmp_path / "rows.csv"
-    path.write_text("user_input,response,reference\na,,x\nb,B,\n", "utf-8")
-    first, second = read_rows(path)
-    assert (first.response, first.reference) == ("", "x")
-    assert (second.response, second.reference) == ("B", "")
-    path.write_text("user_input,reference\na,x\n", "utf-8")
-    assert read_rows(path)[0].response is None
+    assert all(row.response is not None and row.reference for row in rows)
 
 
 def test_a_pair_of_ragcheckers_is_two_systems(tmp_path: Path) -> None:
-    pair = {
-        "instance_id": 7,
-        "query_id": "41",
-        "query": "How often?",
-        "gt_answer": "Every two years.",
-        "model1": {"model_name": "bm25", "response": "Often.", "critiques": "none"},
-        "model2": {"response": "", "retrieved_context": [{"doc_id": "d", "text": "Two."}]},
-        "overall_label": 1,
-    }
-    one, two = read_rows(file(tmp_path, [pair]))
+    one, two = read(tmp_path, [PAIR])
     assert (one.id, one.response, one.metadata["system"]) == ("7-model1", "Often.", "bm25")
     assert (two.id, two.response, two.metadata["system"]) == ("7-model2", "", "model2")
     assert one.reference == two.reference == "Every two years."
     assert two.retrieved_context_ids == ("d",)
     assert one.metadata["overall_label"] == 1
-    assert [row.id for row in rows_of([pair])] == ["7-model1", "7-model2"]
-    bare = {key: value for key, value in pair.items() if not key.endswith("_id")}
-    assert [row.id for row in read_rows(file(tmp_path, [bare, bare]))] == ["1", "2", "3", "4"]
-    with pytest.raises(TestsetError, match="model2 has no response"):
-        read_rows(file(tmp_path, [pair | {"model2": {"answer": "x"}}]))
+    assert [row.id for row in rows_of([PAIR])] == ["7-model1", "7-model2"]
+    bare = {key: value for key, value in PAIR.items() if not key.endswith("_id")}
+    assert [row.id for row in read(tmp_path, [bare, bare])] == ["1", "2", "3", "4"]
 
 
-def test_an_id_that_stands_twice_names_both_places(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    rows = [{"query_id": "41", "query": "a"}, {"query_id": "41", "query": "b"}]
-    path.write_text(json.dumps({"results": rows}, indent=1), "utf-8")
-    with pytest.raises(TestsetError, match="id '41' occurs twice") as caught:
-        read_rows(path)
-    assert caught.value.where == f"{path}:7"
-    assert f"{path}:3 has it too" in (caught.value.hint or "")
-    with pytest.raises(TestsetError, match="occurs twice") as caught:
-        list(rows_of([Row("1", "?"), Row("1", "?")]))
-    assert "row 1 has it too" in (caught.value.hint or "")
+LONE = json.dumps("x\ud83d")
+HALVES = f'{{"user_input": {LONE}, "response": "b", "reference": "b", "note": {LONE}}}\n'
+HALVES += json.dumps(TWO)
 
 
-def test_tables_that_mlflow_logs(tmp_path: Path) -> None:
-    split = {"columns": ["inputs", "ground_truth", "outputs"], "data": [["a", "b", "c"]]}
-    for name in ("rows.json", "rows.jsonl"):
-        (row,) = read_rows(file(tmp_path, split, name))
-        assert (row.user_input, row.reference, row.response) == ("a", "b", "c")
-    (row,) = read_rows(
-        file(tmp_path, [{"request": "a", "response": "c", "expected_response": "b"}])
-    )
-    assert (row.user_input, row.reference, row.response) == ("a", "b", "c")
+def test_half_a_character_in_a_row_is_replaced_and_counted(tmp_path: Path) -> None:
+    path = put(tmp_path, HALVES)
+    first, second = iter_rows(path)
+    assert (first.user_input, first.metadata["note"]) == ("x\ufffd", "x\ufffd")
+    assert first.metadata["half_characters"] == ("user_input", "note")
+    assert second.metadata == {}
+    assert "half a character" in load_testset(str(path)).notes[0]
+    (held,) = rows_of([Row("i", "\ud800", metadata={"k": ("\udc00",)})])
+    assert (held.user_input, held.metadata["k"]) == ("\ufffd", ("\ufffd",))
+    halves = {"retrieved_contexts": ["\udc00"], "reference_ids": {"\ud800": 1}}
+    (found,) = rows_of([{"user_input": "a", **halves}])
+    assert (found.retrieved_contexts, found.reference_ids) == (("\ufffd",), {"\ufffd": 1})
 
 
-@pytest.mark.parametrize("column", ["rubrics", "own"])
-def test_columns_that_hold_more_than_texts_are_kept_as_text(tmp_path: Path, column: str) -> None:
-    (row,) = read_rows(file(tmp_path, [{"user_input": "a", column: {"score1_description": "x"}}]))
-    assert row.metadata[column] == '{"score1_description": "x"}'
+@pytest.mark.slow
+def test_half_a_character_ends_no_command(tmp_path: Path) -> None:
+    put(tmp_path, "sources: [docs]\n", "ragwright.yaml")
+    (tmp_path / "docs").mkdir()
+    put(tmp_path / "docs", "Zebras run fast.", "a.md")
+    put(tmp_path, HALVES, "t.jsonl")
+
+    def run(*words: str) -> Any:
+        done = ragwright(tmp_path, *words, "--json", code=None)
+        assert done.returncode in (0, 101), done.stderr  # 101: no answer was found
+        return json.loads(done.stdout)
+
+    run("ingest")
+    testset = ("eval", "--testset", "t.jsonl", "--measures", "ExactMatch")
+    for words in (testset, (*testset, "--resume"), ("score", "t.jsonl", *testset[3:])):
+        told = run(*words)
+        assert told["measures"]["ExactMatch"]["states"].get("errored", 0) == 0
+        assert [n for n in told["notes"] if "1 of 2 rows hold half a character" in n], told["notes"]
+    assert run("ask", "zebras\udcff")["answers"]
+    assert "hits" in run("retrieve", "zebras\udcff")
+
+
+# -- Conversations ---------------------------------------------------------------------------------
+
+BEFORE = (Turn("user", "What is a cat?"), Turn("assistant", "An animal."))
+HUMAN = {"type": "human", "content": "What does it eat?"}
+TURNS = [{"type": "human", "content": "What is a cat?"}, {"type": "tool", "content": "found"}]
+MTRAG = {
+    "conversation_id": "c",
+    "task_id": "c<::>2",
+    "turn": "2",
+    "input": [
+        {"speaker": "user", "text": "What is a cat?"},
+        {"speaker": "agent", "text": "An animal."},
+        {"speaker": "user", "text": "What does it eat?"},
+    ],
+    "contexts": [{"document_id": "d1", "text": "Cats eat mice."}],
+    "targets": [{"speaker": "agent", "text": "Mice."}],
+    "Answerability": ["UNANSWERABLE"],
+    "Multi-Turn": ["Follow-up"],
+}
 
 
 @pytest.mark.parametrize(
-    ("value", "said", "hint"),
+    "record",
     [
-        ([{"prompt": "a"}], "no user_input", "the columns are: prompt"),
-        ([{"user_input": [{"content": "a"}]}], "turn 1 of user_input", '"role": "user"'),
-        ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a separate file"),
+        {"messages": OPENAI},
+        {"user_input": OPENAI},
+        {"user_input": [*TURNS, AGENT, HUMAN]},
+        {"inputs": {"messages": OPENAI}},
+        MTRAG,
+        {"user_input": "What does it eat?", "history": OPENAI[:3]},
     ],
 )
-def test_what_is_no_row_says_what_to_do(tmp_path: Path, value: Any, said: str, hint: str) -> None:
-    with pytest.raises(TestsetError, match=said) as caught:
-        read_rows(file(tmp_path, value))
-    assert hint in (caught.value.hint or "")
+def test_every_dialect_gives_the_last_question_and_its_history(
+    tmp_path: Path, record: dict[str, Any]
+) -> None:
+    (row,) = rows_of([record])
+    assert (row.user_input, row.history) == ("What does it eat?", BEFORE)
+    assert (row.metadata["turn"], row.metadata["standalone"]) == (2, False)
+    write_rows([row], tmp_path / "rows.jsonl")
+    assert read_rows(tmp_path / "rows.jsonl") == (row,)
+    if record is MTRAG:
+        assert (row.id, row.reference, row.reference_ids) == ("c-2", "Mice.", {"d1": 1})
+        assert row.reference_contexts == ("Cats eat mice.",)
+        assert row.metadata["answerability"] == "unanswerable"
+        assert row.metadata["answerable"] is False
+        assert row.retrieved_contexts == ()
+
+
+def test_a_whole_conversation_is_a_row_per_question() -> None:
+    turns = [*OPENAI, {"role": "assistant", "content": "Mice."}]
+    record = {"id": "c", "messages": turns, "reference_ids": ["d1"]}
+    first, second = rows_of([record])
+    assert (first.id, first.response, first.reference_ids) == ("c-1", "An animal.", {})
+    assert (second.id, second.response, second.reference_ids) == ("c-2", "Mice.", {"d1": 1})
+    gold = tuple(rows_of([record], questions=True))
+    assert [(r.reference, r.response) for r in gold] == [("An animal.", None), ("Mice.", None)]
+    clusters = split_clusters((*gold, *(Row(str(n), f"other {n}") for n in range(4))))
+    assert clusters["c-1"] == clusters["c-2"], "a conversation stays in one split"
+
+
+def test_only_rows_with_history_have_another_hash() -> None:
+    row = Row("1", "a", reference="b")
+    assert "history" not in make_plain_row(row)
+    assert rows_fingerprint((row,)) == value_hash([make_plain_row(row)])
+    later = replace(row, history=BEFORE)
+    assert rows_fingerprint((later,)) != rows_fingerprint((row,))
+    assert Testset("t", (row, replace(later, id="2"))).questions == 2

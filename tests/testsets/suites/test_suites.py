@@ -1,12 +1,17 @@
-"""Suites from evidence: doses are exact, contexts nested, nothing irrelevant tells the answer."""
+"""Suites from evidence and from files of RGB: exact doses, no answer in what is irrelevant."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
@@ -16,6 +21,9 @@ from ragwright.testsets import (
     LeakCheck,
     SuiteOptions,
     gold_answer,
+    load_testset,
+    read_rgb,
+    rgb_rows,
     suite_rows,
 )
 from ragwright.testsets.suites import check_distractors
@@ -29,22 +37,17 @@ def span(document: str, text: str, start: int = 0) -> GoldSpan:
 
 def evidence(number: int, more: int = 4, noise: int = 10) -> Evidence:
     """A question whose answer is a name of its own, with so many passages of each kind."""
-    name = NAMES[number]
-    fake = f"{name}ius"
+    name, document = NAMES[number], f"d{number}"
+    led = span(document, f"Team {number} is led by {name}.")
     return Evidence(
         Row(f"q{number}", f"Who leads team {number}?"),
         GoldAnswer(((name,),)),
-        (span(f"d{number}", f"Team {number} is led by {name}."),),
-        tuple(span(f"d{number}", f"Team {number}, part {n}.", 100 * n) for n in range(1, more + 1)),
+        (led,),
+        tuple(span(document, f"Team {number}, part {n}.", 100 * n) for n in range(1, more + 1)),
         tuple(span(f"n{number}-{n}", f"Weather of day {number} {n}.") for n in range(noise)),
         frozenset({f"Weather of day {number} 0."}),
-        (
-            (
-                span(f"d{number}", f"Team {number} is led by {name}."),
-                span(f"d{number}", f"Team {number} is led by {fake}."),
-            ),
-        ),
-        (fake,),
+        ((led, span(document, f"Team {number} is led by {name}ius.")),),
+        (f"{name}ius",),
     )
 
 
@@ -53,39 +56,41 @@ def shares(row: Row) -> float:
     return sum("Weather" in text for text in row.retrieved_contexts) / len(row.retrieved_contexts)
 
 
+def of(rows: Iterable[Row], suite: str) -> list[Row]:
+    return [row for row in rows if row.metadata["suite"] == suite]
+
+
 def test_noise_rows_hold_exactly_their_dose_of_as_many_passages_as_asked_for() -> None:
-    made = suite_rows([evidence(n) for n in range(3)], SuiteOptions(("noise",)))
-    rows = [row for row in made.rows if row.metadata["suite"] == "noise"]
-    assert Counter(row.metadata["dose"] for row in rows) == dict.fromkeys(
-        (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 3
-    )
+    some = [evidence(n) for n in range(8)]
+    made = suite_rows(some, SuiteOptions(("noise",), seed=1))
+    rows = of(made.rows, "noise")
+    doses = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    assert Counter(row.metadata["dose"] for row in rows) == dict.fromkeys(doses, 8)
     for row in rows:
         assert shares(row) == row.metadata["dose"]
         assert len(row.retrieved_contexts) == 5
         assert row.metadata["answerable"] is (row.metadata["dose"] != 1)
-        rank = row.metadata["gold_rank"]
-        assert isinstance(rank, int)
         relevant = [n for n, text in enumerate(row.retrieved_contexts, 1) if "Team" in text]
-        assert rank == min(relevant, default=0)
+        assert row.metadata["gold_rank"] == min(relevant, default=0)
     assert made.notes == ()
-
-
-def test_a_larger_dose_keeps_the_irrelevant_passages_of_a_smaller_one_in_their_order() -> None:
-    made = suite_rows([evidence(0)], SuiteOptions(("noise",), closed_book=False))
-    noise = [[text for text in row.retrieved_contexts if "Weather" in text] for row in made.rows]
+    # the order of passages is drawn and stays; a larger dose keeps that of a smaller one
+    assert made == suite_rows(some, SuiteOptions(("noise",), seed=1))
+    other = suite_rows(some, SuiteOptions(("noise",), seed=2))
+    assert [r.retrieved_contexts for r in other.rows] != [r.retrieved_contexts for r in made.rows]
+    assert len({row.metadata["gold_rank"] for row in rows if row.metadata["dose"] == 0.8}) > 1
+    alone = suite_rows(some[:1], SuiteOptions(("noise",), closed_book=False)).rows
+    noise = [[text for text in row.retrieved_contexts if "Weather" in text] for row in alone]
     for less, most in pairwise(noise):
         assert [text for text in most if text in less] == less
 
 
-def test_one_gold_passage_gives_the_shares_that_it_can_have() -> None:
+def test_doses_that_cannot_be_had_are_replaced_or_counted() -> None:
+    """One gold passage gives the shares that it can have."""
     alone = [evidence(n, more=0) for n in range(4)]
     made = suite_rows(alone, SuiteOptions(("noise",), closed_book=False))
     doses = sorted({row.metadata["dose"] for row in made.rows})
     assert doses == [0, 1 / 2, 2 / 3, 3 / 4, 4 / 5, 1]
     assert all(shares(row) == row.metadata["dose"] for row in made.rows)
-
-
-def test_doses_that_were_asked_for_and_cannot_be_had_are_counted() -> None:
     mixed = [evidence(0), evidence(1), evidence(2, more=0), evidence(3, noise=0)]
     options = SuiteOptions(("noise",), doses=(0, 0.4, 0.7), closed_book=False)
     made = suite_rows(mixed, options)
@@ -96,18 +101,14 @@ def test_doses_that_were_asked_for_and_cannot_be_had_are_counted() -> None:
         "noise: 2 of 4 questions are left out: they have too few relevant or irrelevant passages "
         "for one of the doses",
     )
+    with pytest.raises(TestsetError, match="no row") as caught:
+        suite_rows([evidence(0, noise=0)], SuiteOptions(("rejection",)), where="set.jsonl")
+    assert "rejection: no row can be made" in (caught.value.hint or "")
 
 
-def test_rejection_rows_hold_nothing_relevant() -> None:
-    made = suite_rows([evidence(n) for n in range(3)], SuiteOptions(("rejection",)))
-    rows = [row for row in made.rows if row.metadata["suite"] == "rejection"]
-    assert [shares(row) for row in rows] == [1, 1, 1]
-    assert all(row.metadata["answerable"] is False for row in rows)
-
-
-def test_two_questions_are_joined_with_their_gold() -> None:
+def test_two_questions_are_joined_with_their_gold_unless_they_answer_each_other() -> None:
     made = suite_rows([evidence(n) for n in range(5)], SuiteOptions(("integration",), seed=3))
-    rows = [row for row in made.rows if row.metadata["suite"] == "integration"]
+    rows = of(made.rows, "integration")
     assert made.notes == ("integration: 1 of 5 questions could not be joined to others",)
     assert {row.metadata["dose"] for row in rows} == {0, 0.2, 0.4, 0.6}
     assert len({row.metadata["base"] for row in rows}) == 2
@@ -118,21 +119,16 @@ def test_two_questions_are_joined_with_their_gold() -> None:
         assert gold.held(" ".join(row.retrieved_contexts)) == (True, True)
         assert shares(row) == row.metadata["dose"]
         assert row.reference == gold.text
-
-
-def test_questions_that_answer_each_other_are_not_joined() -> None:
-    one, other = evidence(0), evidence(1)
     both = span("d9", "Team 0 is led by Abel, team 1 by Bruno.")
-    made = suite_rows([replace(one, gold=(both,)), other, evidence(2)], SuiteOptions())
-    bases = {row.metadata["base"] for row in made.rows if row.metadata["suite"] == "integration"}
-    assert not any({"q0", "q1"} == set(str(base).split("+")) for base in bases)
+    some = [replace(evidence(0), gold=(both,)), evidence(1), evidence(2)]
+    bases = {str(r.metadata["base"]) for r in of(suite_rows(some).rows, "integration")}
+    assert not any({"q0", "q1"} == set(base.split("+")) for base in bases)
 
 
 def test_sources_grow_one_question_at_a_time_in_equally_long_contexts() -> None:
     options = SuiteOptions(("sources",), sources=3, closed_book=False)
-    made = suite_rows([evidence(n) for n in range(6)], options)
     by_base = defaultdict(list)
-    for row in made.rows:
+    for row in suite_rows([evidence(n) for n in range(6)], options).rows:
         by_base[row.metadata["base"]].append(row)
     assert len(by_base) == 2
     for rows in by_base.values():
@@ -142,64 +138,41 @@ def test_sources_grow_one_question_at_a_time_in_equally_long_contexts() -> None:
         assert all(later.user_input.startswith(rows[0].user_input) for later in rows)
 
 
-def test_falsified_passages_take_the_place_of_the_true_ones() -> None:
-    made = suite_rows([evidence(0), evidence(1)], SuiteOptions(("counterfactual",)))
-    rows = [row for row in made.rows if row.metadata["suite"] == "counterfactual"]
-    assert [(row.metadata["dose"], row.metadata["falsified"]) for row in rows] == [
-        (0, False),
-        (0, False),
-        (1, True),
-        (1, True),
-    ]
-    assert rows[0].retrieved_contexts == ("Team 0 is led by Abel.",)
-    assert rows[2].retrieved_contexts == ("Team 0 is led by Abelius.",)
-    assert rows[2].metadata["fake"] == ("Abelius",)
-    assert rows[2].metadata["ask"] == "report_errors"
-    plain = suite_rows([evidence(0)], SuiteOptions(("counterfactual",), report_errors=False))
-    assert not any("ask" in row.metadata for row in plain.rows)
-
-
-def test_every_question_has_one_control_without_passages() -> None:
+def test_rejection_falsified_and_control_rows() -> None:
     made = suite_rows([evidence(n) for n in range(3)])
-    asked = {row.user_input for row in made.rows}
-    controls = [row for row in made.rows if row.metadata["suite"] == "closed_book"]
+    rejected = of(made.rows, "rejection")
+    assert [shares(row) for row in rejected] == [1, 1, 1]
+    assert all(row.metadata["answerable"] is False for row in rejected)
+    # every question has one control without passages
+    asked, controls = {row.user_input for row in made.rows}, of(made.rows, "closed_book")
     assert Counter(row.user_input for row in controls) == dict.fromkeys(asked, 1)
     assert not any(row.retrieved_contexts for row in controls)
     originals = {row.user_input: row for row in reversed(made.rows)}
     assert all(gold_answer(row) == gold_answer(originals[row.user_input]) for row in controls)
     assert len({row.id for row in made.rows}) == len(made.rows)
-
-
-def test_the_order_of_passages_is_drawn_and_stays() -> None:
-    some = [evidence(n) for n in range(8)]
-    first = suite_rows(some, SuiteOptions(("noise",), seed=1))
-    assert first == suite_rows(some, SuiteOptions(("noise",), seed=1))
-    ranks = {row.metadata["gold_rank"] for row in first.rows if row.metadata["dose"] == 0.8}
-    assert len(ranks) > 1
-    other = suite_rows(some, SuiteOptions(("noise",), seed=2))
-    assert [r.retrieved_contexts for r in other.rows] != [r.retrieved_contexts for r in first.rows]
+    # falsified passages take the place of the true ones
+    two = [evidence(0), evidence(1)]
+    rows = of(suite_rows(two, SuiteOptions(("counterfactual",))).rows, "counterfactual")
+    marks = [(row.metadata["dose"], row.metadata["falsified"]) for row in rows]
+    assert marks == [(0, False), (0, False), (1, True), (1, True)]
+    assert rows[0].retrieved_contexts == ("Team 0 is led by Abel.",)
+    assert rows[2].retrieved_contexts == ("Team 0 is led by Abelius.",)
+    assert rows[2].metadata["fake"] == ("Abelius",)
+    assert rows[2].metadata["ask"] == "report_errors"
+    plain = suite_rows(two, SuiteOptions(("counterfactual",), report_errors=False))
+    assert not any("ask" in row.metadata for row in plain.rows)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("option", "value"),
     [
-        {"suites": ("nose",)},
-        {"doses": (1.5,)},
-        {"falsified": ()},
-        {"passages": 0},
-        {"sources": 0},
-        {"distractors": "easy"},
+        *(("suites", ("nose",)), ("doses", (1.5,)), ("falsified", ()), ("passages", 0)),
+        *(("sources", 0), ("distractors", "easy")),
     ],
 )
-def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
+def test_wrong_options_are_refused(option: str, value: object) -> None:
     with pytest.raises(TestsetError):
-        SuiteOptions(**wrong)  # type: ignore[arg-type]
-
-
-def test_nothing_to_make_says_why() -> None:
-    with pytest.raises(TestsetError, match="no row") as caught:
-        suite_rows([evidence(0, noise=0)], SuiteOptions(("rejection",)), where="set.jsonl")
-    assert "rejection: no row can be made" in (caught.value.hint or "")
+        SuiteOptions(**{option: value})  # type: ignore[arg-type]
 
 
 def test_distractors_are_checked_and_what_is_left_out_is_counted() -> None:
@@ -245,3 +218,118 @@ def test_no_distractor_of_any_row_holds_the_answer(
         assert not any(any(gold.held(text)) for text in noise)
         if row.metadata["suite"] != "sources":
             assert len(noise) / len(row.retrieved_contexts) == row.metadata["dose"]
+
+
+# -- Files of the RGB benchmark: read whole, every fault with its place ----------------------------
+
+LINE: dict[str, Any] = {
+    "id": 0,
+    "query": "Who leads team 0?",
+    "answer": "Abel",
+    "fakeanswer": "Bruno",
+    "positive": ["Team 0 is led by Abel.", "Abel leads team 0."],
+    "positive_wrong": ["Team 0 is led by Bruno.", "Bruno leads team 0."],
+    "negative": ["It rains.", "Abel is here.", "It snows.", "It is warm.", "Fog.", "Wind."],
+}
+
+
+def rgb_file(folder: Path, *lines: dict[str, Any]) -> str:
+    path = folder / "en_fact.json"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n", "utf-8")
+    return str(path)
+
+
+def texts(spans: Iterable[GoldSpan]) -> list[str]:
+    return [span.text for span in spans]
+
+
+def test_a_question_has_its_parts_and_passages(tmp_path: Path) -> None:
+    parts = {
+        "id": 1,
+        "answer": [["1,313,851", "1.3 million"], "Abel"],
+        "positive": [["a", "b", "d"], ["c"]],
+        "asnwer1": [["1,313,851", "1.3 million"]],
+        "answer2": ["Abel"],
+    }
+    one, two = read_rgb(rgb_file(tmp_path, LINE, LINE | parts), Counter())
+    assert one.answer.parts == (("Abel",),)
+    assert texts((*one.gold, *one.more)) == ["Team 0 is led by Abel.", "Abel leads team 0."]
+    assert len(one.gold) == 1
+    assert texts(one.falsified[1]) == ["Abel leads team 0.", "Bruno leads team 0."]
+    assert one.fake == ("Bruno",)
+    assert two.answer.parts == (("1,313,851", "1.3 million"), ("Abel",))
+    assert (texts(two.gold), texts(two.more)) == (["a", "c"], ["b", "d"])
+
+
+def test_an_address_names_file_and_suite(tmp_path: Path) -> None:
+    file = rgb_file(tmp_path, LINE)
+    rejected = load_testset(f"rgb:{file}/rejection")
+    assert [row.metadata["suite"] for row in rejected.rows] == ["rejection", "closed_book"]
+    assert rejected.notes == ("1 passages that reveal the answer are left out",)
+    contexts = rejected.rows[0].retrieved_contexts
+    assert sorted(contexts) == ["Fog.", "It is warm.", "It rains.", "It snows.", "Wind."]
+    # nothing in an id says what a passage is there for
+    ids = {key for row in load_testset(f"rgb:{file}/all").rows for key in row.retrieved_context_ids}
+    assert {key.rpartition(":")[0] for key in ids} == {"rgb:en_fact:0"}
+    for address in ("rgb:x.json", "rgb:x.json/nose", "rgb:/noise"):
+        with pytest.raises(TestsetError, match=r"(?s)cannot read.*rgb:FILE/SUITE"):
+            load_testset(address)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"query": None}, {"query": 3}, {"answer": []}, {"answer": [[]]}, {"answer": [3]}),
+        *({"positive": "text"}, {"negative": [1]}, {"fakeanswer": {"a": 1}}),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = rgb_file(tmp_path, LINE, LINE | {"id": 1} | wrong)
+    with pytest.raises(TestsetError) as caught:
+        read_rgb(file, Counter())
+    assert caught.value.where == f"{file}:2"
+
+
+def test_an_empty_file_and_a_repeated_id_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TestsetError, match="twice"):
+        read_rgb(rgb_file(tmp_path, LINE, LINE), Counter())
+    (tmp_path / "empty.json").write_text("")
+    with pytest.raises(TestsetError, match="no questions"):
+        read_rgb(tmp_path / "empty.json", Counter())
+    with pytest.raises(TestsetError, match="no such file"):
+        load_testset(f"rgb:{tmp_path}/none.json/noise")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+@pytest.mark.parametrize(
+    ("name", "questions", "several", "false", "leaks"),
+    [
+        ("en_fact", 100, 0, 100, 51),
+        ("zh_fact", 100, 1, 100, 49),
+        ("zh_int", 100, 100, 0, 409),
+        ("zh_refine", 300, 43, 0, 275),
+    ],
+)
+def test_the_real_files_are_read_whole(
+    name: str, questions: int, several: int, false: int, leaks: int
+) -> None:
+    file = DATA / "rgb" / f"{name}.json"
+    found = read_rgb(file, Counter())
+    assert len(found) == questions
+    assert sum(len(one.answer.parts) > 1 for one in found) == several
+    assert sum(bool(one.falsified) for one in found) == false
+    made = rgb_rows(f"rgb:{file}/rejection", SuiteOptions(closed_book=False))
+    assert f"{leaks} passages that reveal the answer are left out" in made.notes
+    for row in made.rows:
+        gold = gold_answer(row)
+        assert gold is not None
+        assert not any(LeakCheck(gold).leaks(text) for text in row.retrieved_contexts)
+    if name == "en_fact":  # doses are exact
+        negative = {one.row.id: set(texts(one.distractors)) for one in found}
+        noise = of(load_testset(f"rgb:{file}/noise").rows, "noise")
+        for row in noise:
+            given = row.retrieved_contexts
+            irrelevant = sum(text in negative[str(row.metadata["base"])] for text in given)
+            assert irrelevant / len(given) == row.metadata["dose"]
+        assert len(set(Counter(row.metadata["dose"] for row in noise).values())) == 1

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, strategies as st
 
-from ragwright.core import Document, GoldSpan, Section, Span
+from ragwright.core import Document, Section, Span
 from ragwright.models import Analyzer
 from ragwright.testsets import (
     Candidate,
@@ -17,7 +16,6 @@ from ragwright.testsets import (
     cloze_questions,
     gold_documents,
     heading_questions,
-    plan_splits,
     spread,
     strip_marks,
     synthesis_of,
@@ -62,12 +60,10 @@ def document(text: str, name: str = "guide") -> Document:
     return Document(id=name, source=name, text=text, title="Heating", sections=tuple(sections))
 
 
-def survey_of(documents: Iterable[Document], size: int = 0) -> Survey:
+def survey_of(documents: Iterable[Document]) -> Survey:
     survey = Survey(Analyzer())
     for one in documents:
-        step = size or len(one.text)
-        spans = [Span(s, min(s + step, len(one.text))) for s in range(0, len(one.text), step)]
-        survey.add(one.id, one.text, spans)
+        survey.add(one.id, one.text, [Span(0, len(one.text))] if one.text else [])
     return survey
 
 
@@ -83,20 +79,16 @@ def test_a_cloze_asks_for_a_term_of_a_sentence_of_prose() -> None:
     assert {one.answer for one in accepted} == {"60", "Marlow"}
     for one in accepted:
         assert one.question.count("____") == 1
-        whole = one.question.replace("____", one.answer)
-        assert whole == strip_marks(one.span.text)
+        assert one.question.replace("____", one.answer) == strip_marks(one.span.text)
         assert guide.text[one.span.start : one.span.end] == one.span.text
     told = {one.reason for one in made}
     assert "without context: refers to the text it is taken from" in told
     assert not any("listing" in one.question or "costs" in one.question for one in made)
-
-
-def test_a_french_cloze_leaves_the_elided_article() -> None:
     text = "Le voyageur a quitté hier la ville pour rejoindre enfin l'Arménie avec ses compagnons."
     french = Document(id="f", source="f", text=text, language="fr")
     (one,) = cloze_questions(french, survey_of([french]), 0)
     assert one.answer == "Arménie"
-    assert "l'____ avec" in one.question
+    assert "l'____ avec" in one.question  # the elided article stays
 
 
 def test_what_stands_twice_is_not_asked_for() -> None:
@@ -116,91 +108,57 @@ def test_a_heading_asks_for_its_own_text() -> None:
     assert "mixing" not in pump.text
     assert made["Heating"].span.text.startswith("Before the season")
     assert all(guide.text[o.span.start : o.span.end] == o.span.text for o in made.values())
-
-
-def test_two_sections_of_one_heading_are_ambiguous_and_long_ones_are_cut() -> None:
+    # two sections of one heading are ambiguous, and long ones are cut
     sentence = "These lines tell about the Marlow kiln number {n} and all of its many parts."
     long = "\n\n".join(sentence.format(n=n) for n in range(40))
     text = f"# Kiln\n\n{long}\n\n## Part\n\n{'One. ' * 30}\n\n## Part\n\n{'Two. ' * 30}\n"
     kiln = document(text)
-    made = list(heading_questions(kiln, survey_of([kiln]), 0))
-    reasons = [one.reason for one in made]
-    assert reasons.count("several sections have this heading") == 2
-    (whole,) = [one for one in made if not one.reason]
+    found = list(heading_questions(kiln, survey_of([kiln]), 0))
+    assert [one.reason for one in found].count("several sections have this heading") == 2
+    (whole,) = [one for one in found if not one.reason]
     assert 80 < len(whole.span.text) <= 1200
     assert whole.span.text.endswith(".")
 
 
-def many(count: int) -> list[Document]:
-    return [
-        document(
-            f"# House {n}\n\nThe Marlow{n} pump was built in 19{n:02} by the potter Brice{n}.\n\n"
-            f"The Tollen{n} valve was closed in 18{n:02} by the smith Arne{n} for ever.\n",
-            f"d{n:02}",
-        )
-        for n in range(count)
-    ]
+DOCUMENTS = [
+    document(
+        f"# House {n}\n\nThe Marlow{n} pump was built in 19{n:02} by the potter Brice{n}.\n\n"
+        f"The Tollen{n} valve was closed in 18{n:02} by the smith Arne{n} for ever.\n",
+        f"d{n:02}",
+    )
+    for n in range(12)
+]
 
 
-def test_questions_are_spread_over_documents_and_seeded() -> None:
-    documents = many(12)
-    survey = survey_of(documents)
-    read = {one.id: one for one in documents}.get
-    first = [next_of(survey, read, seed=0, count=12) for _ in range(2)]
-    assert first[0] == first[1]
-    assert len({one.span.document_id for one in first[0]}) == 12
-    assert next_of(survey, read, seed=1, count=12) != first[0]
-
-
-def next_of(survey: Survey, read: object, *, seed: int, count: int) -> list[Candidate]:
-    made = spread(read, survey, cloze_questions, seed)  # type: ignore[arg-type]
+def first(survey: Survey, count: int, seed: int = 0) -> list[Candidate]:
+    made = spread({one.id: one for one in DOCUMENTS}.get, survey, cloze_questions, seed)
     accepted = (one for one in made if not one.reason)
     return [one for one, _ in zip(accepted, range(count), strict=False)]
 
 
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=40))
-def test_planned_splits_share_no_document_where_there_are_five(owners: list[int]) -> None:
-    chosen = [
-        Candidate("cloze", f"q{n}", "a", GoldSpan(f"d{owner:02}", n, n + 1, "x"))
-        for n, owner in enumerate(sorted(owners))
-    ]
-    splits = plan_splits(chosen)
-    assert len(splits) == len(chosen)
-    if len(set(owners)) < 5:
-        return
-    sides: dict[str, set[str]] = {}
-    for one, split in zip(chosen, splits, strict=True):
-        sides.setdefault(one.span.document_id, set()).add(split)
-    assert all(len(side) == 1 for side in sides.values())
-    assert set(splits) == {"tune", "confirm"} or max(map(owners.count, owners)) > 0.4 * len(owners)
-
-
-def test_of_few_documents_runs_of_text_are_split() -> None:
-    chosen = [Candidate("cloze", f"q{n}", "a", GoldSpan("d", n, n + 1, "x")) for n in range(10)]
-    splits = plan_splits(chosen)
-    assert splits.count("confirm") == 4
-    assert all(splits[n] == splits[n + 1] for n in range(0, 10, 2))
+def test_questions_are_spread_over_documents_and_seeded() -> None:
+    survey = survey_of(DOCUMENTS)
+    found = first(survey, 12)
+    assert found == first(survey, 12) != first(survey, 12, seed=1)
+    assert len({one.span.document_id for one in found}) == 12
 
 
 def test_rows_say_what_they_are_and_the_loader_splits_them_alike() -> None:
-    documents = many(12)
-    survey = survey_of(documents)
-    read = {one.id: one for one in documents}
-    candidates = next_of(survey, read.get, seed=0, count=20)
-    bad = candidates[0].rejected("for a reason")
-    made = synthesis_of([*candidates, bad], 15, survey, {k: d.text for k, d in read.items()})
+    survey, texts = survey_of(DOCUMENTS), {one.id: one.text for one in DOCUMENTS}
+    candidates = first(survey, 20)
+    made = synthesis_of([*candidates, candidates[0].rejected("for a reason")], 15, survey, texts)
     assert made.questions == len(made.rows) == 15
     assert made.rejected == {"for a reason": 1}
     assert assign_splits(made.rows) == {row.id: row.metadata["split"] for row in made.rows}
-    sides: dict[str, set[object]] = {}
     for row in made.rows:
         assert row.metadata["kind"] == "cloze"
         assert 0 <= float(str(row.metadata["leak"])) <= 1
-        sides.setdefault(gold_documents(row)[0], set()).add(row.metadata["split"])
-    assert all(len(side) == 1 for side in sides.values())
-    assert len(made.leak_quartiles()) == 5
-    assert list(made.leak_quartiles()) == sorted(made.leak_quartiles())
-    few = synthesis_of(candidates[:2], 15, survey, {k: d.text for k, d in read.items()})
+    sides = {(gold_documents(row)[0], str(row.metadata["split"])) for row in made.rows}
+    assert len(sides) == len({document for document, _ in sides})
+    quartiles = made.leak_quartiles()
+    assert len(quartiles) == 5
+    assert list(quartiles) == sorted(quartiles)
+    few = synthesis_of(candidates[:2], 15, survey, texts)
     assert "2 of 15 questions" in few.notes[0]
     assert "fewer than 5 documents" in few.notes[1]
 
@@ -208,6 +166,6 @@ def test_rows_say_what_they_are_and_the_loader_splits_them_alike() -> None:
 @pytest.mark.parametrize("text", ["", "No sentence", "| a | b |\n|---|---|\n", "#\n\n\n"])
 def test_documents_without_prose_give_nothing(text: str) -> None:
     empty = document(text)
-    survey = survey_of([empty], size=max(1, len(text)))
+    survey = survey_of([empty])
     assert list(cloze_questions(empty, survey, 0)) == []
     assert [one for one in heading_questions(empty, survey, 0) if not one.reason] == []

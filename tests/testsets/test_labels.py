@@ -1,4 +1,7 @@
-"""People review a testset: one row at a time, undone, taken up again, or on a sheet."""
+"""People review a testset: one row at a time, undone, taken up again, or on a sheet.
+
+Candidates from feedback count for nothing before a person accepts them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +23,16 @@ from ragwright.testsets import (
     SheetOutcome,
     TestsetReview,
     answer_in_evidence,
+    feedback_note,
+    forget_feedback,
     load_testset,
     read_review_sheet,
     read_rows,
     review_status,
     row_record,
     rows_of,
+    store_candidates,
+    write_chat,
     write_review_sheet,
     write_rows,
 )
@@ -51,27 +59,7 @@ def statuses(path: Path) -> list[str]:
     return [review_status(row) for row in read_rows(path)]
 
 
-def test_every_decision_is_on_disk_at_once_and_taken_up_later(path: Path) -> None:
-    review = TestsetReview(path, "ann")
-    review.decide(review.open[0], "accepted")
-    review.decide(review.open[0], "accepted", question="Better question?")
-    later = TestsetReview(path, "bob")  # as after a kill: nothing was closed
-    assert statuses(path) == ["accepted", "edited", "", ""]
-    later.decide(later.open[0], "rejected", answer="not kept")
-    assert later.counts() == {"accepted": 1, "edited": 1, "rejected": 1, "open": 1}
-    rows = read_rows(path)
-    assert rows[1].user_input == "Better question?"
-    assert rows[1].reference == "Answer 1"
-    assert rows[2].reference == "Answer 2"
-    assert [row.metadata.get("reviewed_by") for row in rows] == ["ann", "ann", "bob", None]
-    assert str(rows[0].metadata["reviewed_at"]).endswith("+00:00")
-    assert rows[0].metadata["topics"] == ("a", "b")
-    testset = load_testset(str(path))
-    assert [row.id for row in testset.rows] == ["r0", "r1", "r3"]
-    assert "1 of 4 rows were rejected" in testset.notes[-1]
-
-
-def test_decisions_are_undone_in_turn(path: Path) -> None:
+def test_every_decision_is_on_disk_at_once_taken_up_later_and_undone_in_turn(path: Path) -> None:
     before = path.read_text()
     review = TestsetReview(path, "ann")
     review.decide(review.open[0], "rejected")
@@ -83,6 +71,21 @@ def test_decisions_are_undone_in_turn(path: Path) -> None:
     review.undo()
     assert path.read_text() == before
     assert review.undo() is None
+    review.decide(review.open[0], "accepted")
+    review.decide(review.open[0], "accepted", question="Better question?")
+    later = TestsetReview(path, "bob")  # as after a kill: nothing was closed
+    assert statuses(path) == ["accepted", "edited", "", ""]
+    later.decide(later.open[0], "rejected", answer="not kept")
+    assert later.counts() == {"accepted": 1, "edited": 1, "rejected": 1, "open": 1}
+    rows = read_rows(path)
+    assert (rows[1].user_input, rows[1].reference) == ("Better question?", "Answer 1")
+    assert rows[2].reference == "Answer 2"
+    assert [row.metadata.get("reviewed_by") for row in rows] == ["ann", "ann", "bob", None]
+    assert str(rows[0].metadata["reviewed_at"]).endswith("+00:00")
+    assert rows[0].metadata["topics"] == ("a", "b")
+    testset = load_testset(str(path))
+    assert [row.id for row in testset.rows] == ["r0", "r1", "r3"]
+    assert "1 of 4 rows were rejected" in testset.notes[-1]
 
 
 def test_what_somebody_else_changed_is_kept_and_a_clash_is_named(path: Path) -> None:
@@ -91,9 +94,8 @@ def test_what_somebody_else_changed_is_kept_and_a_clash_is_named(path: Path) -> 
     ann.decide(ann.open[0], "accepted")
     assert statuses(path) == ["accepted", "rejected", "", ""]
     ann.decide(ann.open[0], "accepted", question="A better question?")
-    shown = next(row for row in bob.rows if row.id == "r2")
     with pytest.raises(TestsetError, match="'r2' was changed by another process"):
-        bob.decide(shown, "rejected")
+        bob.decide(next(row for row in bob.rows if row.id == "r2"), "rejected")
     assert statuses(path) == ["accepted", "rejected", "edited", ""]
     bob.decide(bob.rows[2], "rejected")  # after another look
     assert statuses(path)[2] == "rejected"
@@ -119,16 +121,16 @@ def test_two_people_decide_on_the_same_rows_and_their_agreement_is_measured(path
     assert found.alpha == pytest.approx(1 - (1 / 3) / 0.6)
     assert found.low == pytest.approx(0.0943, abs=1e-4)
     assert found.text.startswith("2 people agree on 2 of 3 rows; Krippendorff's alpha is 0.44")
-    undone = bob.undo()
-    assert undone is not None
+    assert bob.undo() is not None
     assert bob.labels().agreement().rows == 2
     assert statuses(path)[2] == "rejected", "the decision of the other one counts again"
 
 
 def test_an_edit_is_undone_after_somebody_else_decided_and_their_decision_stays(path: Path) -> None:
-    ann, bob = TestsetReview(path, "ann"), TestsetReview(path, "bob")
+    ann = TestsetReview(path, "ann")
     ann.decide(ann.rows[0], "accepted", question="Better?")
-    bob.decide(TestsetReview(path, "bob").rows[0], "rejected")
+    bob = TestsetReview(path, "bob")
+    bob.decide(bob.rows[0], "rejected")
     later = TestsetReview(path, "ann")  # as after a restart: the log knows
     restored = later.undo()
     assert restored is not None
@@ -137,24 +139,20 @@ def test_an_edit_is_undone_after_somebody_else_decided_and_their_decision_stays(
     assert later.undo() is None
 
 
+# -- Several processes, a full disk ----------------------------------------------------------------
+
+
+def write_many(folder: Path, count: int, words: int = 0) -> list[Row]:
+    text = " x" * words
+    rows = [Row(id=f"r{n}", user_input=f"Question {n}?{text}") for n in range(count)]
+    write_rows(rows, folder / "many.jsonl")
+    return rows
+
+
 def _reviewed(folder: str, by: str) -> None:
     review = TestsetReview(Path(folder) / "many.jsonl", by)
     for row in review.rows:
         review.decide(row, "accepted" if by == "ann" else "rejected")
-
-
-@pytest.mark.slow
-def test_two_reviewers_at_once_lose_no_decision(tmp_path: Path) -> None:
-    rows = [Row(id=f"r{n}", user_input=f"Question {n}?") for n in range(40)]
-    write_rows(rows, tmp_path / "many.jsonl")
-    both = [started(_reviewed, str(tmp_path), by) for by in ("ann", "bob")]
-    for one in both:
-        one.join(60)
-    assert [one.exitcode for one in both] == [0, 0]
-    review = TestsetReview(tmp_path / "many.jsonl", "eve")
-    assert len(review.rows) == 40
-    assert len(review.labels().of("ann")) == len(review.labels().of("bob")) == 40
-    assert review.counts()["open"] == 0
 
 
 def _reviewed_anew(folder: str, by: str) -> None:
@@ -166,14 +164,19 @@ def _reviewed_anew(folder: str, by: str) -> None:
 
 
 @pytest.mark.slow
-def test_decisions_on_other_rows_are_kept_when_each_reads_the_file_again(tmp_path: Path) -> None:
-    rows = [Row(id=f"r{n}", user_input=f"Question {n}?" + " x" * 100) for n in range(1500)]
-    write_rows(rows, tmp_path / "many.jsonl")
-    both = [started(_reviewed_anew, str(tmp_path), by) for by in ("ann", "bob")]
+@pytest.mark.parametrize(("work", "rows", "words"), [(_reviewed, 40, 0), (_reviewed_anew, 300, 30)])
+def test_two_reviewers_at_once_lose_no_decision(
+    tmp_path: Path, work: Callable[[str, str], None], rows: int, words: int
+) -> None:
+    write_many(tmp_path, rows, words)
+    both = [started(work, str(tmp_path), by) for by in ("ann", "bob")]
     for one in both:
         one.join(120)
     assert [one.exitcode for one in both] == [0, 0]
-    assert TestsetReview(tmp_path / "many.jsonl", "eve").counts()["accepted"] == 80
+    review = TestsetReview(tmp_path / "many.jsonl", "eve")
+    assert len(review.rows) == rows
+    assert len(review.labels().of("ann")) == len(review.labels().of("bob")) == 40
+    assert review.counts()["open"] == max(0, rows - 80)
 
 
 def _rejected(folder: str) -> None:
@@ -184,18 +187,9 @@ def _rejected(folder: str) -> None:
 
 @pytest.mark.slow
 def test_reading_a_sheet_keeps_decisions_that_are_made_meanwhile(tmp_path: Path) -> None:
-    rows = [Row(id=f"r{n}", user_input=f"Question {n}?" + " x" * 60) for n in range(3000)]
-    path = tmp_path / "many.jsonl"
-    write_rows(rows, path)
-    write_review_sheet(rows, tmp_path / "sheet.csv")
-    with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
-        lines = list(csv.DictReader(file))
-    for line in lines[:1000]:
-        line["review"] = "accepted"
-    with (tmp_path / "sheet.csv").open("w", encoding="utf-8-sig", newline="") as file:
-        table = csv.DictWriter(file, list(lines[0]))
-        table.writeheader()
-        table.writerows(lines)
+    path, sheet = tmp_path / "many.jsonl", tmp_path / "sheet.csv"
+    write_review_sheet(write_many(tmp_path, 1000, 60), sheet)
+    change_sheet(sheet, {f"r{n}": {"review": "accepted"} for n in range(300)})
     person = started(_rejected, str(tmp_path))
     for _ in range(3):
         reading = started(command, tmp_path, "review", "many.jsonl", "--read", "sheet.csv")
@@ -204,7 +198,7 @@ def test_reading_a_sheet_keeps_decisions_that_are_made_meanwhile(tmp_path: Path)
     person.join(120)
     assert person.exitcode == 0
     counts = TestsetReview(path, "eve").counts()
-    assert (counts["accepted"], counts["rejected"]) == (1000, 60)
+    assert (counts["accepted"], counts["rejected"]) == (300, 60)
 
 
 @pytest.mark.slow
@@ -234,11 +228,17 @@ def test_a_full_disk_leaves_log_and_testset_as_they_were(path: Path) -> None:
     assert review.labels().of("bob") == {"r1": "rejected"}
 
 
-def test_a_damaged_log_is_named_with_its_line(path: Path) -> None:
+def test_what_cannot_be_reviewed_is_named(path: Path, tmp_path: Path) -> None:
     path.with_suffix(".reviews.jsonl").write_text('{"row": 3}\n')
     with pytest.raises(TestsetError, match="not a decision") as error:
         TestsetReview(path, "ann").labels()
     assert "reviews.jsonl:1" in str(error.value.where)
+    (tmp_path / "set.csv").write_text("user_input\nq\n")
+    with pytest.raises(TestsetError, match="only JSONL"):
+        TestsetReview(tmp_path / "set.csv", "ann")
+    path.write_text('{"user_input": "q", "metadata": {"review": "fine"}}\n')
+    with pytest.raises(TestsetError, match="'fine'"):
+        TestsetReview(path, "ann").counts()
 
 
 def test_whether_the_evidence_holds_the_gold_answer() -> None:
@@ -250,27 +250,12 @@ def test_whether_the_evidence_holds_the_gold_answer() -> None:
     assert answer_in_evidence(replace(row, reference_spans=())) is None
 
 
-def test_only_jsonl_is_reviewed_and_unknown_words_are_named(tmp_path: Path) -> None:
-    table = tmp_path / "set.csv"
-    table.write_text("user_input\nq\n")
-    with pytest.raises(TestsetError, match="only JSONL"):
-        TestsetReview(table, "ann")
-    odd = tmp_path / "set.jsonl"
-    odd.write_text('{"user_input": "q", "metadata": {"review": "fine"}}\n')
-    with pytest.raises(TestsetError, match="'fine'"):
-        TestsetReview(odd, "ann").counts()
+# -- Sheets ----------------------------------------------------------------------------------------
+
+Changes = Mapping[str, Mapping[str, str]]
 
 
-def filled(path: Path, changes: dict[str, dict[str, str]]) -> SheetOutcome:
-    """A sheet of the testset with some cells changed, read back."""
-    sheet = path.with_suffix(".csv")
-    sheet.unlink(missing_ok=True)
-    write_review_sheet(read_rows(path), sheet)
-    return reread(path, changes)
-
-
-def reread(path: Path, changes: dict[str, dict[str, str]]) -> SheetOutcome:
-    sheet = path.with_suffix(".csv")
+def change_sheet(sheet: Path, changes: Changes) -> None:
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
     for line in lines:
@@ -279,12 +264,27 @@ def reread(path: Path, changes: dict[str, dict[str, str]]) -> SheetOutcome:
         writer = csv.DictWriter(file, list(lines[0]), lineterminator="\r\n")
         writer.writeheader()
         writer.writerows(lines)
+
+
+def reread(path: Path, changes: Changes) -> SheetOutcome:
+    sheet = path.with_suffix(".csv")
+    change_sheet(sheet, changes)
     outcome = read_review_sheet(sheet, read_rows(path), "ann")
     write_rows(outcome.rows, path)
     return outcome
 
 
+def filled(path: Path, changes: Changes) -> SheetOutcome:
+    """A sheet of the testset with some cells changed, read back."""
+    path.with_suffix(".csv").unlink(missing_ok=True)
+    write_review_sheet(read_rows(path), path.with_suffix(".csv"))
+    return reread(path, changes)
+
+
 def test_a_sheet_goes_round_and_a_second_reading_changes_nothing(path: Path) -> None:
+    before = path.read_text()
+    assert filled(path, {}).counts["open"] == 4  # an untouched sheet decides nothing
+    assert path.read_text() == before
     changes = {
         "r0": {"review": "Accepted"},
         "r1": {"reference": "Better"},
@@ -292,25 +292,18 @@ def test_a_sheet_goes_round_and_a_second_reading_changes_nothing(path: Path) -> 
     }
     outcome = filled(path, changes)
     assert outcome.conflicts == ()
-    assert outcome.counts == {
-        "accepted": 1, "edited": 1, "rejected": 1, "open": 1, "unchanged": 0
-    }  # fmt: skip
+    due = {"accepted": 1, "edited": 1, "rejected": 1, "open": 1, "unchanged": 0}
+    assert outcome.counts == due
     assert statuses(path) == ["accepted", "edited", "rejected", ""]
     rows = read_rows(path)
-    assert rows[1].reference == "Better"
-    assert rows[2].user_input == "Question 2?"
+    assert (rows[1].reference, rows[2].user_input) == ("Better", "Question 2?")
     text = path.read_text()
     again = reread(path, {})
     assert again.conflicts == ()
     assert again.counts["unchanged"] == 3
     assert path.read_text() == text
-
-
-def test_an_untouched_sheet_decides_nothing(path: Path) -> None:
-    before = path.read_text()
-    outcome = filled(path, {})
-    assert outcome.counts["open"] == 4
-    assert path.read_text() == before
+    with pytest.raises(TestsetError, match="exists already"):
+        write_review_sheet(rows, path.with_suffix(".csv"))
 
 
 def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
@@ -318,15 +311,13 @@ def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
     write_review_sheet(read_rows(path), sheet)
     review = TestsetReview(path, "bob")
     review.decide(review.rows[0], "rejected")
-    outcome = reread(
-        path,
-        {
-            "r0": {"review": "accepted"},
-            "r1": {"evidence": "other words"},
-            "r2": {"review": "accepted", "id": "r9"},
-            "r3": {"review": "accepted"},
-        },
-    )
+    changes = {
+        "r0": {"review": "accepted"},
+        "r1": {"evidence": "other words"},
+        "r2": {"review": "accepted", "id": "r9"},
+        "r3": {"review": "accepted"},
+    }
+    outcome = reread(path, changes)
     assert [conflict.split(": row ")[1] for conflict in outcome.conflicts] == [
         "'r0' was changed in the testset since the sheet was written",
         "'r1' has changed evidence: spans cannot be edited on a sheet",
@@ -336,21 +327,9 @@ def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
     assert statuses(path) == ["rejected", "", "", "accepted"]
     assert filled(path, {"r1": {"review": "edited"}}).conflicts
     assert filled(path, {"r1": {"reference": ""}}).conflicts
+    assert "'r0' is twice on the sheet" in filled(path, {"r1": {"id": "r0"}}).conflicts[0]
     with pytest.raises(TestsetError, match="'perhaps' is not a decision"):
         filled(path, {"r1": {"review": "perhaps"}})
-
-
-def test_a_row_twice_on_a_sheet_is_a_conflict(path: Path) -> None:
-    outcome = filled(path, {"r1": {"id": "r0"}})
-    assert "'r0' is twice on the sheet" in outcome.conflicts[0]
-
-
-def test_a_sheet_is_never_overwritten(path: Path) -> None:
-    sheet = path.with_suffix(".csv")
-    sheet.write_text("someone's work")
-    with pytest.raises(TestsetError, match="exists already"):
-        write_review_sheet(read_rows(path), sheet)
-    assert sheet.read_text() == "someone's work"
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
@@ -374,13 +353,112 @@ def test_rows_and_sheets_lose_nothing(
         )
         for n, (question, answer, text) in enumerate(texts)
     ]
-    path = folder / "set.jsonl"
-    write_rows(rows, path)
-    assert list(read_rows(path)) == rows
+    write_rows(rows, folder / "set.jsonl")
+    assert list(read_rows(folder / "set.jsonl")) == rows
     records: list[dict[str, Any]] = [json.loads(json.dumps(row_record(row))) for row in rows]
     assert list(rows_of(records)) == rows
-    sheet = folder / "sheet.csv"
-    write_review_sheet(rows, sheet)
-    outcome = read_review_sheet(sheet, rows, "ann")
+    write_review_sheet(rows, folder / "sheet.csv")
+    outcome = read_review_sheet(folder / "sheet.csv", rows, "ann")
     assert outcome.conflicts == ()
     assert list(outcome.rows) == rows
+
+
+# -- Candidates from feedback ----------------------------------------------------------------------
+
+GOLD = GoldSpan("manual", 0, 10, "Every year")
+
+
+def candidate(name: str, gold: bool = True, **more: str) -> Row:
+    return Row(
+        name,
+        f"Question {name}?",
+        response="Every year.",
+        reference_spans=(GOLD,) if gold else (),
+        retrieved_contexts=("Every year", "Soon"),
+        retrieved_context_ids=("manual", "notes"),
+        metadata={"kind": "feedback", "output": f"{name}.1", "feedback": "accepted", **more},
+    )
+
+
+@pytest.fixture
+def feedback(tmp_path: Path) -> Path:
+    target = tmp_path / "testsets" / "feedback.jsonl"
+    store_candidates(target, [candidate("a"), candidate("b", gold=False), candidate("c")])
+    return target
+
+
+def test_candidates_are_left_out_until_accepted_and_collecting_replaces_them_alone(
+    feedback: Path,
+) -> None:
+    with pytest.raises(TestsetError, match="3 rows wait for review and 0 were rejected"):
+        load_testset(str(feedback))
+    review = TestsetReview(feedback, "ann")
+    review.decide(review.rows[0], "accepted")
+    review.decide(review.rows[2], "rejected")
+    testset = load_testset(str(feedback))
+    assert [row.id for row in testset.rows] == ["a"]
+    assert "1 of 3 rows are feedback that waits for review: left out" in testset.notes
+    rows = store_candidates(feedback, [candidate("a", feedback="rejected"), candidate("d")])
+    assert [row.id for row in rows] == ["a", "d", "c"]
+    assert rows == read_rows(feedback)
+    assert rows[0].metadata["feedback"] == "accepted", "a decided row stays as it was decided"
+    empty = feedback.with_name("empty.jsonl")
+    empty.touch()
+    assert len(store_candidates(empty, [candidate("a")])) == 1
+    said = candidate("f", feedback="rejected", corrected="yes", feedback_note="see page 2")
+    assert feedback_note(said) == "Readers: rejected; corrected; see page 2."
+
+
+def test_a_row_without_gold_is_not_accepted(feedback: Path, tmp_path: Path) -> None:
+    review = TestsetReview(feedback, "ann")
+    bare = review.rows[1]
+    with pytest.raises(TestsetError, match="neither a gold passage nor a gold answer"):
+        review.decide(bare, "accepted")
+    write_review_sheet(review.rows, tmp_path / "sheet.csv")
+    change_sheet(tmp_path / "sheet.csv", {"b": {"review": "accepted"}})
+    [conflict] = review.apply_sheet(tmp_path / "sheet.csv").conflicts
+    assert conflict.endswith("row 'b' has neither a gold passage nor a gold answer")
+    kept = review.decide(bare, "accepted", answer="Every week")
+    assert kept.metadata["review"] == "edited"
+    assert review.undo() == bare
+
+
+def test_forgetting_reaches_rows_their_decisions_and_tenants(feedback: Path) -> None:
+    review = TestsetReview(feedback, "ann")
+    review.decide(review.rows[0], "accepted", answer="A secret of the manual")
+    own = Row("own", "Mine?", reference_spans=(GOLD,), metadata={"kind": "cloze"})
+    write_rows([*read_rows(feedback), own], feedback)
+    folder = feedback.parent
+    assert forget_feedback(folder, "elsewhere") == 0
+    assert forget_feedback(folder, outputs=["b.1"], dry_run=True) == 1
+    assert forget_feedback(folder, outputs=["b.1"]) == 1
+    assert forget_feedback(folder, "notes") == 2
+    assert [row.id for row in read_rows(feedback)] == ["own"], "rows that people wrote are theirs"
+    assert "secret" not in feedback.with_suffix(".reviews.jsonl").read_text("utf-8")
+    of_tenant = folder / "feedback-acme.jsonl"
+    store_candidates(of_tenant, [candidate("a", scope="acme")])
+    assert forget_feedback(folder, scope="other") == 0
+    assert forget_feedback(folder, scope="acme") == 1
+    assert not of_tenant.exists(), "an empty testset could not be read"
+    assert forget_feedback(folder / "none", scope="acme") == 0
+
+
+def test_gold_rows_become_a_user_and_an_assistant_turn(tmp_path: Path) -> None:
+    passages = ("The fluid.", "More.")
+    rows = (
+        Row("1", "How often?", reference="Every two years.", reference_contexts=passages),
+        Row("2", "By whom?", reference="A mechanic."),
+        Row("3", "Why?"),
+        Row("4", "When?", reference="Never.", metadata={"review": "rejected"}),
+    )
+    path = tmp_path / "gold.chat.jsonl"
+    assert write_chat(rows, path) == 2
+    first, second = (json.loads(line)["messages"] for line in path.read_text().splitlines())
+    assert first == [
+        {"role": "user", "content": "[1] The fluid.\n\n[2] More.\n\nQuestion: How often?"},
+        {"role": "assistant", "content": "Every two years."},
+    ]
+    assert second[0] == {"role": "user", "content": "By whom?"}
+    with pytest.raises(TestsetError, match="no row has a gold answer"):
+        write_chat(rows[2:], tmp_path / "none.chat.jsonl")
+    assert not (tmp_path / "none.chat.jsonl").exists()
