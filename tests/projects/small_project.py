@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ragwright import Workbench
+
+QUESTION = "How often must the brake fluid be changed?"
 MANUAL = (
     "# Service plan\n\n## Fluids\n\nThe brake fluid must be changed every two years. "
     "The coolant must be changed every five years.\n\n## Filters\n\n"
@@ -30,3 +33,11 @@ class MakeProject:
             (docs / name).write_text(text, "utf-8")
         (self._folder / "ragwright.yaml").write_text(f"sources: [docs/]\n{settings}", "utf-8")
         return self._folder
+
+
+def ingested(folder: Path, settings: str = "", **files: str) -> Path:
+    """A small project below a folder, its documents ingested."""
+    made = MakeProject(folder)(settings, **files)
+    with Workbench.open(made) as bench:
+        bench.ingest()
+    return made

@@ -6,9 +6,18 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
+
+
+def at_once(count: int, work: Callable[[int], T]) -> list[T]:
+    """The results of work that is done so often at the same time, in the order of its numbers."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
 
 
 def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> None:
