@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,14 @@ def at_once(count: int, work: Callable[[int], T]) -> list[T]:
     """The results of work that is done so often at the same time, in the order of its numbers."""
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, range(count)))
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as link:
+        link.bind(("127.0.0.1", 0))
+        port: int = link.getsockname()[1]
+        return port
 
 
 def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> None:

@@ -20,10 +20,9 @@ from typing import Any
 import httpx2
 import pytest
 from command_line import spawned
-from nginx import free_port
 from served import HANDBOOK, PLAIN, asks, handbook, written_by
 from small_project import QUESTION, ingested
-from waiting import at_once, wait_until
+from waiting import at_once, free_port, wait_until
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer

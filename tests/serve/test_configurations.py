@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from nginx import free_port
 from postgres_server import start_server, stop_server
 from served import Running, handbook, served, written_by
 from small_project import QUESTION, ingested
-from waiting import at_once, wait_until
+from waiting import at_once, free_port, wait_until
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest

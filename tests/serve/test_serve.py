@@ -177,7 +177,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path: Path) -> No
         folder = ingested(tmp_path, written_by(model))
         with served(folder, "serve.timeout=4") as running, running.link("Brake fluid?"):
             wait_until(lambda: model.requests)
-            time.sleep(5)
+            time.sleep(4.2)
             open_now = running.metric("ragwright_requests_open")
             assert open_now == 2, "its last frames may still be read"
             wait_until(lambda: running.metric("ragwright_requests_open") == 1, "still answered")

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from waiting import free_port
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guide/operations.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 FRAME = """
@@ -27,14 +29,6 @@ http {{
     {server}
 }}
 """
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as link:
-        link.bind(("127.0.0.1", 0))
-        port: int = link.getsockname()[1]
-        return port
 
 
 def guide_configuration(which: str) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -30,7 +31,7 @@ class Served:
     Every instance is a new process as far as the scheduler can know: what it knows is on disk.
     """
 
-    def __init__(self, project: ProjectFolder, clock: FakeClock, look: float = 60.0) -> None:
+    def __init__(self, project: ProjectFolder, clock: FakeClock, look: float = 300.0) -> None:
         self.project, self.clock = project, clock
         self.lines: list[str] = []
         self.started: list[tuple[str, str, str]] = []
@@ -88,101 +89,71 @@ class Served:
         return [(run.trigger, run.state) for run in reversed(self.runner.history.runs())]
 
 
-def test_half_past_seven_on_weekdays_across_both_changes_of_the_clock(tmp_path: Path) -> None:
-    clock = FakeClock(at("2026-10-22T12:00"))
-    served = Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-10-27T12:00")
-    assert served.started == [
-        ("a", "schedule", "2026-10-23T07:30+02:00"),
-        ("a", "schedule", "2026-10-26T07:30+01:00"),
-        ("a", "schedule", "2026-10-27T07:30+01:00"),
-    ]
-    clock.at = at("2027-03-25T12:00")
-    spring = tmp_path / "spring"
-    spring.mkdir()
-    served = Served(project_with(spring, WEEKDAYS), clock).until("2027-03-30T12:00")
-    assert [run[2] for run in served.started] == [
-        "2027-03-26T07:30+01:00",
-        "2027-03-29T07:30+02:00",
-        "2027-03-30T07:30+02:00",
-    ]
+NIGHTLY = "  a: {steps: [say x], schedule: 30 2 * * *, timezone: Europe/Paris}\n"
+HOURLY = "  a: {steps: [say x], schedule: 0 * * * *, timezone: Europe/Paris}\n"
 
 
-def test_half_past_two_in_the_night_of_each_change_runs_once(tmp_path: Path) -> None:
-    nightly = "  a: {steps: [say x], schedule: 30 2 * * *, timezone: Europe/Paris}\n"
-    clock = FakeClock(at("2026-10-24T12:00"))
-    served = Served(project_with(tmp_path, nightly), clock).until("2026-10-26T12:00")
-    assert [run[2] for run in served.started] == [
-        "2026-10-25T02:30+02:00",
-        "2026-10-26T02:30+01:00",
-    ]
-    spring = tmp_path / "spring"
-    spring.mkdir()
-    clock = FakeClock(at("2027-03-27T12:00"))
-    served = Served(project_with(spring, nightly), clock).until("2027-03-29T12:00")
-    assert [run[2] for run in served.started] == [
-        "2027-03-28T03:00+02:00",
-        "2027-03-29T02:30+02:00",
-    ]
+@pytest.mark.parametrize(
+    ("jobs", "start", "end", "started"),
+    [
+        (WEEKDAYS, "2026-10-22T12:00", "2026-10-27T12:00",
+            "2026-10-23T07:30+02:00 2026-10-26T07:30+01:00 2026-10-27T07:30+01:00"),
+        (WEEKDAYS, "2027-03-25T12:00", "2027-03-30T12:00",
+            "2027-03-26T07:30+01:00 2027-03-29T07:30+02:00 2027-03-30T07:30+02:00"),
+        (NIGHTLY, "2026-10-24T12:00", "2026-10-26T12:00",
+            "2026-10-25T02:30+02:00 2026-10-26T02:30+01:00"),
+        (NIGHTLY, "2027-03-27T12:00", "2027-03-29T12:00",
+            "2027-03-28T03:00+02:00 2027-03-29T02:30+02:00"),
+        (WEEKDAYS, "2026-11-20T08:00", "2026-11-20T20:00", ""),  # nothing was missed before
+    ],
+)  # fmt: skip
+def test_jobs_start_on_the_minute_across_both_changes_of_the_clock(
+    tmp_path: Path, jobs: str, start: str, end: str, started: str
+) -> None:
+    served = Served(project_with(tmp_path, jobs), FakeClock(at(start))).until(end)
+    assert served.started == [("a", "schedule", moment) for moment in started.split()]
+    if not started:
+        assert any("next run Mon 2026-11-23 07:30:00 CET" in line for line in served.lines)
 
 
-def test_nothing_was_missed_before_the_first_start(tmp_path: Path) -> None:
-    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-20T08:00")))
-    served.until("2026-11-20T20:00")
-    assert served.started == []
-    assert any("next run Mon 2026-11-23 07:30:00 CET" in line for line in served.lines)
-
-
-def test_a_missed_run_is_caught_up_once_after_downtime(tmp_path: Path) -> None:
-    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-16T12:00"))
-    Served(project, clock).until("2026-11-17T12:00")
-    clock.at = at("2026-11-20T10:00")  # three were missed
-    served = Served(project, clock).until("2026-11-20T12:00")
-    assert served.started == [("a", "catch-up", "2026-11-20T10:00+01:00")]
+@pytest.mark.parametrize(
+    ("within", "from_", "again", "caught_up", "line"),
+    [
+        ("", "2026-11-16T12:00", "2026-11-20T10:00", True, ""),  # three were missed
+        ("", "2026-11-19T12:00", "2026-11-22T18:00", True, ""),  # Friday's, and it is Sunday
+        (", catch_up_within: 3600", "2026-11-19T12:00", "2026-11-20T08:31", False, "1.0 hours"),
+        (", catch_up_within: 0", "2026-11-19T12:00", "2026-11-20T07:32", False, "missed"),
+    ],
+    ids=["once", "never too late", "too late", "turned off"],
+)
+def test_a_missed_run_is_caught_up_once_after_downtime(
+    tmp_path: Path, within: str, from_: str, again: str, caught_up: bool, line: str
+) -> None:
+    """It is never too late unless somebody says so, and then it is written down."""
+    project = project_with(tmp_path, WEEKDAYS.replace("}", f"{within}}}"))
+    clock = FakeClock(at(from_))
+    Served(project, clock).until("2026-11-17T12:00" if "16" in from_ else "2026-11-19T13:00")
+    clock.at = at(again)
+    served = Served(project, clock).until(f"{again[:11]}23:00")
+    assert served.started == ([("a", "catch-up", f"{again}+01:00")] if caught_up else [])
+    assert served.states()[-1] == ("catch-up", "succeeded" if caught_up else "missed")
+    assert served.runner.history.runs("a", 1)[0].due == at("2026-11-20T07:30")
+    if line:
+        assert any("missed Fri 2026-11-20 07:30:00 CET: " in said for said in served.lines)
+        assert any(line in said for said in served.lines)
     # another start knows from the history that it was caught up
-    assert Served(project, clock).until("2026-11-20T14:00").started == []
-    run = served.runner.history.runs("a", 1)[0]
-    assert run.due == at("2026-11-20T07:30")
-
-
-def test_a_missed_run_is_never_too_late_unless_somebody_says_so(tmp_path: Path) -> None:
-    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
-    Served(project, clock).until("2026-11-19T13:00")
-    clock.at = at("2026-11-22T18:00")  # Friday's was missed, and it is Sunday
-    served = Served(project, clock).until("2026-11-22T20:00")
-    assert served.started == [("a", "catch-up", "2026-11-22T18:00+01:00")]
+    assert Served(project, clock).until(f"{again[:11]}23:59").started == []
 
 
 def test_a_catch_up_that_was_cut_off_is_not_done_again(tmp_path: Path) -> None:
     project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
     served = Served(project, clock).until("2026-11-19T13:00")
-    served.runner.history.begin(
-        JobRun("a", "catch-up", at("2026-11-20T09:00"), at("2026-11-20T07:30"))
-    )
+    morning = (at("2026-11-20T09:00"), at("2026-11-20T07:30"))
+    served.runner.history.begin(JobRun("a", "catch-up", *morning))
     clock.at = at("2026-11-20T10:00")
     served = Served(project, clock).until("2026-11-20T12:00")
-    assert served.started == []
-    assert served.states() == [("catch-up", "cut off")]
+    assert (served.started, served.states()) == ([], [("catch-up", "cut off")])
     assert any("run 1 was cut off" in line for line in served.lines)
-
-
-def test_a_run_that_is_too_late_is_missed_and_written_down(tmp_path: Path) -> None:
-    jobs = WEEKDAYS.replace("}", ", catch_up_within: 3600}")
-    project, clock = project_with(tmp_path, jobs), FakeClock(at("2026-11-19T12:00"))
-    Served(project, clock).until("2026-11-19T13:00")
-    clock.at = at("2026-11-20T08:31")
-    served = Served(project, clock).until("2026-11-20T12:00")
-    assert served.started == []
-    assert served.states() == [("catch-up", "missed")]
-    assert any("missed Fri 2026-11-20 07:30:00 CET: 1.0 hours" in line for line in served.lines)
-
-
-def test_catching_up_can_be_turned_off(tmp_path: Path) -> None:
-    project = project_with(tmp_path, WEEKDAYS.replace("}", ", catch_up_within: 0}"))
-    clock = FakeClock(at("2026-11-19T12:00"))
-    Served(project, clock).until("2026-11-19T13:00")
-    clock.at = at("2026-11-20T07:32")
-    served = Served(project, clock).until("2026-11-20T12:00")
-    assert (served.started, served.states()) == ([], [("catch-up", "missed")])
 
 
 def test_a_suspended_machine_catches_up_at_the_first_look(tmp_path: Path) -> None:
@@ -196,8 +167,7 @@ def test_a_suspended_machine_catches_up_at_the_first_look(tmp_path: Path) -> Non
 
 
 def test_a_clock_that_is_set_back_repeats_nothing(tmp_path: Path) -> None:
-    hourly = "  a: {steps: [say x], schedule: 0 * * * *}\n"
-    project, clock = project_with(tmp_path, hourly), FakeClock(at("2026-11-19T11:59"))
+    project, clock = project_with(tmp_path, HOURLY), FakeClock(at("2026-11-19T11:59"))
     assert len(Served(project, clock).until("2026-11-19T12:05").started) == 1
     clock.at = at("2026-11-19T11:50")
     assert len(Served(project, clock).until("2026-11-19T12:55").started) == 0
@@ -251,7 +221,7 @@ def test_a_job_that_runs_elsewhere_is_skipped_and_said_so(tmp_path: Path) -> Non
 
 def test_the_first_signal_waits_for_the_job_and_the_second_ends_it(tmp_path: Path) -> None:
     clock = FakeClock(at("2026-11-20T07:29"))
-    served = Served(project_with(tmp_path, WEEKDAYS), clock)
+    served = Served(project_with(tmp_path, WEEKDAYS), clock, look=60)
     served.hold.clear()
     signals = {at("2026-11-20T07:32"), at("2026-11-20T07:35")}
 
@@ -281,15 +251,9 @@ def test_settings_are_read_again_and_wrong_ones_change_nothing(tmp_path: Path) -
     # noon is over, and was not missed: the schedule is new
     assert served.started == [("a", "schedule", "2026-11-19T13:00+01:00")]
     assert served.lines[0].startswith("2026-11-19T12:00:00+01:00 a: next run")
-
-
-def test_a_job_that_was_taken_out_of_the_file_runs_no_more(tmp_path: Path) -> None:
-    project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
-    served = Served(project, clock)
-    served.server.tick()
-    served.jobs = {}
-    served.until("2026-11-20T12:00")
-    assert served.started == []
+    served.server._signals, served.jobs = 0, {}  # the job is taken out of the file
+    served.until("2026-11-20T14:00")
+    assert len(served.started) == 1
     assert any("no job has a schedule now" in line for line in served.lines)
 
 
@@ -317,42 +281,31 @@ def test_what_runs_often_runs_at_every_moment_and_no_other(tmp_path: Path, minut
 
 
 def test_a_log_that_cannot_be_written_ends_neither_scheduler_nor_jobs(tmp_path: Path) -> None:
+    """And a fault within a run is said and ends no other."""
     served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
+    faults: list[Exception] = [BrokenPipeError(), RuntimeError("a fault of ours")]
 
-    def gone(_: str) -> None:
-        raise BrokenPipeError
+    def said(line: str) -> None:
+        if line.endswith("CET") and len(faults) == 2:
+            raise faults.pop(0)
+        served.lines.append(line)
 
-    served.server = JobServer(served.runner, served._load, gone, run=served._run, look=60.0)
-    served.until("2026-11-20T12:00")
-    assert served.states() == [("schedule", "succeeded")] * 2
-
-
-def test_a_fault_within_a_run_is_said_and_ends_no_other(tmp_path: Path) -> None:
-    served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
-    run, faults = served._run, [RuntimeError("a fault of ours")]
-
-    def faulty(
-        job: ProjectJob,
-        lock: FileLock,
-        order: RunRequest,
-        hearing: RunListener,
-        stop: threading.Event,
-    ) -> JobRun:
-        if faults:
+    def faulty(*given: Any) -> JobRun:
+        if len(faults) == 1:
             raise faults.pop()
-        return run(job, lock, order, hearing, stop)
+        return served._run(*given)
 
-    served.server = JobServer(served.runner, served._load, served.lines.append, run=faulty, look=60)
+    served.server = JobServer(served.runner, served._load, said, run=faulty, look=1800)
     served.until("2026-11-20T12:00")
+    assert faults == []
     assert any("failed: RuntimeError('a fault of ours')" in line for line in served.lines)
     assert served.states() == [("schedule", "succeeded")]
 
 
 def test_a_clock_that_was_ahead_when_serving_began_delays_nothing(tmp_path: Path) -> None:
     """A machine that starts before it knows the time."""
-    hourly = "  a: {steps: [say x], schedule: 0 * * * *, timezone: Europe/Paris}\n"
     clock = FakeClock(at("2027-12-26T10:30"))
-    served = Served(project_with(tmp_path, hourly), clock)
+    served = Served(project_with(tmp_path, HOURLY), clock)
     served.until("2027-12-26T12:30")
     served.server._signals = 0  # the same process goes on
     clock.at = at("2026-11-21T21:39")

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from children import started
 from job_project import FakeClock, jobs_of, project_with, runner_in
 from waiting import wait_until
 
 from ragwright.jobs import Clock, JobRun, RunListener, RunRequest
 from ragwright.project import ProjectFolder
-
-HERE = Path(__file__).parent.parent
 
 
 def ran(
@@ -61,8 +57,7 @@ def test_steps_run_in_order_in_the_project_folder_and_are_written_down(tmp_path:
         ("say one", "succeeded", 0, "one"),
         ('say "two words"', "succeeded", 0, "two words"),
     ]
-    assert heard[0] == "started (by hand)"
-    assert heard[1:3] == ["one", "two words"]
+    assert heard[:3] == ["started (by hand)", "one", "two words"]
 
 
 def test_a_flag_leaves_a_step_out(tmp_path: Path) -> None:
@@ -75,47 +70,42 @@ def test_a_flag_leaves_a_step_out(tmp_path: Path) -> None:
     assert run.flags == {"fresh": True}
 
 
-def test_a_failed_step_ends_the_job(tmp_path: Path) -> None:
-    run = ran(tmp_path, "  a: {steps: [say one, fail 7, say three]}\n")
-    assert (run.state, run.code) == ("failed", 1)
-    assert run.reason == "step 2 (fail 7) ended with exit code 7"
-    assert run.steps[-1].output == "this went wrong"
-    assert steps_ran(tmp_path) == ["say one", "fail 7"]
+LATE = "step 1 (fail 1) ended with exit code 1; no time was left for a retry"
 
 
-@pytest.mark.parametrize(("code", "state"), [(100, "gate failed"), (101, "not trusted")])
-def test_a_result_is_the_result_of_the_job_and_not_tried_again(
-    tmp_path: Path, code: int, state: str
+@pytest.mark.parametrize(
+    ("job", "state", "code", "attempts", "reason"),
+    [
+        ("steps: [fail 7, say x]", "failed", 1, 1, "step 1 (fail 7) ended with exit code 7"),
+        ("steps: [die]", "failed", 1, 1, "step 1 (die) was killed by signal 9"),
+        ("steps: [fail 1], retries: 2", "failed", 1, 3, "step 1 (fail 1) ended with exit code 1"),
+        ("steps: [fail 1], retries: 5, retry_wait: 60, timeout: 30", "failed", 1, 1, LATE),
+        # a wrong command line and a result are not tried again; a result is that of the job
+        ("steps: [fail 2], retries: 3", "failed", 1, 1, "step 1 (fail 2) ended with exit code 2"),
+        ("steps: [fail 100], retries: 3", "gate failed", 100, 1, ""),
+        ("steps: [fail 101], retries: 3", "not trusted", 101, 1, ""),
+        ("steps: [say x], timeout: .inf", "succeeded", 0, 1, ""),
+    ],
+)
+def test_a_failed_step_ends_the_job(
+    tmp_path: Path, job: str, state: str, code: int, attempts: int, reason: str
 ) -> None:
-    run = ran(tmp_path, f"  a: {{steps: [fail {code}], retries: 3}}\n")
-    assert (run.state, run.code, run.attempts) == (state, code, 1)
-
-
-def test_a_wrong_command_line_is_not_tried_again(tmp_path: Path) -> None:
-    assert ran(tmp_path, "  a: {steps: [fail 2], retries: 3}\n").attempts == 1
+    run = ran(tmp_path, f"  a: {{{job}}}\n")
+    assert (run.state, run.code, run.attempts) == (state, code, attempts)
+    assert run.reason.startswith(reason)
+    assert len(steps_ran(tmp_path)) == attempts
+    if "fail 7" in job:
+        assert run.steps[-1].output == "this went wrong"
 
 
 def test_a_job_is_tried_again_from_the_step_that_failed(tmp_path: Path) -> None:
     clock = FakeClock()
-    run = ran(
-        tmp_path,
-        "  a: {steps: [say one, once 2, say three], retries: 2, retry_wait: 60}\n",
-        clock=clock,
-    )
+    jobs = "  a: {steps: [say one, once 2, say three], retries: 2, retry_wait: 60}\n"
+    run = ran(tmp_path, jobs, clock=clock)
     assert (run.state, run.attempts) == ("succeeded", 3)
     assert clock.waits == [60, 60]
     assert steps_ran(tmp_path) == ["say one", "once 2", "once 2", "once 2", "say three"]
     assert [(s.step, s.attempt) for s in run.steps] == [(1, 1), (2, 1), (2, 2), (2, 3), (3, 3)]
-
-
-def test_retries_come_to_an_end(tmp_path: Path) -> None:
-    run = ran(tmp_path, "  a: {steps: [fail 1], retries: 2}\n")
-    assert (run.state, run.attempts) == ("failed", 3)
-
-
-def test_a_step_that_was_killed_says_by_what(tmp_path: Path) -> None:
-    run = ran(tmp_path, "  a: {steps: [die]}\n")
-    assert run.reason == "step 1 (die) was killed by signal 9"
 
 
 @pytest.mark.slow
@@ -136,12 +126,6 @@ def test_the_time_limit_kills_a_step_with_its_children(
     assert run.steps[0].output == "sleeping"
     child = int((tmp_path / "child.txt").read_text())
     wait_until(lambda: not alive(child))
-
-
-def test_no_second_try_begins_that_the_time_limit_would_not_let_begin(tmp_path: Path) -> None:
-    run = ran(tmp_path, "  a: {steps: [fail 1], retries: 5, retry_wait: 60, timeout: 30}\n")
-    assert (run.state, run.attempts) == ("failed", 1)
-    assert run.reason.endswith("no time was left for a retry")
 
 
 def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:
@@ -176,38 +160,24 @@ def test_a_job_runs_once_at_a_time_and_says_who_runs_it(tmp_path: Path) -> None:
     assert runner.taken_by(job) == ""
 
 
-OTHER = """
-import sys, threading
-from pathlib import Path
-from job_project import jobs_of, runner_in
-from ragwright.project import ProjectFolder
-from ragwright.jobs._runs import Clock, RunListener, RunRequest
-project = ProjectFolder(Path.cwd())
-job = jobs_of(project)["a"]
-runner = runner_in(project, Clock())
-request = RunRequest("schedule", 1.0)
-runner.run(job, runner.take(job, "schedule"), request, RunListener(), threading.Event())
-"""
-
-
-def other_process(folder: Path) -> subprocess.Popen[bytes]:
-    paths = [str(HERE), *(path for path in sys.path if path)]
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OTHER)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )
+def running_elsewhere(folder: Path) -> None:
+    """Run the job, in a process of its own."""
+    project = ProjectFolder(folder)
+    job, runner = jobs_of(project)["a"], runner_in(project, Clock())
+    lock = runner.take(job, "schedule")
+    assert lock is not None
+    runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
 
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
     job, runner = jobs_of(project)["a"], runner_in(project)
-    other = other_process(tmp_path)
+    other = started(running_elsewhere, tmp_path)
     wait_until((tmp_path / "child.txt").exists)
     assert [run.state for run in runner.runs()] == ["running"]
-    other.send_signal(signal.SIGKILL)
-    other.wait()
+    other.kill()
+    other.join()
     # the step outlives its parent, and the job stays taken as long as it does
     assert runner.take(job, "by hand") is None
     assert [run.state for run in runner.runs()] == ["running"]
@@ -285,9 +255,7 @@ def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
     assert run.steps[-1].output == "this went wrong"
 
 
-def test_limits_that_no_clock_and_no_table_can_hold_end_nothing(tmp_path: Path) -> None:
-    run = ran(tmp_path, "  a: {steps: [say x], timeout: .inf}\n")
-    assert run.state == "succeeded"
+def test_a_clock_waits_longer_than_any_table_can_hold() -> None:
     event = threading.Event()
     event.set()
     assert Clock().wait(event, 1e300)

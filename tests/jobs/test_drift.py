@@ -13,6 +13,7 @@ from served_answers import GOOD, Days, live, outputs_at, serve_answers
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.testing import ScriptedServer
 
 LINES = "serve: {measure: {share: 1, window: 14}}\n"
 
@@ -79,29 +80,25 @@ def test_personas_and_configurations_served_side_by_side_are_no_change(bench: Wo
     assert found.moves == ()
 
 
+def configured(number: int, **body: object) -> dict[str, Any]:
+    """An origin under one of two configurations."""
+    return {"configuration": f"c{number}", "settings": body}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "part"),
     [
         ({"snapshot": "s1"}, {"snapshot": "s2"}, "corpus"),
         ({"model": "a"}, {"model": "b"}, "model"),
-        (
-            {"configuration": "c1", "settings": {"settings": {"prompt": {"rules": "x"}}}},
-            {"configuration": "c2", "settings": {"settings": {"prompt": {"rules": "y"}}}},
-            "prompt",
-        ),
-        (
-            {"configuration": "c1", "settings": {"files": {"personas/a.yaml": "1"}}},
-            {"configuration": "c2", "settings": {"files": {"personas/a.yaml": "2"}}},
-            "prompt",
-        ),
-        (
-            {"configuration": "c1", "settings": {"settings": {"retrieve": {"top_k": 3}}}},
-            {"configuration": "c2", "settings": {"settings": {"retrieve": {"top_k": 9}}}},
-            "configuration",
-        ),
+        (configured(1, settings={"prompt": {"rules": "x"}}),
+            configured(2, settings={"prompt": {"rules": "y"}}), "prompt"),
+        (configured(1, files={"personas/a.yaml": "1"}),
+            configured(2, files={"personas/a.yaml": "2"}), "prompt"),
+        (configured(1, settings={"retrieve": {"top_k": 3}}),
+            configured(2, settings={"retrieve": {"top_k": 9}}), "configuration"),
     ],
-)
+)  # fmt: skip
 def test_each_part_that_changes_is_named_once(
     bench: Workbench, before: dict[str, Any], after: dict[str, Any], part: str
 ) -> None:
@@ -118,8 +115,6 @@ def test_each_part_that_changes_is_named_once(
 
 
 def test_a_change_of_the_judge_is_named(tmp_path: Path) -> None:
-    from ragwright.testing import ScriptedServer
-
     with ScriptedServer(json.dumps({"reasoning": "Seen.", "score": 4})) as server:
         clock = Days(5)
         for judge in ("old", "new"):
@@ -137,11 +132,8 @@ def test_a_change_of_the_judge_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_a_quiet_project_that_is_looked_at_every_day_raises_no_alarm(
-    bench: Workbench, seed: int
-) -> None:
+def test_a_quiet_project_that_is_looked_at_every_day_raises_no_alarm(bench: Workbench) -> None:
     """Ten weeks of daily looks; the promise for a year is simulated in measure/test_drift."""
-    rng, clock = random.Random(seed), Days(72)
+    rng, clock = random.Random(1), Days(72)
     looks = {live(bench, clock, 1, 0.2, rng).measures[0].verdict for _ in range(70)}
     assert looks == {"reference", "unproven"}

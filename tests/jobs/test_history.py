@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,12 +16,14 @@ from typing import Any
 
 import pytest
 from aiosmtpd import controller
+from children import started
 from job_project import FakeClock, jobs_of, project_with, runner_in
-from waiting import wait_until
+from waiting import free_port, wait_until
 from web_hook import Hook, web_hook
 
 from ragwright.core import StoreError
 from ragwright.jobs import (
+    Clock,
     JobRun,
     JobServer,
     Notices,
@@ -53,9 +52,7 @@ class Mails:
 
     def __init__(self) -> None:
         self.taken: list[EmailMessage] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         message = message_from_bytes(envelope.content, policy=policy.default)
@@ -77,12 +74,6 @@ def mails() -> Iterator[Mails]:
     server.stop()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = None) -> JobRun:
     project = project_with(folder, jobs)
     job, runner = jobs_of(project)["a"], runner_in(project, FakeClock(), notices)
@@ -93,19 +84,18 @@ def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = Non
 
 
 @pytest.mark.slow
-def test_a_mail_arrives_as_it_was_written(mails: Mails) -> None:
-    assert Notices().send(mails.address, TEXT).sent
-    (mail,) = mails.taken
-    assert mail["Subject"] == TEXT.subject
-    assert mail["To"] == "team@example.org"
+def test_a_mail_arrives_as_it_was_written_and_a_hostile_name_adds_no_header(mails: Mails) -> None:
+    title = "evil\r\nBcc: victim@example.org\r\n\r\n\x1b[31m\udcff" + "x" * 3000
+    hostile = NoticeText(title, "a folder \udcff\x1b]0;owned\x07\n.\nlast", False)
+    assert [Notices({}).send(mails.address, text).sent for text in (TEXT, hostile)] == [True] * 2
+    mail, evil = mails.taken
+    assert (mail["Subject"], mail["To"]) == (TEXT.subject, "team@example.org")
     assert mail.get_content_type() == "text/plain"
     assert mail.get_content().replace("\r\n", "\n").strip() == TEXT.body
-
-
-def test_a_webhook_is_called(hook: Hook) -> None:
-    assert Notices({"WEBHOOK": hook.address}).send("${WEBHOOK}", TEXT).sent
-    (body,) = hook.posted
-    assert (body["title"], body["message"], body["type"]) == (TEXT.subject, TEXT.body, "failure")
+    assert evil["bcc"] is None
+    assert evil["subject"].startswith("evil Bcc: victim@example.org")
+    assert len(evil["subject"]) <= 200
+    assert evil.get_content().split() == ["a", "folder", "]0;owned", ".", "last"]
 
 
 def test_nothing_but_the_notice_is_sent_and_no_address_of_somebody_else_stands_in_it(
@@ -119,7 +109,9 @@ def test_nothing_but_the_notice_is_sent_and_no_address_of_somebody_else_stands_i
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", told)
-    assert Notices().send(hook.address, TEXT).sent
+    assert Notices({"WEBHOOK": hook.address}).send("${WEBHOOK}", TEXT).sent
+    (body,) = hook.posted
+    assert (body["title"], body["message"], body["type"]) == (TEXT.subject, TEXT.body, "failure")
     assert reached == [("127.0.0.1", hook.server.server_port)]
     assert "apprise" not in json.dumps(hook.posted).lower()
 
@@ -272,28 +264,13 @@ def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) 
     assert [len(run.notices) for run in runner.runs()] == [1, 1]
 
 
-def test_a_hostile_name_adds_no_header_and_stops_no_mail(mails: Mails) -> None:
-    title = "evil\r\nBcc: victim@example.org\r\n\r\n\x1b[31m\udcff" + "x" * 3000
-    text = NoticeText(title, "a folder \udcff\x1b]0;owned\x07\n.\nlast", False)
-    assert Notices({}).send(mails.address, text).sent
-    (mail,) = mails.taken
-    assert mail["bcc"] is None
-    assert mail["subject"].startswith("evil Bcc: victim@example.org")
-    assert len(mail["subject"]) <= 200
-    assert mail.get_content().split() == ["a", "folder", "]0;owned", ".", "last"]
-
-
-SENDING = """
-import sys, threading
-from pathlib import Path
-from job_project import jobs_of, runner_in
-from ragwright.jobs import Clock, Notices, RunListener, RunRequest
-from ragwright.project import ProjectFolder
-project = ProjectFolder(Path.cwd())
-job, runner = jobs_of(project)["a"], runner_in(project, Clock(), Notices())
-lock = runner.take(job, "schedule")
-runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
-"""
+def sending(folder: Path) -> None:
+    """Run the job and tell of it, in a process of its own."""
+    project = ProjectFolder(folder)
+    job, runner = jobs_of(project)["a"], runner_in(project, Clock(), Notices())
+    lock = runner.take(job, "schedule")
+    assert lock is not None
+    runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
 
 
 @pytest.mark.slow
@@ -306,16 +283,11 @@ def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
             tmp_path,
             f"  a: {{steps: [fail 7], notify: {{failure: ['{hanging}', '{hook.address}']}}}}\n",
         )
-        paths = [str(Path(__file__).parent.parent / "projects"), *filter(None, sys.path)]
-        other = subprocess.Popen(
-            [sys.executable, "-c", SENDING],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        )
+        other = started(sending, tmp_path)
         silent.settimeout(30)
         held, _ = silent.accept()
         other.kill()
-        other.wait()
+        other.join()
         held.close()
     job, runner = jobs_of(project)["a"], runner_in(project, notices=Notices())
     (run,) = runner.runs()
