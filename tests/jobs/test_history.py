@@ -112,7 +112,7 @@ def test_nothing_but_the_notice_is_sent_and_no_address_of_somebody_else_stands_i
     assert Notices({"WEBHOOK": hook.address}).send("${WEBHOOK}", TEXT).sent
     (body,) = hook.posted
     assert (body["title"], body["message"], body["type"]) == (TEXT.subject, TEXT.body, "failure")
-    assert reached == [("127.0.0.1", hook.server.server_port)]
+    assert reached == [("127.0.0.1", hook.port)]
     assert "apprise" not in json.dumps(hook.posted).lower()
 
 

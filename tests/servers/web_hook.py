@@ -18,7 +18,12 @@ class Hook:
     posted: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     status: int = 200
-    address: str = ""
+    port: int = 0
+
+    @property
+    def address(self) -> str:
+        """As settings name it."""
+        return f"json://127.0.0.1:{self.port}"
 
 
 @contextmanager
@@ -32,6 +37,5 @@ def web_hook() -> Iterator[Hook]:
             hook.paths.append(self.path)
             self.begin(hook.status, {})
 
-    with serving(Handler) as port:
-        hook.address = f"json://127.0.0.1:{port}"
+    with serving(Handler) as hook.port:
         yield hook
