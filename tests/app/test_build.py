@@ -27,10 +27,7 @@ from story_tools import (
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, read_yaml
-from ragwright.drafting import Drafting, DraftRequest
-from ragwright.flow import Progress
 from ragwright.project import init_project, load_settings, project_templates
-from ragwright.records import load_spec
 from ragwright.testing import Reply, ScriptedServer
 
 MANUAL = "# Service\n\nThe brake fluid must be changed every two years.\n"
@@ -115,35 +112,6 @@ def test_the_template_of_records_is_written_whole_and_nothing_is_overwritten(
     assert (beside / "ragwright.yaml").read_text("utf-8") == before
     init_project(tmp_path / "both", ("docs/",), "records")
     assert read_yaml(tmp_path / "both" / "ragwright.yaml").value["sources"] == ["docs/"]
-
-
-@pytest.mark.slow
-def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
-    init_project(tmp_path, template="records")
-    with Workbench.open(tmp_path) as bench:
-        report = bench.records.refresh()
-        inserted = {name: counts.inserted for name, counts in report.tables.counts.items()}
-        assert inserted == {"bronze": 62, "silver": 60, "gold": 58}
-        again = bench.records.refresh()
-        assert not any(counts.inserted + counts.updated for counts in again.tables.counts.values())
-        assert report.index is not None
-        assert again.index is not None
-        assert (report.index.written, again.index.written) == (58, 0)
-        wanted = DraftRequest("team maya", "donation", ("health care",), (), "short", 3, bio=True)
-        batch = bench.draft(wanted, Drafting(preview=True))
-        assert not bench.records.check().notes
-    first = batch.hits[0].metadata
-    assert batch.request.client == first["client"] == "Maya Delgado"
-    assert "health care" in str(first["topic"])
-    [prompt] = batch.prompts
-    assert "a nurse's daughter" in prompt.messages[0][1]
-    head = "A text message: short; ask: donation; from Maya Delgado; about health care"
-    assert prompt.messages[-1][1].startswith(head)
-    assert "https://" not in str(prompt.messages)
-    form = load_spec(tmp_path / "records").format
-    lacks = {"length": "short", "ask_type": ["petition"], "topic": ["transit"]}
-    assert form.fill(lacks) == "A text message: short; ask: petition; about transit"
-    assert form.fill({"length": "long", "text": "Hi"}) == "A text message: long\n\nHi"
 
 
 # -- ingest ----------------------------------------------------------------------------------
@@ -608,19 +576,3 @@ def test_the_terminal_shows_some_findings_of_each_kind(copies: Path) -> None:
     opened, _, folded = page.partition("<summary>5 findings more</summary>")
     assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 5)
     assert page.index('id="copies"') < page.index('id="references"')
-
-
-def test_an_audit_counts_the_documents_that_it_reads_and_the_questions_that_it_searches(
-    copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The line of progress shows what the runner counts: before, an audit showed calls alone."""
-    write_rows(copies / "set.jsonl", [{"user_input": "Which plant?"}, {"user_input": "Who?"}])
-    begin, ended = Progress.begin, list[tuple[str, int | None, int]]()
-
-    def noted(self: Progress, total: int | None, unit: str = "rows") -> None:
-        ended.append((self.unit, self.total, self.finished))
-        begin(self, total, unit)
-
-    monkeypatch.setattr(Progress, "begin", noted)
-    run(copies, "audit --kinds copies,reach --testset set.jsonl --quiet")
-    assert ended[1:] == [("documents", 2, 2), ("questions", 2, 2)]

@@ -20,13 +20,11 @@ from story_tools import (
     playing,
     read_json,
     run,
-    settings,
     write_rows,
 )
 
 from ragwright import Workbench
 from ragwright.core import Row, Score, TestsetError
-from ragwright.drafting import NewBatch, NewOutput
 from ragwright.experiment import (
     PassportOptions,
     RowResult,
@@ -35,7 +33,7 @@ from ragwright.experiment import (
     passport_json,
     weak_slices,
 )
-from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.testing import ScriptedServer, ServerRequest
 
 RUBRIC = """
 name: polite
@@ -160,35 +158,6 @@ def test_rows_without_ids_are_paired_by_question_and_occurrence(tmp_path: Path) 
     for pair in ("a b", "a-rows.jsonl b-rows.jsonl"):
         found = read_json(tmp_path, f"compare {pair}")["measures"]["ExactMatch"]
         assert (found["n"], found["ties"], found["difference"]) == (4, 4, 0)
-
-
-def test_runs_without_gold_show_answers_that_a_setting_changes(tmp_path: Path) -> None:
-    parts = ("brake", "coolant", "belt")
-    texts = {f"{p}.md": f"# The {p}\n\nThe {p} is changed yearly. Ask for {p}-77.\n" for p in parts}
-    make_project(tmp_path, texts, "retrieve: {top_k: 1}\n")
-    with Workbench.open(tmp_path) as bench:
-        for part in parts:
-            served = NewOutput("text", "It was changed weekly.", "m")
-            asked = {"question": f"When is the {part} changed?", "persona": ""}
-            bench.outputs.add(NewBatch("answer", asked, (served,)))
-    run(tmp_path, "outputs export -o asked.jsonl")
-    hidden = "[{field: source, values: [docs/brake.md], exclude: true}]"
-    run(tmp_path, "eval --testset asked.jsonl")
-    run(tmp_path, "eval --testset asked.jsonl --set answer.threshold=0.6")
-    told = read_json(tmp_path, "compare latest~1 latest")["answers"]
-    assert told == {"compared": 3, "changed": []}
-    assert "answers that differ: 0 of 3" in run(tmp_path, "compare latest~1")
-    run(tmp_path, "eval --testset asked.jsonl", *settings(retrieve__filters=hidden))
-    answers = read_json(tmp_path, "compare latest~1 latest")["answers"]
-    assert answers["compared"] == 3
-    [change] = answers["changed"]
-    assert change["user_input"] == "When is the brake changed?"
-    assert {"now abstains", "lost citations"} <= set(change["kinds"])
-    assert "yearly" in change["a"]
-    assert [span["document_id"] for span in change["lost"]] == ["docs/brake.md"]
-    assert change["gained"] == []
-    text = run(tmp_path, "compare latest latest~1")
-    assert not lacking(text, "answers that differ: 1 of 3", "now answers", "new citations")
 
 
 @pytest.mark.slow
@@ -516,24 +485,15 @@ def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path)
 
 
 def test_people_and_judge_meet_in_python(project: Path) -> None:
-    (project / "testsets").mkdir()
-    made = write_rows(project / "testsets/made.jsonl", [{**r, "response": ""} for r in ROWS])
     with Workbench.open(project) as wb:
         wb.score(str(project / "rows.jsonl"), "Rubric(polite)")
         sheet, key = wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
-        assert len(sheet.items) == 12
-        assert key == project / "sheet.key.json"
         with pytest.raises(TestsetError, match="exists already"):
             wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
-        fill(project / "sheet.csv")
-        options = PassportOptions(verdicts=("latest",))
-        found = free_passport(f"review:{project}/sheet.csv", options, root=project)
-        review = wb.review(str(made.relative_to(project)), by="ada")
-        first, second, *_ = review.open
-        review.decide(first, "accepted")
-        review.decide(second, "rejected")
-        assert len(wb.review("testsets/made.jsonl").open) == 10
-        assert review.counts()["accepted"] == 1
+    assert (len(sheet.items), key) == (12, project / "sheet.key.json")
+    fill(project / "sheet.csv")
+    options = PassportOptions(verdicts=("latest",))
+    found = free_passport(f"review:{project}/sheet.csv", options, root=project)
     (name,) = (name for name in passport_json(found)["judges"] if name.startswith("Rubric"))
     figures = next(judge for judge in found.judges if judge.name == name).dimensions
     assert figures["Rubric(polite)"].rows == 12
@@ -629,29 +589,6 @@ def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) 
     key = labelled / "own" / "the.key.json"
     key.write_text(change(key.read_text()))
     assert "not the key of a review" in refused(labelled, words)
-
-
-def test_a_retry_asks_only_for_what_is_missing(tmp_path: Path) -> None:
-    calls: list[ServerRequest] = []
-
-    def judge(request: ServerRequest) -> str | Reply:
-        calls.append(request)
-        bad = len(calls) <= 6 and len(calls) % 3 == 0
-        good = json.dumps({"reasoning": "Seen.", "score": 4})
-        return Reply(status=400, error="bad") if bad else good
-
-    texts = {f"d{n}.md": f"# Pump {n}\n\nThe pump {n} restarts after 3 minutes." for n in range(6)}
-    with ScriptedServer(judge) as model:
-        make_project(tmp_path, texts, f"judge: {{model: '{model.url}#judge'}}\n")
-        rows = [{"id": f"q{n}", "user_input": f"When does pump {n} restart?"} for n in range(6)]
-        write_rows(tmp_path / "set.jsonl", rows)
-        asked = "eval --testset set.jsonl --measures AnswerRelevance"
-        first = read_json(tmp_path, asked)
-        assert first["measures"]["AnswerRelevance"]["states"] == {"scored": 4, "errored": 2}
-        again = read_json(tmp_path, f"{asked} --retry-errors")
-    assert again["run"] == first["run"]
-    assert again["measures"]["AnswerRelevance"]["states"] == {"scored": 6}
-    assert len(calls) == 8
 
 
 # -- passports -------------------------------------------------------------------------------

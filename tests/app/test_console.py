@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from command_line import ragwright
 from story_tools import lacking, make_project, run, settings, write_files, write_rows
 from terminal import on_terminal
 
-from ragwright import Workbench
 from ragwright.jobs import Jobs
 from ragwright.project import IngestProgress
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -105,33 +103,6 @@ def slow(tmp_path: Path) -> Path:
     }
     project = {"ragwright.yaml": f"sources: [docs]\n{settings}", "slowly.py": SLOW}
     return write_files(tmp_path, {**texts, **project})
-
-
-def test_chunks_are_counted_as_they_are_embedded(
-    slow: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(slow))
-    seen: list[tuple[int, int, bool, int]] = []
-    done = threading.Event()
-
-    def watch(progress: IngestProgress) -> None:
-        def look() -> None:
-            while not done.wait(0.05):
-                row = (progress.embedded, progress.texts, progress.all_read)
-                seen.append((*row, progress.bytes_done))
-
-        threading.Thread(target=look, daemon=True).start()
-
-    with Workbench.open(slow) as bench:
-        report = bench.ingest(on_start=watch)
-        done.set()
-    counts = [row[0] for row in seen]
-    assert counts == sorted(counts)
-    assert [row[3] for row in seen] == sorted(row[3] for row in seen)
-    # Not all at once at the end: batches of 64 texts are counted one by one.
-    assert len(set(counts)) >= 0.5 * report.embedded / 64
-    assert all(embedded <= texts for embedded, texts, *_ in seen)
-    assert {texts for _, texts, whole, *_ in seen if whole} <= {report.embedded}
 
 
 def test_a_person_sees_documents_and_chunks_done_of_those_known(slow: Path) -> None:

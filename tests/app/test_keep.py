@@ -31,8 +31,8 @@ from story_tools import lacking, read_json, run, write_files, write_rows
 from typer.main import get_command
 from waiting import wait_until
 
-from ragwright.app import command_line, line_problem
-from ragwright.core import ConfigError, JobError, StoreDamagedError
+from ragwright.app import command_line
+from ragwright.core import StoreDamagedError
 from ragwright.jobs import JobRunner, Jobs, check_backup
 from ragwright.ledger import WorkLock
 from ragwright.project import ProjectFolder
@@ -558,21 +558,6 @@ def test_a_job_is_run_listed_and_looked_back_on(tmp_path: Path) -> None:
     assert told == [{"address": "${HOOK}", "sent": False, "reason": reason}]
 
 
-def test_what_is_wrong_in_jobs_is_said_before_anything_runs(tmp_path: Path) -> None:
-    steps = "jobs:\n  a:\n    steps:\n      - ingest\n      - ingst -q\n  b: {steps: [ingest]}\n"
-    with_jobs(tmp_path, f"{steps}  c:\n    steps: [ingest]\n    schedule: 61 * * * *\n")
-    jobs = Jobs(tmp_path, line_problem)
-    with pytest.raises(ConfigError, match="is invalid in the schedule") as caught:
-        jobs.job("c")
-    assert caught.value.where == "ragwright.yaml:10"
-    with pytest.raises(JobError, match="unknown job 'bb'"):
-        jobs.run("bb")
-    with pytest.raises(ConfigError, match="has no flag 'x'"):
-        jobs.run("b", ("x",))
-    told = run(tmp_path, "doctor", code=1)
-    assert not lacking(told, "ragwright.yaml:6", "ragwright.yaml:10")
-
-
 @pytest.mark.slow
 def test_a_job_that_runs_already_is_refused_or_waited_for(tmp_path: Path) -> None:
     folder = with_jobs(tmp_path, "jobs:\n  a: {steps: [cache show]}\n")
@@ -632,17 +617,3 @@ def test_the_scheduler_catches_up_and_ends_after_the_running_job(tmp_path: Path)
     assert "a: failed: step 1 (ingest) ended with exit code 1" in lines[3]
     (made,) = Jobs(folder).history()
     assert (made.trigger, made.state) == ("catch-up", "failed")
-
-
-@pytest.mark.slow
-def test_a_second_signal_ends_the_running_job_at_once(tmp_path: Path) -> None:
-    folder = missed(tmp_path)
-    serving = started(folder, "job", "serve")
-    wait_until((folder / "begun.txt").exists)
-    serving.send_signal(signal.SIGINT)
-    time.sleep(0.2)
-    serving.send_signal(signal.SIGINT)
-    _, heard = serving.communicate(timeout=60)
-    assert serving.returncode == 0
-    assert "ending at once" in heard
-    assert [made.state for made in Jobs(folder).history()] == ["stopped"]

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import ragwright
 from served_answers import BAD, GOOD, Days, live, serve_answers
 from small_project import MakeProject
 from story_tools import (
-    csv_rows,
     lacking,
     playing,
     read_json,
@@ -146,27 +144,6 @@ def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     assert read_json(project, f"forget {example}")["outputs"] >= 3
     run(project, "cache clear")
     assert read_json(project, "outputs list")["total"] <= 4
-
-
-@pytest.mark.slow
-def test_costs_in_the_table_add_up_to_what_was_paid(project: Path) -> None:
-    """A batch of three calls, the same from known replies, and another one that is paid."""
-    settings = project / "ragwright.yaml"
-    with settings.open("a") as file:
-        model = yaml.safe_load(settings.read_text())["answer"]["model"]
-        file.write(f"models: {{'{model}': {{price_in: 100, price_out: 100}}}}\n")
-    long = ("--length", "long", "--set", "answer.draft.examples=1", "--set", "answer.draft.pool=1")
-    made = [draft(project, *words) for words in (long, long, ())]
-    costs = [batch["cost"] or 0 for batch in made]
-    assert costs[0] > 0
-    assert costs[2] > 0
-    assert (costs[1], made[1]["usage"]["calls"]) == (0, 0)
-    run(project, "outputs export -o all.csv")
-    lines = csv_rows(project / "all.csv")
-    assert sum(float(line["cost"] or 0) for line in lines) == pytest.approx(sum(costs))
-    assert sum(int(line["calls"]) for line in lines) == sum(b["usage"]["calls"] for b in made)
-    again = [one for one in lines if (one["batch"], one["kind"]) == ("2", "prompt")]
-    assert sum(float(one["reply_cost"]) for one in again) == pytest.approx(costs[0])
 
 
 @pytest.mark.slow

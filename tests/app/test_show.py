@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import csv_rows, make_project, read_json, read_rows, run, write_files, write_rows
+from story_tools import csv_rows, make_project, read_rows, run, write_files, write_rows
 
-from ragwright import Workbench
 from ragwright.experiment import read_results
-from ragwright.testing import ScriptedServer
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -196,38 +194,6 @@ def test_a_workbook_runs_nothing_and_says_what_is_cut(tmp_path: Path) -> None:
 
 
 # -- hits and traces -------------------------------------------------------------------------
-
-QUERY = "The panel shows VLV_e215, what should I do?"
-
-
-@pytest.mark.slow
-def test_the_sentences_nearest_to_the_query_are_shown_for_a_dense_search(tmp_path: Path) -> None:
-    pages = {
-        "cover.md": "Read this first. What should I do when the panel shows a code? Look it up.",
-        "codes.md": "VLV_e215 is the return valve. It sticks. Free the plunger by hand.",
-    }
-    with ScriptedServer() as server:
-        chosen = f"embed: {{model: '{server.url}#words'}}\nchunk: {{by: whole}}\n"
-        folder = make_project(tmp_path, pages, chosen)
-        with Workbench.open(folder) as bench:
-            found = bench.retrieve(QUERY)
-            nearest = bench.explain(found).nearest
-        assert list(nearest) == [hit.chunk_id for hit in found.hits]
-        for hit in found.hits:
-            scores = [score for score, _ in nearest[hit.chunk_id]]
-            assert scores == sorted(scores, reverse=True)
-            assert len(scores) == 3
-            assert all(sentence in hit.text for _, sentence in nearest[hit.chunk_id])
-        cover = next(hit for hit in found.hits if hit.source.endswith("cover.md"))
-        score, sentence = nearest[cover.chunk_id][0]
-        assert sentence == "What should I do when the panel shows a code?"
-        assert 0.5 < score <= 1
-        shown = ragwright(folder, "retrieve", QUERY, "--explain").stdout
-        assert f"near the query: {score:.3f} {sentence}" in shown
-        told = read_json(folder, "retrieve --explain", QUERY)
-        assert told["explanation"]["nearest"][cover.chunk_id][0] == [score, sentence]
-        shown = run(folder, "retrieve --explain --set retrieve.search=keyword", QUERY)
-        assert "near the query" not in shown
 
 
 def test_the_text_shown_has_no_marks_of_headings_and_code(tmp_path: Path) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from children import command, started
 from command_line import ragwright
 from served import served
 from small_project import MakeProject
@@ -27,10 +23,9 @@ from story_tools import (
     write_files,
     write_rows,
 )
-from waiting import wait_until
 
 from ragwright import Workbench
-from ragwright.experiment import distance_shift, load_baseline, load_trials
+from ragwright.experiment import distance_shift, load_baseline
 from ragwright.report import baseline_json
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -101,41 +96,6 @@ def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
         other = settings(answer__model=f"{server.url}#n")
         refused = ragwright(folder, "confirm", *other, code=1).stderr
         assert "the values of --set that the sweep was run with" in refused
-
-
-@pytest.mark.slow
-def test_an_interrupted_sweep_continues_and_pays_nothing_twice(tmp_path: Path) -> None:
-    asked: Counter[str] = Counter()
-    delay = [0.3]
-
-    def slowly(request: ServerRequest) -> Reply:
-        asked[json.dumps(request.body, sort_keys=True)] += 1
-        return Reply("Every 3 years [1].", delay=delay[0])
-
-    parts = "".join(f"## Part {n}\n\nThe part {n} is changed yearly.\n\n" for n in range(14))
-    with ScriptedServer(slowly) as running:
-        name = f"{running.url}#m"
-        prices = f"models: {{'{name}': {{price_in: 1, price_out: 2}}}}\n"
-        make_project(tmp_path, {"parts.md": parts}, f"answer: {{model: '{name}'}}\n{prices}")
-        rows = [{"user_input": f"When is part {n} changed?", "reference": "9"} for n in range(6)]
-        write_rows(tmp_path / "set.jsonl", rows)
-        (tmp_path / "s.yaml").write_text(
-            "study: {testset: set.jsonl, measures: TokenF1}\n"
-            "chunk: {size: [20, 40, 60], overlap: 0}\nprompt: {without: [[], [role], [tailor]]}\n"
-        )
-        process = started(command, tmp_path, "sweep", "s.yaml", "-q", "--json", "-j", "2")
-        wait_until(lambda: len(asked) >= 4, "nothing was asked")
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGINT)
-        process.join(60)
-        assert process.exitcode
-        paid, delay[0] = Counter(asked), 0.0
-        run(tmp_path, "sweep s.yaml -q")
-        assert all(asked[body] == 1 for body in paid), "nothing was paid for twice"
-    with Workbench.open(tmp_path) as bench:
-        [whole] = bench.list_sweeps()
-        assert whole.state == "complete"
-        assert {trial.state for trial in load_trials(bench.project, whole.id)} == {"done"}
 
 
 NAMES = [f"{first}{second}" for first in ("alder", "birch", "cedar") for second in "abcdefgh"]
