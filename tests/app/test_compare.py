@@ -113,21 +113,6 @@ def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_comparison_says_what_moved_and_which_settings_differ(project: Path) -> None:
-    run(project, f"{SCORE} --name before")
-    silent = [{**row, "abstained": row["id"] in ("q1", "q5")} for row in ROWS]
-    write_rows(project / "rows.jsonl", silent)
-    run(project, f"{SCORE} --set judge.temperature=0.5")
-    shown = run(project, "compare before latest")
-    assert "scored -> abstained in 2 rows: q1, q5" in shown
-    assert "  judge.temperature: 0.0 -> 0.5" in shown.splitlines()
-    found = read_json(project, "compare before latest")
-    assert found["measures"]["Rubric(polite)"]["moved"] == {"scored -> abstained": ["q1", "q5"]}
-    assert {"key": "judge.temperature", "a": 0.0, "b": 0.5} in found["settings"]
-    assert "the same" in run(project, "compare latest latest")
-
-
-@pytest.mark.slow
 def test_files_are_compared_and_held_to_rules_without_a_project(tmp_path: Path) -> None:
     write_rows(tmp_path / "old.jsonl", ROWS)
     write_rows(tmp_path / "new.jsonl", [{**row, "response": "Who knows?"} for row in ROWS])
