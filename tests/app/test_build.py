@@ -22,7 +22,6 @@ from story_tools import (
     run,
     settings,
     write_files,
-    write_rows,
 )
 
 from ragwright import Workbench
@@ -340,7 +339,7 @@ class Shout(Parser):
 """
 
 
-def test_a_parser_of_ones_own_reads_each_file_once_and_is_swept(tmp_path: Path) -> None:
+def test_a_parser_of_ones_own_reads_each_file_once(tmp_path: Path) -> None:
     pages = pdf_of("The filter is changed after thirty days", "Close the valve first")
     write_files(tmp_path, {"docs/pump.pdf": pages, "own.py": SHOUT})
     (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
@@ -354,16 +353,6 @@ def test_a_parser_of_ones_own_reads_each_file_once_and_is_swept(tmp_path: Path) 
     assert "FILTER" in run(tmp_path, f"retrieve filter {theirs}")
     assert "FILTER" not in run(tmp_path, "retrieve filter"), "each has an index of its own"
     assert (tmp_path / "calls.txt").read_text() == "x", "no unchanged file is read again"
-    rows = [{"user_input": u, "reference_ids": ["docs/pump.pdf"]} for u in ("valve", "thirty days")]
-    write_rows(tmp_path / "t.jsonl", rows)
-    asked = {"testset": "t.jsonl", "measures": "MRR@5", "retrieval_only": True}
-    study = {"study": asked, "ingest": {"parser": ["ours", "own:Shout"]}}
-    (tmp_path / "study.yaml").write_text(json.dumps(study))
-    by_parser = {
-        trial["values"].get("ingest.parser", "ours"): trial["measures"]["MRR@5"]["mean"]
-        for trial in read_json(tmp_path, "sweep study.yaml")["trials"]
-    }
-    assert by_parser["ours"] > by_parser["own:Shout"]
     (tmp_path / "docs" / "pump.pdf").write_bytes(pdf_of("Another page"))
     run(tmp_path, f"ingest {theirs}")
     assert (tmp_path / "calls.txt").read_text() == "xx"

@@ -11,7 +11,6 @@ from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -106,44 +105,6 @@ def test_the_citations_of_the_project_are_measured_by_their_places(project: Path
         with ScriptedServer(reply) as server:
             told = read_json(project, asked, *settings(answer__model=f"{server.url}#m"))
         assert [*means(told).values()] == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
-    worse = settings(retrieve__filters="[{field: title, values: [Tank]}]")
-    asked = "eval --testset set.jsonl --measures HitRate@1"
-    first = read_json(project, asked)["run"]
-    second = read_json(project, asked, *worse)["run"]
-    told = read_json(project, f"compare {first} {second}")
-    assert told["measures"]["HitRate@1"]["difference"] == pytest.approx(-2 / 3)
-    assert "no change proven" in run(project, f"compare {first} latest")
-    run(project, f"gate {first} --rule HitRate@1>=0.9 --least 3")
-    run(project, f"gate {second} --rule HitRate@1>=0.9 --least 3 -o gate.xml", code=100)
-    assert ElementTree.parse(project / "gate.xml").getroot().find(".//failure") is not None
-    run(project, f"gate {second} --rule Recall@1>=0.9", code=101)
-    run(project, f"gate {second} --rule HitRate@1>=baseline --baseline {first}", code=101)
-
-
-@pytest.mark.slow
-def test_a_beir_folder_is_ingested_and_measured(tmp_path: Path) -> None:
-    texts = {"d1": "brake fluid and brakes", "d2": "oil filters", "d3": "tyres and wheels"}
-    queries = {"q1": "brake fluid", "q2": "oil filter", "q3": "wheels"}
-    (tmp_path / "small" / "qrels").mkdir(parents=True)
-    corpus = [{"_id": key, "title": "", "text": text} for key, text in texts.items()]
-    write_rows(tmp_path / "small/corpus.jsonl", corpus)
-    write_rows(
-        tmp_path / "small/queries.jsonl", [{"_id": k, "text": v} for k, v in queries.items()]
-    )
-    judged = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq3\td1\t1\n"
-    write_files(tmp_path, {"small/qrels/test.tsv": judged, "ragwright.yaml": "sources: []\n"})
-    run(tmp_path, "ingest beir:small --quiet")
-    asked = "eval --testset beir:small/test --retrieval-only"
-    told = read_json(tmp_path, f"{asked} --measures nDCG@10,Recall@10,MRR@10")
-    recall = told["measures"]["Recall@10"]  # q3 finds d3 alone and misses d1
-    assert recall["mean"] == pytest.approx(2 / 3)
-    assert (recall["n"], recall["coverage"], recall["states"]) == (3, 1.0, {"scored": 3})
-    assert recall["low"] <= recall["mean"] <= recall["high"]
-    assert told["run"]
 
 
 def test_rankings_of_one_document_are_measured_by_spans_and_other_rows_by_documents(

@@ -26,6 +26,8 @@ from voted import serve_answer
 from ragwright import Workbench
 from ragwright.testing import ScriptedServer, ServerRequest
 
+pytestmark = pytest.mark.slow
+
 
 def said(request: ServerRequest) -> str:
     """Texts where they are asked for, a judgment where that is."""
@@ -71,7 +73,6 @@ def draft(folder: Path, *words: str) -> Any:
     return read_json(folder, "draft --ask donate -n 2", *asked)
 
 
-@pytest.mark.slow
 def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     for kind in ("outputs", "records"):
         line = f"{kind} export{' gold' * (kind == 'records')} -o {kind}/b/all.csv".split()
@@ -146,7 +147,6 @@ def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     assert read_json(project, "outputs list")["total"] <= 4
 
 
-@pytest.mark.slow
 def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
     """One default for listing, exporting and measuring: what belongs to no tenant."""
     assert [draft(project)["batch"], draft(project, "--scope", "acme")["batch"]] == [1, 2]
@@ -164,7 +164,6 @@ def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
         assert "2 of 2 stored texts" in shown
 
 
-@pytest.mark.slow
 def test_what_drafts_were_made_under_is_promoted_served_and_refreshed(project: Path) -> None:
     draft(project, "--set", "answer.draft.examples=4")
     run(project, "outputs evaluate --measures AnswerRelevance --name four")
@@ -194,7 +193,6 @@ def test_what_drafts_were_made_under_is_promoted_served_and_refreshed(project: P
         assert read_json(project, words)["index"]["written"] == 0
 
 
-@pytest.mark.slow
 def test_feedback_is_one_verdict_and_a_score_within_the_scales(project: Path) -> None:
     draft(project)
     off = [(f"1.1 --score={score}", "from -1 to 100") for score in ("nan", "inf", "-inf", "1e308")]
@@ -232,7 +230,6 @@ def test_corrections_are_given_shown_and_refused(tmp_path: Path) -> None:
 MEASURED = "serve: {measure: {share: 1, window: 14}}\n"
 
 
-@pytest.mark.slow
 def test_drift_is_shown_and_ends_as_a_gate_does(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)(MEASURED)
     assert "has no score yet" in run(folder, "outputs drift", code=101)

@@ -164,22 +164,19 @@ def test_suites_go_from_a_testset_to_curves(tmp_path: Path) -> None:
     made = "suite make --testset set.jsonl -o suite.jsonl --suite"
     told = ragwright(project, *f"{made} noise,rejection --doses 0,1/2,1".split()).stderr
     assert "25 rows written to suite.jsonl" in told
-    suites = {row["metadata"]["suite"] for row in read_rows(project / "suite.jsonl")}
-    assert suites == {"noise", "rejection", "closed_book"}
     assert read_json(project, "eval --testset suite.jsonl --dry-run")
     evaluation = read_json(project, "eval --testset suite.jsonl -q")
     states = evaluation["measures"]["RejectionRate"]["states"]
     assert states["scored"] == 10, "noise 100 % too"
     assert any("suite curves" in note for note in evaluation["notes"])
-    curves = {(c["suite"], c["quantity"]): c for c in read_json(project, "suite curves")["curves"]}
+    run(project, "suite curves -o curves.json")
+    told = json.loads((project / "curves.json").read_text())
+    assert told["run"] == evaluation["run"]
+    curves = {(curve["suite"], curve["quantity"]): curve for curve in told["curves"]}
     accuracy = curves["noise", "accuracy"]["points"]
-    assert [point["dose"] for point in accuracy] == [0, 0.5, 1]
-    assert accuracy[0]["mean"] == 1, "the only passage is what is shown"
-    assert (accuracy[2]["mean"], accuracy[0]["closed_book"]) == (0, 0)
+    assert [(point["dose"], point["mean"]) for point in accuracy[::2]] == [(0, 1), (1, 0)]
     table = run(project, f"suite curves {evaluation['run']}")
     assert "rejection: rejection rate (RejectionRate)" in table
-    run(project, "suite curves -o curves.json")
-    assert json.loads((project / "curves.json").read_text())["run"] == evaluation["run"]
     run(project, "eval --testset set.jsonl -q -o e.txt")
     other = ragwright(project, "suite", "curves", code=1).stderr
     assert "no row of the run belongs to a capability suite" in other

@@ -8,14 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
 from onnx_folders import export_onnx
-from served import served
 from story_tools import lacking, make_project, read_json, run, settings, write_rows
 from tiny_models import ANIMALS, COLOURS, SETTINGS, write_embedder, write_project
 from waiting import wait_until
@@ -398,34 +396,6 @@ def test_folders_that_lack_weights_or_a_tokenizer_are_refused(project: Path, tin
         assert "no tokenizer" in ragwright(project, *bare, code=1).stderr
 
 
-def promoted_served_and_withdrawn(
-    root: Path, question: str, channel: str, lines: Sequence[str]
-) -> None:
-    """Promote these settings over those of the project, serve them, and return to the former."""
-
-    def measured(*words: str) -> str:
-        asked = "eval --testset rows.jsonl --measures MRR@10 --retrieval-only"
-        return str(read_json(root, asked, *words)["run"])
-
-    def found() -> list[str]:
-        return list(read_json(root, "retrieve --served", question)["hits"][0]["channels"])
-
-    auto = ("--set", "retrieve.search=auto")
-    rule = "--gate MRR@10>=0.01 --least 1 --rules-alone"
-    run(root, f"promote {measured(*auto)} {rule}")
-    assert channel not in found()
-    use = [*auto, *(word for line in lines for word in ("--set", line))]
-    run(root, f"promote {measured(*use)} {rule}")
-    assert channel in found()
-    answered = read_json(root, "ask --served --trace", question)
-    assert channel in json.dumps(answered["trace"]).lower()
-    with served(root, own=False) as running:
-        reply = running.http.post("/v1/retrieve", json={"query": question}).json()
-        assert channel in reply["hits"][0]["channels"]
-        run(root, "promote --back --reason", "a test")
-    assert channel not in found()
-
-
 @with_torch
 def test_a_reranker_that_wins_is_used_by_one_line(tiny: Path, tmp_path: Path) -> None:
     """Two texts on each thing, found by the same keywords: the one with "for" answers."""
@@ -456,13 +426,11 @@ def test_a_reranker_that_wins_is_used_by_one_line(tiny: Path, tmp_path: Path) ->
     card = (root / "models/order/README.md").read_text()
     assert not lacking(card, "A reranking model", f"{held['mean_b']:.3f}")
     # The line that the command prints is a line of the project file.
-    lines = [f"rerank.model={verdict['value']}", f"rerank.search_weight={weight}"]
-    lines = [f"retrieve.{line}" for line in lines]
-    use = [word for line in lines for word in ("--set", line)]
+    use = settings(retrieve__rerank__model=verdict["value"])
+    use += settings(retrieve__rerank__search_weight=weight)
     hits = read_json(root, "retrieve", "blue dog", *use)["hits"]
     assert hits[0]["document_id"].endswith("-for.txt")
     assert "rerank" in hits[0]["channels"]
-    promoted_served_and_withdrawn(root, "blue dog", "rerank", lines)
     passages = ["blue dog for for for", "blue dog as as as", "red cat for " * 60]
     scores = Models(root=root).reranker("st:models/order").score("blue dog", passages)
     assert scores[0] > scores[1]
