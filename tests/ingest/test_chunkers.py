@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
@@ -71,9 +71,11 @@ def joined(text: str, spans: list[Span]) -> str:
 
 
 class TestOwnChunkers(ChunkerSuite):
-    @pytest.fixture(params=[f"{by} {name}" for by in KINDS for name in TOKENIZERS])
+    """Each kind with a tokenizer; all pairs are held by ``test_any_text_round_trips``."""
+
+    @pytest.fixture(params=zip(KINDS, cycle(TOKENIZERS)), ids=" ".join)
     def chunker(self, request: pytest.FixtureRequest) -> Chunker:
-        by, name = request.param.split()
+        by, name = request.param
         return make_chunker(options(by), TOKENIZERS[name])
 
 

@@ -125,7 +125,7 @@ def test_what_is_kept_and_what_goes(text: str, kept: str) -> None:
 LEAVES = st.none() | st.text() | st.floats() | st.booleans()
 
 
-@given(st.dictionaries(st.text(), st.recursive(LEAVES, st.lists)))
+@given(st.dictionaries(st.text(), st.recursive(LEAVES, st.lists, max_leaves=8), max_size=4))
 def test_metadata_is_flat_and_never_empty(values: dict[str, object]) -> None:
     for key, value in clean_metadata(values).items():
         assert key == key.lower()

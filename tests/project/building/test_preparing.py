@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small_project import MakeProject
+from story_tools import playing
 
 from ragwright import Session, Workbench
 from ragwright.core import Head, ModelError, RetrieveError
@@ -28,17 +29,7 @@ def make_project(tmp_path: Path) -> MakeProject:
     return MakeProject(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[ScriptedServer]:
-    with ScriptedServer("ok") as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: ScriptedServer) -> ScriptedServer:
-    running.play("It explains the zirconium gasket.")
-    running.requests.clear()
-    return running
+server = playing("It explains the zirconium gasket.")
 
 
 def opened(folder: Path, *overrides: str) -> Workbench:
