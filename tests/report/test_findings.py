@@ -160,7 +160,7 @@ def table(*scale: float, rows: int = 90, **people: object) -> Sequence[str]:
         advice="Use stored.",
     )
     judge = JudgePassport("stored", "recorded", dimensions={"win-rate": figures})
-    seen = PeopleFigures("win-rate", *scale, rows=rows, **people)  # type: ignore[arg-type]
+    seen = PeopleFigures("win-rate", *scale, rows=rows, **people)  # type: ignore[arg-type, misc]
     return passport_table(Passport("mine", "mine.jsonl", 90, 45, (seen,), (judge,))).splitlines()
 
 
