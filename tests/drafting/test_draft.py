@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from signal import SIGINT, pthread_kill
-from threading import get_ident
+from signal import SIGINT, pthread_kill, signal
+from threading import Event, get_ident
 from typing import Any
 
 import pytest
@@ -211,19 +211,27 @@ def test_a_budget_stop_keeps_what_was_written(project: Path, server: ScriptedSer
 
 
 def test_an_interrupt_keeps_what_was_written(project: Path, server: ScriptedServer) -> None:
-    main = get_ident()
+    main, heard = get_ident(), Event()
 
     def interrupting(request: ServerRequest) -> Reply:
-        if server.count == 4:
-            pthread_kill(main, SIGINT)
-            return Reply(ONE_LONG, delay=1.5)  # a busy machine needs time for the signal
-        return Reply(f"Message {server.count}. {ONE_LONG}")
+        if server.count < 4:
+            return Reply(f"Message {server.count}. {ONE_LONG}")
+        pthread_kill(main, SIGINT)
+        return Reply(ONE_LONG, held=heard)
+
+    def hear(*_: object) -> None:
+        heard.set()
+        raise KeyboardInterrupt
 
     server.play(interrupting)
-    with Workbench.open(project, Session(jobs=1)) as bench:
-        with pytest.raises(KeyboardInterrupt):
-            bench.draft(LONG, Drafting((f"{server.url}#a",)))
-        assert server.count == len(list(bench.outputs.find(OutputQuery(kind="text")))) == 4
+    usual = signal(SIGINT, hear)
+    try:
+        with Workbench.open(project, Session(jobs=1)) as bench:
+            with pytest.raises(KeyboardInterrupt):
+                bench.draft(LONG, Drafting((f"{server.url}#a",)))
+            assert server.count == len(list(bench.outputs.find(OutputQuery(kind="text")))) == 4
+    finally:
+        signal(SIGINT, usual)
 
 
 def test_a_batch_names_the_index_that_was_searched(

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -364,30 +363,6 @@ def test_what_was_written_before_a_budget_stop_is_left(
         whole = desk.draft(request_, plan)
     assert (whole.partial, len(whole.texts)) == (False, count)
     assert whole.usage.calls == server.count - paid == calls - paid
-
-
-@pytest.mark.slow
-def test_replies_in_flight_at_a_stop_are_left_too(tmp_path: Path, write: Writing) -> None:
-    """They are paid for, and reach the store of replies after the draft is closed."""
-    begun, server = Event(), write.server
-
-    def slow(request: ServerRequest) -> Reply:
-        if server.count >= 3:
-            begun.set()
-        return Reply(a_text(server.count), delay=0.5 if server.count >= 3 else 0.0)
-
-    server.play(slow)
-    with priced_desk(tmp_path, server, length="long") as desk:
-        stopper = Thread(target=lambda: desk.runner.interrupt() if begun.wait(5) else None)
-        underway = Underway()
-        stopper.start()
-        with pytest.raises(core.Interrupted):
-            desk.runner.run(draft(LONG, desk.target, write.plan("s:m"), underway))
-        stopper.join()
-        left = underway.batch(desk.runner.known, "the user")
-    assert left is not None
-    assert len(left.texts) == server.count == left.usage.calls == 3
-    assert not any(prompt.cached for prompt in left.prompts)
 
 
 def test_nothing_is_left_where_nothing_was_answered(write: Writing) -> None:

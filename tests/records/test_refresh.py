@@ -219,21 +219,26 @@ def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
     assert not place.left_out()
 
 
+UNKNOWN = "refine:\n  - {if: {nowhere: x}, set: {season: warm}}\n"
+
+
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "told", "where"),
     [
-        ({"rollups": "client: {column: nowhere}\n"}, "nowhere"),
-        ({"rules": "refine:\n  - {if: {nowhere: x}, set: {season: warm}}\n"}, "nowhere"),
-        ({"rules": "duplicates_by: [nowhere]\n"}, "nowhere"),
-        ({"source": SOURCE.replace("[party]", "[body]")}, "body"),
+        ({"rollups": "client: {column: nowhere}\n"}, "nowhere", "records/rollups.yaml:1"),
+        ({"rules": UNKNOWN}, "nowhere", "records/rules.yaml:2"),
+        ({"rules": "duplicates_by: [nowhere]\n"}, "nowhere", None),
+        ({"source": SOURCE.replace("party", "body")}, "body", "source.yaml: keep"),
+        ({"source": SOURCE.replace("party", "partei")}, "partei", "records/source.yaml:4"),
     ],
 )
 def test_a_column_that_no_row_ever_had_is_refused(
-    place: Place, files: dict[str, str], told: str
+    place: Place, files: dict[str, str], told: str, where: str | None
 ) -> None:
     place.declare(**files)
-    with pytest.raises(RecordsError, match=told):
+    with pytest.raises(RecordsError, match=told) as caught:
         place.refresh(row("a", "Give"))
+    assert caught.value.where == where
 
 
 NEEDY = SOURCE + "require: [party]\n"

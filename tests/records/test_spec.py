@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from story_tools import write_files
 
 from ragwright import records
-from ragwright.core import PatternError, RagwrightError, RecordsError
+from ragwright.core import RagwrightError, RecordsError
 
 FILES = {
     "source.yaml": """\
@@ -274,23 +273,6 @@ def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
     assert {one.where for one in faults} == {"records/text_formats/other.yaml:1"}
     with pytest.raises(RecordsError, match=r"(?s)'plane'.*plain"):
         records.load_spec(folder, "plane")
-
-
-def test_every_fault_of_a_folder_is_told(tmp_path: Path) -> None:
-    folder = written(
-        tmp_path,
-        source="keys: id\n",
-        cleaning="steps: [strap, {x: ['(a', '[b']}]\n",
-        tags="tags: {nothing: x, a tone: '(', b hook: x}\n",
-        rollups="client:\n\tcolumn: x\n",
-        rules="length_group: {}\ncontradictions: [{name: x, tags: [a, b]}]\n",
-        plain="prompt_variables: [txt]\nprompt_structure: '%s %s'\n",
-    )
-    faults = records.spec_faults(folder, "plain")
-    files = Counter(str(fault.where).split("/")[-1].split(".")[0] for fault in faults)
-    assert files == {"source": 1, "cleaning": 3, "tags": 2, "rollups": 1, "rules": 3, "plain": 3}
-    assert sum(isinstance(fault, PatternError) for fault in faults) == 3
-    assert all(fault.where and ":" in fault.where for fault in faults)
 
 
 def test_text_formats_none_of_which_is_the_one_chosen(tmp_path: Path) -> None:
