@@ -12,6 +12,7 @@ from naive_relaxed import naive_relaxed
 
 from ragwright.answer import DraftWeights
 from ragwright.core import (
+    ConfigError,
     Document,
     Filter,
     FilterError,
@@ -96,12 +97,15 @@ TOM = Filter("client", ("Tom Ash",))
             {"examples": 25, "pool": 25}, "20 records found under client=Tom Ash",
             "--examples 20"),
         ({"count": 201}, (), {}, "201 texts", ""),
+        ({"count": 0}, (), {}, "0 texts", ""),
+        ({"client": "", "ask_type": "", "topics": (), "tones": (), "length": ""}, (), {},
+            "the request is empty", ""),
     ],
 )  # fmt: skip
 def test_what_no_record_has_is_named(
     desk: Desk, change: dict[str, Any], hard: Any, options: dict[str, Any], told: str, hint: str
 ) -> None:
-    with pytest.raises(PromptError, match=told) as raised:
+    with pytest.raises((PromptError, ConfigError), match=told) as raised:
         preview(desk, replace(FULL, **change), *hard, **options)
     assert hint in (raised.value.hint or "")
     assert (raised.value.where or "--").startswith("--") or hard or options
@@ -112,13 +116,6 @@ def test_rollups_name_the_nearest_where_the_index_does_not(desk: Desk) -> None:
     with pytest.raises(PromptError) as raised:
         preview(desk, replace(FULL, client="Zweig & Partner"), plan=plan)
     assert raised.value.hint == "nearest: Jane Doe"
-
-
-def test_an_empty_request_is_refused(desk: Desk) -> None:
-    with pytest.raises(PromptError, match="the request is empty"):
-        preview(desk, DraftRequest(length=""))
-    with pytest.raises(RagwrightError, match="0 texts"):
-        DraftRequest(count=0)
 
 
 # -- tenants: Jane Doe and Tom Ash are clients of a, Rosa Lima of b -------------------------------
