@@ -176,8 +176,6 @@ def test_a_preview_shows_files_of_the_project_wherever_it_is_opened(
         (DraftRequest("Tom Ash", bio=True), {}, PREVIEW, PromptError, "no biography of 'Tom Ash'"),
         (REQUEST, {"records/text_formats/message.yaml": "prompt_variables: [client, text]\n"
             "prompt_structure: 'only %s'\n"}, PREVIEW, RecordsError, r"message\.yaml:2"),
-        (REQUEST, {"ragwright.yaml": "answer: {draft: {examples: 10, pool: 6}}\n"}, PREVIEW,
-            ConfigError, "a pool of 6 records cannot give 10 examples"),
     ],
 )  # fmt: skip
 def test_a_draft_that_cannot_be_made_says_why(

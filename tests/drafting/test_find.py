@@ -22,7 +22,6 @@ from ragwright.core import (
     SoftFilter,
 )
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
-from ragwright.index import SqliteStore
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared import FormatPiece
 from ragwright.retrieve import RetrieveOptions
@@ -193,24 +192,6 @@ def test_without_the_last_rung(tmp_path: Path) -> None:
         assert len(preview(small, request).hits) == 8
         with pytest.raises(PromptError, match=r"(?s)3 records found.*answer\.draft\.unfiltered"):
             preview(small, request, unfiltered=False)
-
-
-def test_the_second_index_answers_and_the_batch_says_so(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise OSError("the view's files are damaged")
-
-    batches = []
-    for folder in ("sound", "broken"):
-        (tmp_path / folder).mkdir()
-        with Desk(tmp_path / folder, [record(n) for n in range(40)]) as small:
-            batches.append(preview(small))
-        monkeypatch.setattr(SqliteStore, "view", broken)
-    one, other = ([(hit.chunk_id, hit.rung) for hit in batch.hits] for batch in batches)
-    assert one == other
-    assert not batches[0].notes
-    assert any("damaged" in note for note in batches[1].notes), batches[1].notes
 
 
 def test_a_record_without_message_at_is_an_example_as_a_whole(tmp_path: Path) -> None:
