@@ -219,6 +219,16 @@ def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
     assert not place.left_out()
 
 
+def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(place: Place) -> None:
+    place.refresh(row("a", "Give a"), row("b", "Give b"))
+    place.declare(source=SOURCE.replace("text: body", "text: words"))
+    now = [row("a", "Give a", words=None), row("b", "Give b", words="Now b")]
+    place.refresh(*now, more=("words",))
+    gold = place.content()["gold"]
+    assert {key: one["text"] for key, one in gold.items()} == {"b": "Now b"}
+    assert place.left_out()["a"] == "no text"
+
+
 UNKNOWN = "refine:\n  - {if: {nowhere: x}, set: {season: warm}}\n"
 
 
