@@ -6,11 +6,9 @@ import hmac
 import json
 import re
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +17,7 @@ import httpx2
 import pytest
 from browsing import opened
 from nginx import guide_configuration, nginx
+from raw_server import QuietHandler, serving
 from served import Running, asks, handbook, key, served, written_by
 from small_project import QUESTION, MakeProject, ingested
 
@@ -459,33 +458,21 @@ SIGNED_IN = {
 def signing_in(prefix: str) -> Iterator[int]:
     """The port of a program that answers nginx's question who somebody is, by a cookie."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             name = self.headers.get("cookie", "").removeprefix("person=")
             if name not in SIGNED_IN:
-                self.send_response(401)
-                self.send_header("location", "https://id.example.org/")
-            else:
-                self.send_response(200)
-                shown, groups = SIGNED_IN[name]
-                label = "Preferred-Username" if prefix.startswith("X-") else "Name"
-                for header, value in (("User", name), (label, shown), ("Groups", groups)):
-                    self.send_header(f"{prefix}{header}", value.encode().decode("latin-1"))
-            self.send_header("content-length", "0")
-            self.end_headers()
+                there = {"location": "https://id.example.org/", "content-length": "0"}
+                self.begin(401, there)
+                return
+            shown, groups = SIGNED_IN[name]
+            label = "Preferred-Username" if prefix.startswith("X-") else "Name"
+            named = {"User": name, label: shown, "Groups": groups}
+            sent = {f"{prefix}{k}": v.encode().decode("latin-1") for k, v in named.items()}
+            self.begin(200, {**sent, "content-length": "0"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as port:
+        yield port
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from raw_server import QuietHandler, serving
 from served import Running, asks, handbook, key, served, written_by
 from small_project import QUESTION, ingested
 from waiting import at_once, wait_until
@@ -188,25 +187,17 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """What a collector has got."""
     got: list[Any] = []
 
-    class Collector(BaseHTTPRequestHandler):
+    class Collector(QuietHandler):
         def do_POST(self) -> None:
             body = ExportTraceServiceRequest()
             body.ParseFromString(self.rfile.read(int(self.headers["content-length"])))
             scopes = [scope for resource in body.resource_spans for scope in resource.scope_spans]
             got.extend(span for scope in scopes for span in scope.spans)
-            self.send_response(200)
-            self.end_headers()
+            self.begin(200, {})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with serving(Collector) as port:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
         yield got
-        server.shutdown()
-        thread.join()
 
 
 def facts(span: Any) -> dict[str, Any]:
