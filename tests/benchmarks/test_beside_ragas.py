@@ -44,7 +44,7 @@ def mine(table: list[Scripted]) -> dict[str, Any]:
     return ours([one for one in table if one.fault != "failing"])
 
 
-def test_our_scores_are_those_that_were_compared(
+def test_our_scores_are_those_that_were_compared_and_no_fault_becomes_one(
     table: list[Scripted], mine: dict[str, Any]
 ) -> None:
     checked = 0
@@ -59,6 +59,9 @@ def test_our_scores_are_those_that_were_compared(
                 assert (told["ended"], told["value"]) == (stored, None)
             else:
                 assert told["value"] == pytest.approx(stored, abs=DIGITS)
+            if one.fault not in ("", "malformed once") and measure in TOUCHED[one.fault]:
+                due = "not_applicable" if one.fault == "no claims" else "judge_invalid"
+                assert (told["ended"], told["value"]) == (due, None), (one.fault, measure)
             checked += 1
     assert checked == (CLEAN + EACH_FAULT * (len(TOUCHED) - 1)) * len(mine)
 
@@ -84,16 +87,6 @@ def test_ratios_are_equal_where_the_definitions_are(
         assert same == CLEAN
     else:  # the definitions differ, and the rows must show it
         assert same < CLEAN
-
-
-def test_no_fault_becomes_a_score_of_ours(table: list[Scripted], mine: dict[str, Any]) -> None:
-    for one in table:
-        if one.fault in ("", "failing", "malformed once"):
-            continue
-        for measure in TOUCHED[one.fault]:
-            told = mine[measure][one.row.id]
-            due = "not_applicable" if one.fault == "no claims" else "judge_invalid"
-            assert (told["ended"], told["value"]) == (due, None), (one.fault, measure)
 
 
 def test_a_request_that_is_not_in_the_script_is_refused(table: list[Scripted]) -> None:

@@ -112,6 +112,7 @@ class Some:
 @pytest.mark.parametrize(
     ("text", "bad", "meant"),
     [
+        ("[rewrite]", "not a list", "for example {methods: [rewrite], fusion: rrf}"),
         ("methods: [rewrite, rewrit]", "not 'rewrit'", "did you mean 'rewrite'?"),
         ("methods: [12]", "not 12", "Ways of rewording. For example methods: [rewrite]"),
         ("fusion: weigted", "not 'weigted'", "did you mean 'weighted'?"),

@@ -16,7 +16,6 @@ from waiting import wait_until
 
 from ragwright.core import (
     ModelRefusedError,
-    ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
 )
@@ -29,7 +28,6 @@ from ragwright.flow import (
     Runner,
     RunnerOptions,
     chat,
-    gather,
     send,
 )
 from ragwright.models import ChatModel, Models, TimeLimits, model_handlers
@@ -86,32 +84,6 @@ def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -
         found = list(running.map((ask(server.url, str(i // 2)) for i in range(200)), limit=40))
     assert found == [f"re: {i // 2}" for i in range(200)]
     assert (server.max_in_flight, server.count) == (10, 100)
-
-
-def test_a_stream_reaches_the_sink_and_a_cut_one_is_an_error_of_which_nothing_is_kept(
-    server: ScriptedServer, replies: Replies
-) -> None:
-    heard: list[str] = []
-    with runner(replies=replies) as running:
-        server.play(Reply("one two three", pace=0.01))
-        assert running.run(ask(server.url, stream=True), sink=heard.append) == "one two three"
-        assert len(heard) > 1
-        assert "".join(heard) == "one two three"
-        server.play(Reply("one two three four", malformed="cut_stream"))
-        with pytest.raises(ModelReplyError):
-            running.run(ask(server.url, "other", stream=True), sink=heard.append)
-        assert server.count == 2
-        server.play("whole")
-        assert running.run(ask(server.url, "other")) == "whole"
-
-
-def test_one_broken_reply_among_siblings_is_told_apart(server: ScriptedServer) -> None:
-    server.play(lambda r: Reply(malformed="html") if r.prompt == "bad" else Reply("fine"))
-    with runner(retry=ONCE) as running:
-        flows = [ask(server.url, text) for text in ("a", "bad", "c")]
-        first, second, third = running.run(gather(flows, settle=True))
-    assert (first, third) == ("fine", "fine")
-    assert isinstance(second, ModelReplyError)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from flow_fakes import FAST, FakeChat, ask, prompt, user
@@ -188,29 +187,3 @@ def test_a_burst_halves_a_lane_once_few_failures_do_not_and_success_widens_it() 
             assert lane.allowed == before / 2
 
     asyncio.run(work())
-
-
-@pytest.mark.slow
-def test_pushback_halves_what_is_in_flight_and_success_recovers_it() -> None:
-    refusing: list[bool] = []
-
-    class Bounded(FakeChat):
-        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
-            if refusing and self.in_flight >= 4:
-                self.asked.append("refused")
-                raise REFUSED
-            return await super().send(request, on_delta)
-
-    handler = Bounded(latency=0.004)
-    patient = RetryPolicy(rate_limited_attempts=60, base=0.05, longest=0.2)
-    with Runner({Chat: handler}, RunnerOptions(concurrency=16), retry=patient) as runner:
-        list(runner.map(ask(f"a{i}") for i in range(32)))
-        assert handler.most_in_flight == 16
-        refusing.append(True)
-        list(runner.map(ask(f"b{i}") for i in range(200)))
-        assert handler.asked.count("refused") < 200  # it does not keep running into the wall
-        refusing.clear()
-        list(runner.map(ask(f"c{i}") for i in range(300)))
-        handler.most_in_flight = 0
-        list(runner.map(ask(f"d{i}") for i in range(32)))
-        assert handler.most_in_flight == 16

@@ -409,15 +409,6 @@ def test_both_files_are_their_owners_alone(tmp_path: Path) -> None:
         runs.start("eval", {})
 
 
-def test_a_newer_file_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "newer.db")
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(SchemaVersionError) as caught:
-        Replies(tmp_path / "newer.db").open()
-    assert caught.value.hint
-
-
 def almost_full(store: Replies, pages: int) -> None:
     """Leave room for so many pages more."""
 

@@ -14,7 +14,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from flow_fakes import ONCE, FakeChat, FakeSearch, ask, ask_all, limited, prompt, until, user
+from flow_fakes import (
+    ONCE,
+    FakeChat,
+    FakeSearch,
+    ask,
+    ask_all,
+    limited,
+    prompt,
+    stubborn,
+    until,
+    user,
+)
 from waiting import wait_until, when
 
 from ragwright.core import (
@@ -45,20 +56,6 @@ from ragwright.flow import (
 pytest_plugins = ["flow_stores"]
 
 CTRL_C = (os.kill, os.getpid(), signal.SIGINT)
-
-
-def stubborn(text: str, log: list[str]) -> Flow[str]:
-    """Swallows every Exception; notes how it was closed."""
-    try:
-        while True:
-            try:
-                yield from limited(text)
-            except Exception:
-                log.append("scored as an error")
-            text += "+"
-    except GeneratorExit:
-        log.append("closed")
-        raise
 
 
 class Counted:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flow_fakes import FakeChat, ask, ask_all, limited, until
+from flow_fakes import FakeChat, ask, ask_all, limited, stubborn, until
 
 from ragwright.core import BudgetStopped, ConfigError, Usage
 from ragwright.flow import (
@@ -40,20 +40,6 @@ def unpriced() -> FakeChat:
     return handler
 
 
-def catching(text: str, log: list[str]) -> Flow[str]:
-    """Asks for ever, whatever fails; notes how it was closed."""
-    try:
-        while True:
-            try:
-                yield from limited(text)
-            except Exception:
-                log.append("scored as an error")
-            text += "+"
-    except GeneratorExit:
-        log.append("closed")
-        raise
-
-
 def clinging(_text: str, log: list[str]) -> Flow[str]:
     """Refuses to be closed."""
     try:
@@ -65,11 +51,11 @@ def clinging(_text: str, log: list[str]) -> Flow[str]:
 
 
 def gathered(text: str, log: list[str]) -> Flow[str]:
-    yield from gather([catching(text, log), gather([catching("b", log)])], settle=True)
+    yield from gather([stubborn(text, log), gather([stubborn("b", log)])], settle=True)
     return "never"
 
 
-@pytest.mark.parametrize(("flow", "closed"), [(catching, 1), (clinging, 1), (gathered, 2)])
+@pytest.mark.parametrize(("flow", "closed"), [(stubborn, 1), (clinging, 1), (gathered, 2)])
 def test_a_budget_stops_flows_whatever_they_catch_or_gather(
     flow: Callable[[str, list[str]], Flow[str]], closed: int
 ) -> None:

@@ -26,16 +26,22 @@ _ROWS = (
     b'[{"question": "q", "answer": "a", "ground_truth": ["b"], "results": []}]',
     b'{"results": [{"query": "q", "response": "r", "retrieved_context": [{"text": "t"}]}]}',
     b'{"columns": ["question", "answer"], "data": [["q", "a"], ["r", "b"]]}',
+    b'{"columns": ["question", "answer"], "data": [["q"], 7]}',
+    b'{"mine": [{"question": "q"}]}',
+    b'[{"question": "q"}] [{"question": "r"}]',
+    b'{"question": "half \\ud800", "mark": "\\ud800"}',
 )
 _TABLE = (b'question,answer,reference\n"How, often?",Yearly,\'=cmd\nBy whom?,x,y\n',)
 _SETTINGS = (
     b"sources: [docs/]\nchunk: {size: 200, overlap: 20}\nretrieve: {top_k: 5, filters: []}\n"
     b"models:\n  openai:gpt-4o-mini: {price_in: 0.15, price_out: 0.6}\n",
     b"sources: &s [a]\nstore: {kind: lance}\nanswer: {model: *s}\njobs: {a: {steps: [x]}}\n",
+    b"models: [a]\n",
 )
 _STUDY = (
     b"study: {testset: t.jsonl, measures: 'nDCG@5', search: tpe, trials: 3}\n"
     b"chunk: {size: [100, 200], overlap: {low: 0, high: 50}}\n",
+    b"- a\n",
 )
 _PERSONA = (b"name: fitter\naudience: workshop\ntechnical_density: high\nanswer_length: long\n",)
 _RUBRIC = (
@@ -50,7 +56,7 @@ _RESULTS = (
     b'"value": 0.5}], "row": {"id": "q1", "user_input": "q", "response": "r"}}\n'
     b'{"row_id": "q2", "ranking": [], "scores": [{"measure": "MRR", "state": "errored", '
     b'"reason": "x"}]}\n',
-    b"row,measure,state,value\nq1,MRR,scored,0.5\nq2,MRR,errored,\n",
+    b"row,measure,state,value\nq1,MRR,scored,0.5\nq2,MRR,errored,\nq3,MRR,scored,\n",
     b"id,TokenF1\nq1,0.5\n",
 )
 

@@ -11,27 +11,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from model_desk import REQUESTS, Desk, question
 from raw_server import Raw, raw_server
 
-from ragwright.flow import (
-    Chat,
-    ChatReply,
-    Embed,
-    EmbedReply,
-    Message,
-    Rerank,
-    RerankReply,
-    RetryPolicy,
-    Runner,
-    send,
-)
-from ragwright.models import Models, ModelSettings, model_handlers
+from ragwright.core import RagwrightError
+from ragwright.flow import ChatReply, EmbedReply, RerankReply
+from ragwright.testing import ScriptedServer
 
 from . import Run, Target
 from .damage import damaged_bytes, damaged_value, encoded
 
 KEY = "sk-proj-0123456789abcdefghij"
-TEXTS = ("a whale", "a bear")
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 STATUSES = (200, 200, 200, 200, 204, 307, 400, 401, 422, 429, 500)
 
@@ -39,6 +29,10 @@ STATUSES = (200, 200, 200, 200, 204, 307, 400, 401, 422, 429, 500)
 def chat_body(**message: Any) -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
     return {"id": "x", "model": "m", "choices": [choice], "usage": USAGE}
+
+
+def delta(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
 ERROR = {"error": {"message": f"Unsupported parameter: 'n' {KEY}", "code": "x", "param": "n"}}
@@ -53,10 +47,10 @@ CHATS = (
 )
 EVENTS = (
     [
-        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
-        {"choices": [{"index": 0, "delta": {"content": f"It is {KEY[:9]}"}}]},
-        {"choices": [{"index": 0, "delta": {"content": f"{KEY[9:]} \ud83d"}}]},
-        {"choices": [{"index": 0, "delta": {"content": "\ude00"}, "finish_reason": "stop"}]},
+        delta(role="assistant", content=""),
+        delta(content=f"It is {KEY[:9]}"),
+        delta(content=f"{KEY[9:]} \ud83d"),
+        delta("stop", content="\ude00"),
         {"choices": [], "usage": USAGE},
     ],
     [{"choices": [{"delta": {"content": "It"}}]}, ERROR],
@@ -69,7 +63,7 @@ EMBEDDINGS = tuple(
 )
 RERANKINGS = (
     {"results": [{"index": i, "relevance_score": s} for i, s in ((1, 0.9), (0, 0.1))]},
-    {"results": [{"index": 0, "relevance_score": 1, "document": {"text": "a whale"}}]},
+    {"results": [{"index": 0, "relevance_score": 1, "document": {"text": "a bear"}}]},
 )
 
 
@@ -100,65 +94,47 @@ def check_chat(reply: ChatReply) -> None:
         is_clean(text)
     counts = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
     assert all(type(count) is int and count >= 0 for count in counts)
+    assert (reply.usage.cost or 0.0) >= 0
 
 
 def check_vectors(reply: EmbedReply) -> None:
-    assert reply.vectors.shape[0] == len(TEXTS)
+    assert reply.vectors.shape[0] == 2
     assert np.allclose(np.linalg.norm(reply.vectors, axis=1), 1.0, atol=1e-3)
 
 
 def check_scores(reply: RerankReply) -> None:
-    assert len(reply.scores) == len(TEXTS)
+    assert len(reply.scores) == 2
     assert np.isfinite(reply.scores).all()
 
 
 @contextmanager
-def door(request: Callable[[str], Any], kind: type, check: Callable[[Any], None]) -> Iterator[Run]:
+def door(asked: Any, check: Callable[[Any], None]) -> Iterator[Run]:
     """A server that sends the case, and a runner that asks it."""
     os.environ["FUZZ_KEY"] = KEY
-    with raw_server(Raw()) as server:
-        name = f"{server.url}#m"
-        settings = ModelSettings(key_env="FUZZ_KEY", price_in=1.0, price_out=1.0, timeout=20.0)
-        models = Models({name: settings})
-        retry = RetryPolicy(attempts=1, rate_limited_attempts=1)
-        with Runner(model_handlers(models), retry=retry) as runner:
+    with ScriptedServer() as scripted, raw_server(Raw()) as server:
 
-            def run(case: Raw) -> None:
-                server.script = lambda _path, _body: case
-                server.bodies.clear()
-                shown: list[str] = []
-                before = runner.budget.spent
-                try:
-                    check(runner.run(send(request(name), kind), sink=shown.append))
-                except Exception as error:
-                    is_clean(str(error))
-                    raise
-                finally:
-                    is_clean("".join(shown))
-                    assert runner.budget.spent >= before
+        def run(case: Raw) -> None:
+            shown: list[str] = []
+            settings: Any = {"key_env": "FUZZ_KEY", "price_in": 1.0, "price_out": 1.0}
+            found = Desk(scripted, server).ask(case, asked, heard=shown.append, **settings)
+            is_clean("".join(shown))
+            if isinstance(found, RagwrightError):
+                is_clean(str(found))
+            else:
+                check(found)
 
-            yield run
+        yield run
 
 
-def target(name: str, values: Sequence[Any], opened: partial[Any], **more: Any) -> Target:
-    return Target(name, [raw(v) for v in values], partial(damaged, values), opened, **more)
-
-
-def asked(stream: bool, name: str) -> Chat:
-    return Chat(name, (Message("user", "How far?"),), (("n", 1),), stream=stream)
+def target(name: str, values: Sequence[Any], asked: Any, check: Callable[[Any], None]) -> Target:
+    return Target(
+        name, [raw(v) for v in values], partial(damaged, values), partial(door, asked, check)
+    )
 
 
 TARGETS = (
-    target("chat", CHATS, partial(door, partial(asked, False), ChatReply, check_chat)),
-    target("stream", (*EVENTS, *CHATS), partial(door, partial(asked, True), ChatReply, check_chat)),
-    target(
-        "embeddings",
-        (*EMBEDDINGS, ERROR),
-        partial(door, lambda name: Embed(name, TEXTS), EmbedReply, check_vectors),
-    ),
-    target(
-        "rerank",
-        (*RERANKINGS, ERROR),
-        partial(door, lambda name: Rerank(name, "whale", TEXTS), RerankReply, check_scores),
-    ),
+    target("chat", CHATS, question(params={"n": 1}), check_chat),
+    target("stream", (*EVENTS, *CHATS), question(stream=True, params={"n": 1}), check_chat),
+    target("embeddings", (*EMBEDDINGS, ERROR), REQUESTS["embed"], check_vectors),
+    target("rerank", (*RERANKINGS, ERROR), REQUESTS["rerank"], check_scores),
 )

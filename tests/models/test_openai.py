@@ -164,6 +164,8 @@ def test_servers_that_stream_in_their_own_way_are_understood(desk: Desk) -> None
     wrong = {"index": 1, "delta": {"content": "WRONG"}}
     right = {"index": 0, "delta": {"content": "right"}, "finish_reason": "stop"}
     assert desk.ask(events({"choices": [wrong, right]}), question(stream=True)).text == "right"
+    cut = Raw(b'data: {"choices": [{"delta": {"content": "x"}}]}', kind="text/event-stream")
+    assert isinstance(desk.ask(cut, question(stream=True)), ModelReplyError)
     endless = events({"choices": [{"delta": {"content": PLAIN}, "finish_reason": None}]})
     reply = desk.ask(endless, question(stream=True))
     assert (reply.text, reply.finish) == (PLAIN, "stop")
@@ -377,24 +379,13 @@ def test_scores_come_in_the_order_of_the_passages_and_are_paid_for(desk: Desk) -
 @pytest.mark.parametrize(
     "results",
     [
+        *(scored(0.5, 0.4, indices=two) for two in ((0, 0), (-1, -2), (False, True), (1, 7))),
+        *(scored(*two) for two in (("0.5", "0.4"), (True, False), (10**400, 0.1), (None, 0.1))),
+        *(scored(float(number), 0.1) for number in ("nan", "inf")),
+        *(scored(0.5, 0.4, document=other) for other in ({"text": "a whale"}, "a bear")),
         scored(0.5, indices=(0,)),
         [*scored(0.5, 0.4), *scored(0.1, indices=(2,))],
-        scored(0.5, 0.4, indices=(0, 0)),
-        scored(0.5, 0.4, indices=(-1, -2)),
-        scored(0.5, 0.4, indices=(False, True)),
-        scored(0.5, 0.4, indices=(1, 7)),
-        scored("0.5", "0.4"),
-        scored(True, False),
-        scored(float("nan"), 0.1),
-        scored(float("inf"), 0.1),
-        scored(10**400, 0.1),
-        scored(None, 0.1),
-        scored(0.5, 0.4, document={"text": "a whale"}),
-        scored(0.5, 0.4, document="a bear"),
-        ["x", "y"],
-        {"a": 1},
-        None,
-        b"null",
+        *(["x", "y"], {"a": 1}, None, b"null"),
     ],
 )
 def test_scores_that_cannot_be_used_are_a_bad_reply(desk: Desk, results: Any) -> None:
