@@ -64,39 +64,28 @@ SOUND = (
 )
 GOOD_OCR = page("a.md", SOUND, metadata={"ocr_confidence": 0.97})
 
-CASES: list[tuple[str, str, tuple[Document, ...], list[str]]] = [
-    ("a code that no family defines", "codes", (page("b.md", "After E999 it stops."),), []),
-    ("a code that a heading explains", "codes", (EXPLAINED,), []),
-    ("a code in a dead link alone", "codes", LINKED, ["undefined code"]),
-    ("that is one finding", "codes,references", LINKED, ["dead link"]),
-    ("used elsewhere, too", "codes,references", USED, ["dead link", "undefined code"]),
-    (
-        "references into nothing",
-        "references",
-        (page("a.md", NOWHERE), OTHER),
-        ["dead anchor", "dead link", "dead section"],
-    ),
-    (
-        "references that lead somewhere",
-        "references",
-        (page("docs/a.md", SOMEWHERE), page("top.md", "Top.")),
-        [],
-    ),
-    ("pages of a template on two codes", "copies", TEMPLATE, []),
-    ("no text", "damage", (page("a.md", "  \n "),), ["no text"]),
-    ("mojibake", "damage", (MOJIBAKE,), ["mojibake"]),
-    ("hyphenation", "damage", (HYPHENS,), ["hyphenation"]),
-    ("poor OCR", "damage", (OCR,), ["poor OCR"]),
-    ("a page without text", "damage", (EMPTY,), ["page without text"]),
-    ("a sound document", "damage", (GOOD_OCR,), []),
-]
+NO_CODE = (page("b.md", "After E999 it stops."),)
+THREE = ["dead anchor", "dead link", "dead section"]
+FOUND = (page("docs/a.md", SOMEWHERE), page("top.md", "Top."))
+CASES: dict[str, tuple[str, tuple[Document, ...], list[str]]] = {
+    "a code that no family defines": ("codes", NO_CODE, []),
+    "a code that a heading explains": ("codes", (EXPLAINED,), []),
+    "a code in a dead link alone": ("codes", LINKED, ["undefined code"]),
+    "that is one finding": ("codes,references", LINKED, ["dead link"]),
+    "used elsewhere, too": ("codes,references", USED, ["dead link", "undefined code"]),
+    "references into nothing": ("references", (page("a.md", NOWHERE), OTHER), THREE),
+    "references that lead somewhere": ("references", FOUND, []),
+    "pages of a template on two codes": ("copies", TEMPLATE, []),
+    "no text": ("damage", (page("a.md", "  \n "),), ["no text"]),
+    "mojibake": ("damage", (MOJIBAKE,), ["mojibake"]),
+    "hyphenation": ("damage", (HYPHENS,), ["hyphenation"]),
+    "poor OCR": ("damage", (OCR,), ["poor OCR"]),
+    "a page without text": ("damage", (EMPTY,), ["page without text"]),
+    "a sound document": ("damage", (GOOD_OCR,), []),
+}
 
 
-@pytest.mark.parametrize(
-    ("kind", "documents", "expected"),
-    [case[1:] for case in CASES],
-    ids=[case[0] for case in CASES],
-)
+@pytest.mark.parametrize(("kind", "documents", "expected"), CASES.values(), ids=CASES)
 def test_faults(kind: str, documents: tuple[Document, ...], expected: list[str]) -> None:
     assert faults(audited(kind, *documents)) == expected
 

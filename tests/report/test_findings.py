@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ragwright.core import Score
 from ragwright.experiment import (
@@ -150,7 +151,7 @@ def test_json_holds_every_number() -> None:
 # -- passports -------------------------------------------------------------------------------------
 
 
-def table(*scale: float, rows: int = 90, **people: object) -> Sequence[str]:
+def table(low: float, high: float, **people: Any) -> Sequence[str]:
     figures = JudgeFigures(
         90,
         45,
@@ -160,7 +161,7 @@ def table(*scale: float, rows: int = 90, **people: object) -> Sequence[str]:
         advice="Use stored.",
     )
     judge = JudgePassport("stored", "recorded", dimensions={"win-rate": figures})
-    seen = PeopleFigures("win-rate", *scale, rows=rows, **people)  # type: ignore[arg-type, misc]
+    seen = PeopleFigures("win-rate", low, high, rows=90, **people)
     return passport_table(Passport("mine", "mine.jsonl", 90, 45, (seen,), (judge,))).splitlines()
 
 

@@ -61,59 +61,48 @@ def judged(difference: Estimate, agreement: Estimate, one: float = 0.5) -> Passp
 HIGH = Estimate(0.7, 0.6, 0.8)
 
 
+WORSE, BETTER, EVEN = (
+    Estimate(-0.09, -0.18, -0.01),
+    Estimate(0.1, 0.02, 0.2),
+    Estimate(-0.02, -0.1, 0.06),
+)
+JUDGE = "Faithfulness by openai:x"
+INSTEAD = f"Use the free measure KPrecision instead of {JUDGE} for faithfulness: it agrees better "
+INSTEAD += "with people (difference 0.09, 95 % 0.01 to 0.18)."
+TRUST = f"Trust {JUDGE} for faithfulness: it agrees with people about as well as people agree "
+TRUST += (
+    "with each other, and better than any free measure here (difference 0.10, 95 % 0.02 to 0.20)."
+)
+OPEN = f"{JUDGE} is not proven better than the free measure KPrecision for faithfulness: the free "
+OPEN += "one will do (difference -0.02, 95 % -0.10 to 0.06)."
+CHANCE = f"{JUDGE} is not proven better than chance on faithfulness."
+USE = (
+    "Use KPrecision for faithfulness: of the free measures here it agrees best with people, about "
+)
+USE += "as well as people agree with each other (rank correlation 0.60, 95 % 0.50 to 0.70)."
+NOBODY = "No judge and no person scored the same rows."
+
+
 @pytest.mark.parametrize(
     ("passport", "state", "text"),
     [
-        (
-            judged(Estimate(-0.09, -0.18, -0.01), HIGH),
-            "worse",
-            "Use the free measure KPrecision instead of Faithfulness by openai:x for faithfulness: "
-            "it agrees better with people (difference 0.09, 95 % 0.01 to 0.18).",
-        ),
-        (
-            judged(Estimate(0.1, 0.02, 0.2), HIGH),
-            "better",
-            "Trust Faithfulness by openai:x for faithfulness: it agrees with people about as well "
-            "as people agree with each other, and better than any free measure here (difference "
-            "0.10, 95 % 0.02 to 0.20).",
-        ),
-        (
-            judged(Estimate(-0.02, -0.1, 0.06), HIGH),
-            "open",
-            "Faithfulness by openai:x is not proven better than the free measure KPrecision for "
-            "faithfulness: the free one will do (difference -0.02, 95 % -0.10 to 0.06).",
-        ),
-        (
-            judged(Estimate(), Estimate(0.1, -0.05, 0.2)),
-            "worse",
-            "Faithfulness by openai:x is not proven better than chance on faithfulness.",
-        ),
-        (
-            replace(judged(Estimate(), HIGH), judges=(FREE,)),
-            "better",
-            "Use KPrecision for faithfulness: of the free measures here it agrees best with "
-            "people, about as well as people agree with each other (rank correlation 0.60, 95 % "
-            "0.50 to 0.70).",
-        ),
-        (
-            replace(judged(Estimate(), HIGH), judges=()),
-            "open",
-            "No judge and no person scored the same rows.",
-        ),
+        (judged(WORSE, HIGH), "worse", INSTEAD),
+        (judged(BETTER, HIGH), "better", TRUST),
+        (judged(EVEN, HIGH), "open", OPEN),
+        (judged(Estimate(), Estimate(0.1, -0.05, 0.2)), "worse", CHANCE),
+        (replace(judged(Estimate(), HIGH), judges=(FREE,)), "better", USE),
+        (replace(judged(Estimate(), HIGH), judges=()), "open", NOBODY),
     ],
 )
 def test_the_verdict_says_whom_to_trust(passport: Passport, state: str, text: str) -> None:
     verdict = passport_verdict(passport)
     assert (verdict.text, verdict.state) == (text, state)
-
-
-def test_less_well_than_people() -> None:
-    verdict = passport_verdict(judged(Estimate(0.1, 0.02, 0.2), HIGH, one=0.2))
-    assert "but less well than people agree with each other" in verdict.text
+    less = passport_verdict(judged(BETTER, HIGH, one=0.2))
+    assert "but less well than people agree with each other" in less.text
 
 
 def test_the_page_holds_every_part_and_escapes_names() -> None:
-    passport = judged(Estimate(-0.09, -0.18, -0.01), HIGH)
+    passport = judged(WORSE, HIGH)
     page = passport_html(passport)
     for part in ("agreement", "differences", "bias", "replies", "labels", "method"):
         assert f'<section id="{part}"' in page
@@ -138,7 +127,7 @@ def test_the_page_holds_every_part_and_escapes_names() -> None:
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_page_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     path = tmp_path / "page.html"
-    path.write_text(passport_html(judged(Estimate(-0.09, -0.18, -0.01), HIGH)))
+    path.write_text(passport_html(judged(WORSE, HIGH)))
     faults: list[str] = []
     asked: list[str] = []
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -257,6 +257,8 @@ def test_an_ablation_stopped_by_its_budget_goes_on(folder: Path, model: Scripted
 
 BAD = "order: [role, idle, context, question]\nparts:\n  role: one\n  idle: '{{ personna }}'\n"
 OWN = "template: prompts/own.yaml"
+SHORTER = f"preset: without_style, {OWN}"
+ALREADY = "already the preset 'without_style'"
 REFUSED = [
     (OWN, {"parts": ("ground",)}, PromptError, "no part 'ground'.*own.yaml.*'grounding'"),
     (OWN, {"presets": ("without_lenght",)}, StudyError, "unknown prompt.*'without_length'"),
@@ -264,30 +266,18 @@ REFUSED = [
     (OWN, {"parts": ("idle", "plain")}, PromptError, "empty in every row"),
     (OWN, {"margin": 5}, ConfigError, "must be between 0 and 1"),
     ("template: prompts/bad.yaml", {}, PromptError, "'personna' is undefined.*bad.yaml:4"),
-    (
-        f"preset: without_style, {OWN}",
-        {"presets": ("all",)},
-        StudyError,
-        "already the preset 'without_style'",
-    ),
+    (SHORTER, {"presets": ("all",)}, StudyError, ALREADY),
     (None, {}, ConfigError, "no prompt without a chat model"),
 ]
 
 
-@pytest.mark.parametrize(("prompt", "how", "kind", "said"), REFUSED)
-def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
-    folder: Path,
-    model: ScriptedServer,
-    prompt: str | None,
-    how: dict[str, object],
-    kind: type[Exception],
-    said: str,
-) -> None:
+def test_what_cannot_be_ablated_is_said_at_once(folder: Path, model: ScriptedServer) -> None:
     (folder / "prompts" / "bad.yaml").write_text(BAD)
-    settings(folder, model.url, prompt=prompt or "")
-    if prompt is None:
-        (folder / "ragwright.yaml").write_text("sources: [docs]\n")
-    options = AblationOptions(**how)  # type: ignore[arg-type]
-    with Workbench.open(folder) as bench, pytest.raises(kind, match=f"(?s){said}"):
-        plan_ablation(bench.project, str(folder / "set.jsonl"), "Contains", options)
+    for prompt, how, kind, said in REFUSED:
+        settings(folder, model.url, prompt=prompt or "")
+        if prompt is None:
+            (folder / "ragwright.yaml").write_text("sources: [docs]\n")
+        options = AblationOptions(**how)  # type: ignore[arg-type]
+        with Workbench.open(folder) as bench, pytest.raises(kind, match=f"(?s){said}"):
+            plan_ablation(bench.project, str(folder / "set.jsonl"), "Contains", options)
     assert model.requests == []

@@ -311,38 +311,23 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
         objective_scores(taken(1), "Q")
 
 
-RIGHT_OR_SILENT = ([0.0] * 10 + [1.0] * 30, [1.0] * 10 + [None] * 30)
-ONE_LOST = ([0.0] * 40, [1.0] * 39 + [None])
-
-
-@pytest.mark.parametrize(
-    ("values", "outcome", "difference", "said"),
-    [
-        (
-            RIGHT_OR_SILENT,
-            "no change proven",
-            -0.5,
-            [
-                "T1 on the confirm split: 30 rows lack a score in one of the two",
-                "the difference lies between -0.5000 and +0.2500",
-                "On the tune split, 30 questions lack a score under T1",
-            ],
-        ),
-        (
-            ONE_LOST,
-            "better",
-            0.975,
-            ["1 question lacks a score under one of the two settings and are not compared"],
-        ),
-    ],
-    ids=["rows that could turn it leave nothing proven", "rows that turn nothing are said"],
+Values = tuple[Sequence[float | None], Sequence[float | None]]
+RIGHT_OR_SILENT: Values = ([0.0] * 10 + [1.0] * 30, [1.0] * 10 + [None] * 30)
+TURNED = (
+    "T1 on the confirm split: 30 rows lack a score in one of the two",
+    "the difference lies between -0.5000 and +0.2500",
+    "On the tune split, 30 questions lack a score under T1",
 )
-def test_lost_rows(
-    values: tuple[list[float | None], list[float | None]],
-    outcome: str,
-    difference: float,
-    said: list[str],
-) -> None:
+ONE_LOST: Values = ([0.0] * 40, [1.0] * 39 + [None])
+FEW = ("1 question lacks a score under one of the two settings and are not compared",)
+LOST = {
+    "rows that could turn it": (RIGHT_OR_SILENT, "no change proven", -0.5, TURNED),
+    "rows that turn nothing": (ONE_LOST, "better", 0.975, FEW),
+}
+
+
+@pytest.mark.parametrize(("values", "outcome", "difference", "said"), LOST.values(), ids=LOST)
+def test_lost_rows(values: Values, outcome: str, difference: float, said: tuple[str, ...]) -> None:
     incumbent, other = map(f1, values)
     side = [incumbent, other]
     [one] = correct_confirmations([confirmation((side, side), objective=F1)], F1, 1)

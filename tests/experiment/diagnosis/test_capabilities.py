@@ -205,12 +205,6 @@ def fails_in_the_north(request: ServerRequest) -> Reply | str:
     return Reply.too_long() if teams == ["north"] and passages else needs_the_gold(request)
 
 
-def remembers(request: ServerRequest) -> str:
-    """Knows the leaders of four teams by heart, and reads no passage."""
-    teams, _, _ = asked(request)
-    return " ".join(f"It is {HEART[team]}." if team in HEART else "Nobody." for team in teams)
-
-
 def detects(request: ServerRequest, heart: dict[str, str] = LEADERS) -> str:
     """Reports a passage that contradicts what it knows by heart, where asked to."""
     [team], passages, text = asked(request)
@@ -313,20 +307,6 @@ FOLLOWED = {
     ("counterfactual", REPORTED): [0, 0],
     ("counterfactual", CORRECTED): [None, None],
 }
-
-
-@pytest.mark.slow
-def test_what_is_known_by_heart_is_subtracted(tmp_path: Path) -> None:
-    curves, _, _ = run(tmp_path, remembers, SuiteOptions())
-    accuracy = curves["noise", "accuracy", "all"]
-    assert means(accuracy) == [0.5] * 6
-    for point in accuracy.points:
-        assert (point.closed_book, point.above, point.paired) == (0.5, 0, 8)
-        bound = 1 - 0.025 ** (1 / 8)  # never a bare 0
-        assert (point.above_low, point.above_high) == pytest.approx((-bound, bound))
-    assert means(curves["rejection", "rejection rate", "all"]) == [0]
-    assert means(curves["rejection", "accuracy", "all"]) == [0.5]
-    assert all(point.above == 0 for point in curves["sources", "share of parts", "all"].points)
 
 
 Expected = dict[tuple[str, str], list[float | None]]

@@ -141,40 +141,26 @@ TIGHT = "answer: {model: 'URL#reader', context_tokens: 100}\n"
 ONE, FEW = "retrieve: {top_k: 1}\n", "retrieve: {context_tokens: 5}\n"
 DREAMS = "answer: {model: 'URL#dreamer'}\njudge: {model: 'URL#judge'}\n"
 TWO = "judge: {model: 'URL#two'}\n"
-BEYOND = "Recall@100,Contains"
-FAULTS = [
-    ("no fault", "", MEASURES, None, (), ""),
-    ("a wrong filter", NOISY, MEASURES, "filter", (1, 1), "generate"),
-    ("an embedder that misses", BLIND, MEASURES, "retrieve", (1, 1), "generate"),
-    ("a reranker that reverses", REVERSED, MEASURES, "rerank", (1, 1), "truncate generate"),
-    (
-        "a top_k that is too small",
-        ONE,
-        "Recall@5,Contains",
-        "truncate",
-        (1 / 2, 17 / 18),
-        "generate",
-    ),
-    ("a search that keeps too little", FEW, BEYOND, "truncate", (1 / 2, 17 / 18), "generate"),
-    (
-        "a context that is too small",
-        TIGHT,
-        "Recall@5,Contains",
-        "truncate",
-        (1 / 2, 17 / 18),
-        "generate",
-    ),
-    ("a generator that ignores its passages", DREAMS, JUDGED, "generate", (4, 1), ""),
-    ("a judge that always says two", TWO, JUDGED, "judge", (3,), ""),
-]
+PAIRS, BEYOND, HALF = "Recall@5,Contains", "Recall@100,Contains", (1 / 2, 17 / 18)
+FAULTS = {
+    "no fault": ("", MEASURES, None, (), ""),
+    "a wrong filter": (NOISY, MEASURES, "filter", (1, 1), "generate"),
+    "an embedder that misses": (BLIND, MEASURES, "retrieve", (1, 1), "generate"),
+    "a reranker that reverses": (REVERSED, MEASURES, "rerank", (1, 1), "truncate generate"),
+    "a top_k that is too small": (ONE, PAIRS, "truncate", HALF, "generate"),
+    "a search that keeps too little": (FEW, BEYOND, "truncate", HALF, "generate"),
+    "a context that is too small": (TIGHT, PAIRS, "truncate", HALF, "generate"),
+    "a generator that ignores its passages": (DREAMS, JUDGED, "generate", (4, 1), ""),
+    "a judge that always says two": (TWO, JUDGED, "judge", (3,), ""),
+}
 """Settings, measures, the stage at fault, its credit by measure, whose oracles recover as much."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "measures", "stage", "credit", "later"),
-    [row[1:] for row in FAULTS],
-    ids=[row[0] for row in FAULTS],
+    FAULTS.values(),
+    ids=FAULTS,
 )
 def test_a_planted_fault_is_named_and_no_other(
     folder: Path,

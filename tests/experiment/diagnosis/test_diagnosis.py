@@ -17,7 +17,6 @@ from ragwright.experiment import (
     GoldPlace,
     RowResult,
     Stage,
-    diagnosis_by,
     diagnosis_of,
     facts_kept,
     is_right,
@@ -96,14 +95,6 @@ def test_a_stage_is_not_blamed_for_rows_where_nothing_is_lost() -> None:
     assert diagnosis_json(found)["rule"]
 
 
-def test_what_a_ranking_lacks_in_the_context_is_no_lost_row() -> None:
-    found = concluded(alike(0.5, {"rerank": 1.0}, "", "nDCG@5"), "nDCG@5")
-    assert found.stage is None
-    assert any("a perfect rerank would add 0.500 points of nDCG@5" in one for one in found.verdict)
-    with pytest.raises(KeyError):
-        found.of("generate", "nDCG@5")
-
-
 @pytest.mark.slow
 def test_chance_is_hardly_ever_taken_for_a_stage() -> None:
     draw = random.Random(4)
@@ -117,21 +108,12 @@ def test_chance_is_hardly_ever_taken_for_a_stage() -> None:
     assert named <= 7  # 3 in 60 are the nominal share; 8 or more have a chance of 1 in 100
 
 
-def test_slices_hold_their_own_conclusions() -> None:
-    rows = [row(f"{n}a", 0.0, {"filter": 1.0}, "filter") for n in range(12)]
-    rows += [row(f"{n}b", 1.0, {}) for n in range(12)]
-    found = diagnosis_by(concluded(rows), "kind", parse_measures("Contains")).parts
-    assert (found["kind = a"].stage, found["kind = b"].stage) == ("filter", None)
-    assert found["kind = b"].losses == {"": 12}
-    empty = concluded([])
-    assert (empty.stage, empty.points) == (None, ())
-
-
 def test_a_row_is_read_back_as_it_was_written() -> None:
     made = row("r1", 0.5, {"judge": 1.0}, "judge")
     place = GoldPlace("d", 3, 9, True, False, 2, None, None)
     more = (True, made.oracles, (scored("Contains", 0.0),), False, ("d",))
     whole = DiagnosedRow(made.plain, "judge", (place,), *more)
+    assert concluded([]).points == ()  # nothing at all is no conclusion
     assert read_plain(DiagnosedRow, json.loads(json.dumps(make_plain(whole)))) == whole
 
 

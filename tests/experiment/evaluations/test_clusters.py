@@ -50,39 +50,27 @@ MANUAL = [row(str(at), "manual") for at in range(9)]
 PEOPLE = [
     row(f"{at} for {who}", "manual", asked=f"What is {at}?") for at in range(6) for who in "ab"
 ]
+TOGETHER = [row(str(at), f"a{at // 2}", "z") for at in range(8)]
 SAID = ["what is it?", *["What  IS it?"] * 4]
 ALIKE = [row(str(at), asked=said) for at, said in enumerate(SAID)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "count"),
-    [
-        ([*CHAIN, row("8", "e")], 5),
-        ([*CHAIN, NO_USE], 5),
-        ([row("1", "a"), row("2", "b"), row("3")], 0),
-        ([], 0),
-        ([*MANUAL, row("x", "y")], 0),
-        ([row(str(at), f"a{at // 2}", "z") for at in range(8)], 4),
-        (PEOPLE, 6),
-        ([*ALIKE, row("x")], 2),
-        ([Row(str(at), "") for at in range(4)], 0),
-        (spans(24, 1), 12),
-        (spans(24, 3), 12),
-    ],
-    ids=[
-        "a chain of shared documents is one",
-        "a document of no use to both joins nothing",
-        "without shared documents rows stand for themselves",
-        "no rows",
-        "nearly all about one document: that is what is measured",
-        "where everything hangs together the first document counts",
-        "questions hold rows together where documents no longer do",
-        "most rows ask one question",
-        "rows that ask nothing share nothing",
-        "one document is clustered by passage",
-        "few documents are clustered by passage",
-    ],
-)
+CASES: dict[str, tuple[list[Row], int]] = {
+    "a chain of shared documents is one": ([*CHAIN, row("8", "e")], 5),
+    "a document of no use to both joins nothing": ([*CHAIN, NO_USE], 5),
+    "without shared documents rows stand alone": ([row("1", "a"), row("2", "b"), row("3")], 0),
+    "no rows": ([], 0),
+    "nearly all about one document: that is what is measured": ([*MANUAL, row("x", "y")], 0),
+    "where everything hangs together the first document counts": (TOGETHER, 4),
+    "questions hold rows together where documents no longer do": (PEOPLE, 6),
+    "most rows ask one question": ([*ALIKE, row("x")], 2),
+    "rows that ask nothing share nothing": ([Row(str(at), "") for at in range(4)], 0),
+    "one document is clustered by passage": (spans(24, 1), 12),
+    "few documents are clustered by passage": (spans(24, 3), 12),
+}
+
+
+@pytest.mark.parametrize(("rows", "count"), CASES.values(), ids=CASES)
 def test_rows_have_their_clusters(rows: list[Row], count: int) -> None:
     found = clusters_of_rows(rows)
     assert found.keys() == ({row.id for row in rows} if count else set())

@@ -86,25 +86,18 @@ def test_other_models_measure_other_distances_and_words_are_words() -> None:
     assert find_scored_differently(*words) == {}
 
 
-def hits(count: int, counted: Counted, value: float = 1.0) -> list[RowResult]:
+def hits(counted: Counted, value: float) -> list[RowResult]:
     score = Score("HitRate@1", "scored", value, counted=counted)
-    return [RowResult(f"{counted} {at}", ("a",), (score,)) for at in range(count)]
-
-
-@pytest.mark.parametrize("of_spans", [0, 3, 6])
-def test_a_summary_says_what_was_counted(of_spans: int) -> None:
-    results = [*hits(of_spans, "spans"), *hits(6 - of_spans, "documents")]
-    found = evaluation_of(results, parse_measures("HitRate@1"))["HitRate@1"]
-    wanted = {"spans": of_spans, "documents": 6 - of_spans}
-    assert dict(found.counted) == {name: count for name, count in wanted.items() if count}
+    return [RowResult(str(at), ("a",), (score,)) for at in range(40)]
 
 
 def test_runs_that_counted_different_gold_get_no_verdict() -> None:
     measures = parse_measures("HitRate@1")
-    sides = hits(40, "documents"), hits(40, "spans", 0.0)
-    old, new = (
-        evaluation_of([replace(one, row_id=str(at)) for at, one in enumerate(side)], measures)
-        for side in sides
+    sides = hits("documents", 1.0), hits("spans", 0.0)
+    old, new = (evaluation_of(side, measures) for side in sides)
+    assert (dict(old["HitRate@1"].counted), dict(new["HitRate@1"].counted)) == (
+        {"documents": 40},
+        {"spans": 40},
     )
     found = compare_evaluations(old, new)["HitRate@1"]
     assert found.verdict == "no change proven"

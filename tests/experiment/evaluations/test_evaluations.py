@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,7 +29,6 @@ from ragwright.experiment import (
     add_reply,
     answer_and_score_row,
     compute_results,
-    evaluation_of,
     ranking_search,
     read_plain,
     retrieval_row,
@@ -304,21 +302,3 @@ def test_every_slice_has_its_own_numbers() -> None:
     assert counts("persona_name", half) == [("engineer", 6), ("", 6)]
     with pytest.raises(TestsetError, match="no row has a value in"):
         counts("nobody")
-
-
-@pytest.mark.slow
-def test_rows_pass_in_bounded_memory() -> None:
-    """Rows are made, scored and given away one at a time; values alone stay."""
-    passage = "the wall is red " * 20
-    rows = (
-        replace(GIVEN[at % 12], id=str(at), retrieved_contexts=(passage,)) for at in range(5000)
-    )
-    seen: list[str] = []
-    tracemalloc.start()
-    results = compute_results(rows, PLAIN[:1])
-    found = evaluation_of(results, PLAIN[:1], each=lambda one: seen.append(one.row_id))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert (found["TokenF1"].n, found.results, len(seen)) == (5000, (), 5000)
-    # 8 bytes a value and the blocks of the bootstrap, which do not grow with the rows
-    assert peak < 40_000_000

@@ -126,16 +126,6 @@ def test_a_wrong_cell_has_its_place(tmp_path: Path, change: dict[str, Any], said
     assert caught.value.where == f"{path}:4"
 
 
-def test_several_people_in_one_file(tmp_path: Path) -> None:
-    people = {"ada": 1.0, "bo": 0.0, "cy": 1.0, "di": 0.0}
-    lines = [{"item": "01", "rater": who, EXACT: int(value)} for who, value in people.items()]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    labels = read_labels(path, KEY)
-    assert {label.rater: label.value for label in labels} == people
-    assert {(label.system, label.row_id) for label in labels} == {KEY.answers["01"]}
-
-
 def test_what_cannot_be_reviewed_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text('{"answers": []}', "utf-8")
     for sheet, measures, said in (

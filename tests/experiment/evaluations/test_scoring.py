@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -15,8 +16,11 @@ from command_line import ragwright
 from small_project import MakeProject
 
 from ragwright import EvaluationOptions, Session, Workbench, evaluate
-from ragwright.core import ConfigError, MeasureError, Row, TestsetError
+from ragwright.core import ConfigError, MeasureError, Row, TestsetError, Turn
 from ragwright.experiment import Evaluation, RowResult
+from ragwright.flow import Runner
+from ragwright.measure import MeasureSetup, parse_measures, score_row, score_rows
+from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 MEASURES = "ExactMatch, TokenF1, KPrecision"
@@ -247,14 +251,14 @@ def peak(work: Callable[[], object]) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("measures", ["", MEASURES])
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path: Path, measures: str) -> None:
-    few, many = rows_file(tmp_path, 5, 20_000), rows_file(tmp_path, 40, 20_000)
+    few, many = rows_file(tmp_path, 5, 10_000), rows_file(tmp_path, 40, 10_000)
     evaluate(few, measures, each=passed_over)  # what is loaded once
     small, large = (
         peak(lambda file=file: evaluate(file, measures, each=passed_over))  # type: ignore[misc]
         for file in (few, many)
     )
-    assert many.stat().st_size > 740_000
-    assert large - small < 240_000
+    assert many.stat().st_size > 370_000
+    assert large - small < 120_000
 
 
 @pytest.mark.slow
@@ -301,3 +305,43 @@ def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) ->
         assert len(server.requests) == 3
         assert ragwright(folder, *score, "--quiet", "--no-cache").stderr == ""
         assert len(server.requests) == 6
+
+
+# -- judges and turns ------------------------------------------------------------------------------
+
+HISTORY = (Turn("user", "How often is the fluid changed?"), Turn("assistant", "Every two years."))
+KEYS = {
+    "AnswerRelevance": "c66fa331cd1771794b73ce3b2952077200090d7fcdf3c4dff07fbc14c8d58233",
+    "Faithfulness": "7c98c055c96c2f33deaf64b63302973e452b3b28c0fa24ada70633a7fe72433f",
+    "ContextRelevance": "f579b407545d70e86ec064e3f6e7bc2470ac4318924b923e2f962188526da019",
+    "Claims": "8814717580a5b400d499eadc9ea1f3d4793e0102371f8ba40855a7c8cfe954fe",
+    "Groundedness": "e45628c78f1f79e46373cd68d211d2661f1b2a2de34d6c4746bd7a752edc2ae1",
+}
+"""SHA-256 of the first messages of each measure before rows had history (commit f9e7e8ca)."""
+
+
+def test_a_judge_sees_the_turns_only_of_rows_with_history() -> None:
+    said, passage = "Every five years.", "The coolant must be changed every five years."
+    row = Row("r", "How often must the coolant be changed?", said, said, (passage,))
+    with ScriptedServer(says) as server, Runner(model_handlers(Models())) as runner:
+        setup = MeasureSetup(model=f"{server.url}#judge")
+        for measure, key in KEYS.items():
+            server.requests.clear()
+            runner.run(score_row(row, parse_measures(measure), setup))
+            messages = json.dumps(server.requests[0].body["messages"], sort_keys=True)
+            assert hashlib.sha256(messages.encode()).hexdigest() == key, measure
+            assert "conversation before the question" not in messages
+        server.requests.clear()
+        with_turns = replace(row, history=HISTORY)
+        runner.run(score_row(with_turns, parse_measures("AnswerRelevance"), setup))
+        assert "assistant: Every two years." in server.requests[0].prompt
+
+
+def test_asking_back_is_counted_where_the_question_is_underspecified() -> None:
+    told = {"answerability": "underspecified"}
+    asked_back = "There are many. Which one are you referring to?"
+    rows = [Row("r", "What colour?", one, metadata=told) for one in (asked_back, "It is red.")]
+    [back], [told_at_once], [other] = score_rows(
+        [*rows, Row("s", "?", asked_back)], parse_measures("AskBackRate")
+    )
+    assert (back.value, told_at_once.value, other.no_gold) == (1.0, 0.0, True)

@@ -18,29 +18,15 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-COLUMNS = ("uid", "q", "answer_text", "passage", "human", "model_name", "gpt")
-ROWS: list[dict[str, Any]] = [
-    dict(zip(COLUMNS, cells, strict=True))
-    for cells in (
-        (
-            f"r{at}",
-            f"question {at // 2}",
-            f"answer {at}",
-            "answer",
-            at % 5 + 1,
-            "ab"[at % 2],
-            at / 10,
-        )
-        for at in range(10)
-    )
-]
-MAP: tuple[str, ...] = (
-    "uid=id",
-    "q=user_input",
-    "answer_text=response",
-    "passage=retrieved_contexts",
-)
-MAP += ("human=label.faithfulness(1..5)", "model_name=system")
+def row(at: int) -> dict[str, Any]:
+    asked = {"uid": f"r{at}", "q": f"question {at // 2}", "answer_text": f"answer {at}"}
+    seen = {"passage": "answer", "human": at % 5 + 1, "model_name": "ab"[at % 2]}
+    return {**asked, **seen, "gpt": at / 10}
+
+
+ROWS = [row(at) for at in range(10)]
+COLUMNS = "uid=id q=user_input answer_text=response passage=retrieved_contexts"
+MAP = (*COLUMNS.split(), "human=label.faithfulness(1..5)", "model_name=system")
 
 
 def test_a_map_reads_any_columns(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.stats import binom
 
 from ragwright.experiment import (
     Plan,
@@ -55,8 +56,8 @@ def test_rows_needed() -> None:
 
 def passes(rows: int, rate: float) -> float:
     """Chance of so many answered rows to certify 5 % where a share of them is wrong."""
-    most = max((k for k in range(rows) if binomial_p(k, rows, 0.05) <= 0.05), default=None)
-    return 0.0 if most is None else binomial_p(most, rows, rate)
+    most = int((binom.cdf(np.arange(rows), rows, 0.05) <= 0.05).sum()) - 1
+    return 0.0 if most < 0 else float(binom.cdf(most, rows, rate))
 
 
 def test_the_chance_of_passing_and_of_luck_are_those_of_drawn_rows() -> None:

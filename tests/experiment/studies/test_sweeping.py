@@ -170,27 +170,18 @@ def test_successive_halving_drops_the_weaker_trials_and_keeps_the_project(tmp_pa
     assert (again.run, again.trials) == (found.run, found.trials)
 
 
-@pytest.mark.parametrize(
-    ("judges", "settings", "expected", "board"),
-    [
-        ("['URL#strict', 'URL#kind']", "", [2, 2, 5, 2, 5], {0, 1, 3}),
-        ("'URL#kind'", "judge: {model: 'URL#strict'}\n", [5, 5, 5], {0, 1, 2}),
-    ],
-    ids=["several judges are shown and one ranks", "the judge of a study judges the project too"],
-)
-def test_judges_of_a_study(
-    tmp_path: Path,
-    server: ScriptedServer,
-    judges: str,
-    settings: str,
-    expected: list[float],
-    board: set[int],
-) -> None:
-    study = f"retrieve: {{top_k: [1, 2]}}\njudge: {{model: {judges}}}\n"
-    study, settings = (one.replace("URL", server.url) for one in (study, SMALL + settings))
-    found = swept(project(tmp_path, study, settings, measures="AnswerRelevance"))
-    assert values(found, "AnswerRelevance") == expected
-    assert {trial.number for trial in found.board} == board
+def test_judges_of_a_study(tmp_path: Path, server: ScriptedServer) -> None:
+    strict, kind = f"{server.url}#strict", f"{server.url}#kind"
+
+    def found(name: str, judges: str, more: str = "") -> SweepResult:
+        study = f"retrieve: {{top_k: [1, 2]}}\njudge: {{model: {judges}}}\n"
+        return swept(project(tmp_path / name, study, SMALL + more, measures="AnswerRelevance"))
+
+    both = found("both", f"['{strict}', '{kind}']")  # they are shown, and one of them ranks
+    assert values(both, "AnswerRelevance") == [2, 2, 5, 2, 5]
+    assert {trial.number for trial in both.board} == {0, 1, 3}
+    own = found("own", f"'{kind}'", f"judge: {{model: '{strict}'}}\n")
+    assert values(own, "AnswerRelevance") == [5, 5, 5]  # it judges the project, too
 
 
 @pytest.mark.slow
