@@ -147,7 +147,8 @@ def test_advice_prefers_what_is_free_unless_the_judge_is_better() -> None:
 
     def advised(values: list[float]) -> list[JudgeFigures]:
         passport = passport_from(people, [verdicts_of(values), *free])
-        return [judge.dimensions["faithfulness"] for judge in passport.judges]
+        found = [passport.judge(name) for name in ("judge", "KPrecision")]
+        return [one.dimensions["faithfulness"] for one in found if one is not None]
 
     bad, good = advised([float(at % 2) for at in range(40)])
     assert (bad.trusted, good.trusted) == (False, True)
