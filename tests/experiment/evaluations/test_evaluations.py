@@ -43,7 +43,6 @@ from ragwright.flow import (
     Search,
     SearchReply,
     SystemReply,
-    search_keyword,
 )
 from ragwright.measure import parse_measures, score_rows
 from ragwright.retrieve import RetrieveOptions, Target, retrieve
@@ -55,51 +54,6 @@ def hit(name: str, start: int = 0, end: int = 1, rank: int = 0) -> Hit:
     return Hit(rank, 1.0, name, f"{name}:{start}", "s", "", None, start, end, "text")
 
 
-class Canned(BatchHandler[Search, SearchReply]):
-    def durable(self, request: Search) -> bool:
-        return False
-
-    def reply_to(self, requests: Sequence[Search]) -> Sequence[SearchReply | RetrieveError]:
-        return [self._one(request.text) for request in requests]
-
-    def _one(self, text: str) -> SearchReply | RetrieveError:
-        if text == "broken":
-            return RetrieveError("the index is gone")
-        return SearchReply(tuple((key, 1.0) for key in ("ab" if text == "first" else "ba")))
-
-
-def test_a_failed_search_fails_its_row_only_and_rankings_keep_what_their_rows_share() -> None:
-    def search(query: str) -> Flow[Sequence[Hit]]:
-        found = yield from search_keyword("s", query, 10)
-        return [hit(key) for key, _ in found]
-
-    gold = {"a": 1}
-    told = {"topic": "pumps"}
-    rows = [
-        Row("1", "first", reference_ids=gold, persona_name="engineer", metadata=told),
-        Row("2", "second", reference_ids=gold),
-        Row("3", "broken", reference_ids=gold),
-        Row("4", "first"),
-    ]
-    measures = parse_measures("nDCG@10, MRR")
-    with Runner({Search: Canned()}) as runner:
-        outcomes = list(runner.outcomes(retrieval_row(row, search, measures) for row in rows))
-    assert [outcome.state for outcome in outcomes] == ["done", "done", "failed", "done"]
-    assert "the index is gone" in str(outcomes[2].error)
-    first, second, last = (outcomes[at].unwrap() for at in (0, 1, 3))
-    assert second.ranking == ("b", "a")
-    assert [score.value for score in second.scores] == [pytest.approx(0.6309, abs=1e-4), 0.5]
-    assert {score.state for score in last.scores} == {"not_applicable"}
-    assert first.row is None
-    assert first.shared == {
-        "topic": ("pumps",),
-        "persona_name": ("engineer",),
-        "document": ("a",),
-        "user_input": (text_hash("first"),),
-    }
-    assert read_plain(RowResult, make_plain(first)) == first
-
-
 class Chunks(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
     """Thirty chunks, three a document, best first by number."""
 
@@ -109,19 +63,44 @@ class Chunks(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
     def durable(self, request: Search | Lookup) -> bool:
         return False
 
-    def reply_to(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
+    def reply_to(
+        self, requests: Sequence[Search | Lookup]
+    ) -> Sequence[SearchReply | LookupReply | RetrieveError]:
         return [self._one(request) for request in requests]
 
-    def _one(self, request: Search | Lookup) -> SearchReply | LookupReply:
+    def _one(self, request: Search | Lookup) -> SearchReply | LookupReply | RetrieveError:
         if isinstance(request, Search):
             self.asked.append(request.k)
+            if request.text == "broken":
+                return RetrieveError("the index is gone")
             return SearchReply(tuple((f"c{n:02}", 99.0 - n) for n in range(min(30, request.k))))
+        found = ((f"d{int(key[1:]) // 3}", key) for key in request.chunk_ids)
         return LookupReply(
-            tuple(
-                Hit(0, 0.0, f"d{int(key[1:]) // 3}", key, "s", "", None, 0, 1, "t")
-                for key in request.chunk_ids
-            )
+            tuple(Hit(0, 0.0, name, key, "s", "", None, 0, 1, "t") for name, key in found)
         )
+
+
+def test_a_failed_search_fails_its_row_only_and_rankings_keep_what_rows_share() -> None:
+    gold = {"d1": 1}
+    rows = [
+        Row("1", "first", reference_ids=gold, persona_name="me", metadata={"topic": "pumps"}),
+        Row("2", "broken", reference_ids=gold),
+        Row("3", "first"),
+    ]
+    measures = parse_measures("nDCG@2, MRR")
+    handler, search = Chunks(), ranking_search(Target("s"), RetrieveOptions(), measures)
+    with Runner({Search: handler, Lookup: handler}) as runner:
+        outcomes = list(runner.outcomes(retrieval_row(row, search, measures) for row in rows))
+    assert [outcome.state for outcome in outcomes] == ["done", "failed", "done"]
+    assert "the index is gone" in str(outcomes[1].error)
+    first, last = (outcomes[at].unwrap() for at in (0, 2))
+    assert first.ranking[:2] == ("d0", "d1")
+    assert [score.value for score in first.scores] == [pytest.approx(0.6309, abs=1e-4), 0.5]
+    assert {score.state for score in last.scores} == {"not_applicable"}
+    shared = {"topic": ("pumps",), "persona_name": ("me",), "document": ("d1",)}
+    assert first.shared == {**shared, "user_input": (text_hash("first"),)}
+    assert first.row is None
+    assert read_plain(RowResult, make_plain(first)) == first
 
 
 def test_a_ranking_is_as_deep_as_the_measures_look() -> None:
