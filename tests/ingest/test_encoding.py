@@ -68,7 +68,8 @@ def test_what_bytes_show_is_no_guess(line: str, encodings: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("stated", "real"),
     [("shift_jis", "cp932"), ("windows-1251", "cp1251"), ("gb2312", "gb18030"),
-     ("iso-8859-1", "cp1252"), ("euc-kr", "cp949"), ("iso-8859-1", "utf-8")],
+     ("iso-8859-1", "cp1252"), ("euc-kr", "cp949"), ("iso-8859-1", "utf-8"),
+     ("utf-16", "utf-16")],
 )  # fmt: skip
 def test_a_stated_encoding_is_used_without_a_word(stated: str, real: str) -> None:
     text = TEXTS.get(real, "Größe – “naïve”")
@@ -87,6 +88,7 @@ def test_a_wrong_statement_is_named_and_a_setting_wins() -> None:
         found = read(name, data)
         assert found.text == text
         assert "although it states the encoding utf-8" in str(found.faults[0])
+    assert read("a.xml", data, encoding="koi8_r").text == text
     assert read("a.txt", "日本".encode("shift_jis"), encoding="shift_jis").text == "日本"
     refused(UnsupportedSourceError, "a.txt", b"\xff\xff", encoding="utf-8")
 

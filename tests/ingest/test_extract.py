@@ -78,9 +78,6 @@ def test_a_file_is_read_by_its_content(name: str, data: Data, text: str, found: 
     assert (extract.text, extract.metadata.get("detected_format")) == (text, found)
 
 
-NUMBERS = ("1234567.891", "0.000012", "1234567890123456", "-0.5", "007", "1.10", "12,345.60")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "made"),
@@ -95,21 +92,23 @@ NUMBERS = ("1234567.891", "0.000012", "1234567890123456", "-0.5", "007", "1.10",
     ],
 )
 def test_no_number_changes(name: str, made: Callable[[str], bytes]) -> None:
-    for number in NUMBERS:
+    for number in make.NUMBERS:
         assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])", read(name, made(number)).text)
 
 
 PICTURE = "q 500 0 0 700 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q"
 HEAVY = make.odt("".join(f"<text:p>{n * n}</text:p>" for n in range(3000)))
 SHEET, PAGE = make.xlsx({"S": [["a", "b"]]}), make.pdf_of("x")
+USERS = make.pdf([""], password=b"u", owner=b"o")
 WORDS = "Workbook Book Title WordDocument"
 WORDY = make.word(make.paragraph(make.run("Body.")))
 DTD = "<!DOCTYPE a [<!ENTITY a {}>]>"
 BAD, NONE = MalformedSourceError, EmptySourceError
 LOCKED, UNKNOWN = EncryptedSourceError, UnsupportedSourceError
 REFUSED: dict[str, tuple[type[RagwrightError], str, Data, str]] = {
-    "user's password": (LOCKED, "a.pdf", make.pdf([""], password=b"u", owner=b"o"), "qpdf"),
-    "locked Office file": (LOCKED, "a.docx", make.ole("EncryptionInfo", "EncryptedPackage"), ""),
+    "user's password": (LOCKED, "a.pdf", USERS, "needs a password"),
+    "user's password, what helps": (LOCKED, "a.pdf", USERS, "qpdf"),
+    "locked Office file": (LOCKED, "a.docx", make.ole("EncryptedPackage"), "password"),
     "scan": (NONE, "scan.pdf", make.pdf([PICTURE, PICTURE]), "scan"),
     "outer entity": (BAD, "a.odt", make.odt("&a;", before=DTD.format('SYSTEM "x"')), "entities"),
     "entity": (BAD, "a.odt", make.odt("&a;", before=DTD.format('"xx"')), "entities"),

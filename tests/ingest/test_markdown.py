@@ -136,8 +136,9 @@ def test_a_table_of_text_and_the_lines_above_it(text: str, shown: str, said: str
 
 
 def test_cells_of_ragged_rows_stay_and_an_open_quote_swallows_none() -> None:
-    text = read("a.csv", 'a,b,c\n1,2,3\n"x\ny",2\n4,5,6,7\n').text
-    assert text.endswith("| x y | 2 |  |\n| 4 | 5 | 6,7 |")
+    found = read("a.csv", 'a,b,c\n1,2,3\n"x\ny",2\n4,5,6,7\n')
+    assert found.text.endswith("| x y | 2 |  |\n| 4 | 5 | 6,7 |")
+    assert [fault.where for fault in found.faults] == ["a.csv:3"]
     assert "| y | 2 |" in read("a.csv", 'a,b\n"x,1\ny,2\n').text
 
 

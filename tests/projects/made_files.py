@@ -14,6 +14,8 @@ CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
     '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
 )
+NUMBERS = ("1234567.891", "0.000012", "1234567890123456", "-0.5", "007", "1.10", "12,345.60")
+"""Numbers that no format may change."""
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 WORD = (
