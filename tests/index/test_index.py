@@ -205,7 +205,13 @@ def test_counts_of_added_changed_unchanged_and_removed(store: Store) -> None:
     assert not store.holds(PAIR)
 
 
+UNICODE = (
+    "漢字 かな", "é e\u0301 \u00a0 \u200d", "👩‍🔬 🙂" * 40, "\ud800 lone", "a\u0000b", "مرحبا",
+)  # fmt: skip
+
+
 def test_documents_come_back_whole(store: Store) -> None:
+    """Also ids, titles, metadata and texts in any script, even what UTF-8 cannot spell."""
     documents = [make_document(n) for n in (3, 1, 2)]
     empty = Document(id="empty", source="s", text="")
     store.upsert(PAIR, [make_indexed(one) for one in (*documents, empty)], root="folder")
@@ -216,15 +222,6 @@ def test_documents_come_back_whole(store: Store) -> None:
     assert dict(store.content_hashes(PAIR)) == {d.id: d.content_hash() for d in every}
     assert list(store.index_specs()) == [PAIR]
     assert store.view(PAIR).statistics().documents == 4
-
-
-UNICODE = (
-    "漢字 かな", "é e\u0301 \u00a0 \u200d", "👩‍🔬 🙂" * 40, "\ud800 lone", "a\u0000b", "مرحبا",
-)  # fmt: skip
-
-
-def test_any_unicode_comes_back_as_it_was(store: Store) -> None:
-    """Ids, titles, metadata and texts in any script, even what UTF-8 cannot spell."""
     for text in UNICODE:
         document = Document(f"id {text}", f"s {text}", text * 3, text, metadata={"m": text})
         store.upsert(PAIR, [make_indexed(document)], root=text)
@@ -285,27 +282,6 @@ def test_scores_equal_the_slow_references_through_changes_and_removals(store: St
     store.upsert(PAIR, [items[n] for n in (3, 9, 27, 77)])
     store.remove([items.pop(n).document.id for n in (0, 9, 39)])
     check()
-
-
-def test_queries_that_cannot_be_answered_say_so(store: Store) -> None:
-    """NaN, a wrong dimension, missing vectors, unknown ids, a snapshot that never was."""
-    store.upsert(PAIR, made(1))
-    store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
-    view, plain, broken = store.view(PAIR), store.view(PLAIN), QUERY.copy()
-    broken[3] = np.nan
-    relax = Relaxation(TIED)
-    for one, vector in ((view, broken), (view, make_vector("q", 5)), (plain, QUERY)):
-        with pytest.raises(RetrieveError):
-            one.dense(vector[None, :], 3)
-        with pytest.raises(RetrieveError):
-            one.relaxed(vector, 3, relax if one is view else Relaxation(()))
-    for ask in (view.lookup, view.vectors):
-        with pytest.raises(RetrieveError):
-            ask(["doc/0001:7-8"])
-    present = store.snapshot(PAIR)
-    assert store.view(PAIR, present).snapshot == present
-    with pytest.raises(SnapshotGoneError):
-        store.view(PAIR, f"{PAIR.key}@0000000000000000")
 
 
 def test_ties_are_broken_by_id(store: Store) -> None:
@@ -565,6 +541,27 @@ def test_headings_are_the_field_section(store: Store) -> None:
         under("head1")
     with pytest.raises(FilterError):
         under("Part 1")
+
+
+def test_queries_that_cannot_be_answered_say_so(store: Store) -> None:
+    """NaN, a wrong dimension, missing vectors, unknown ids, a snapshot that never was."""
+    store.upsert(PAIR, made(1))
+    store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
+    view, plain, broken = store.view(PAIR), store.view(PLAIN), QUERY.copy()
+    broken[3] = np.nan
+    relax = Relaxation(TIED)
+    for one, vector in ((view, broken), (view, make_vector("q", 5)), (plain, QUERY)):
+        with pytest.raises(RetrieveError):
+            one.dense(vector[None, :], 3)
+        with pytest.raises(RetrieveError):
+            one.relaxed(vector, 3, relax if one is view else Relaxation(()))
+    for ask in (view.lookup, view.vectors):
+        with pytest.raises(RetrieveError):
+            ask(["doc/0001:7-8"])
+    present = store.snapshot(PAIR)
+    assert store.view(PAIR, present).snapshot == present
+    with pytest.raises(SnapshotGoneError):
+        store.view(PAIR, f"{PAIR.key}@0000000000000000")
 
 
 def test_heads_are_kept_and_searched(store: Store) -> None:

@@ -131,18 +131,7 @@ def test_many_threads_read_and_write_one_store(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("step", [1, -1])
-def test_another_schema_is_refused_with_the_way_out(tmp_path: Path, step: int) -> None:
-    path = tmp_path / "store.sqlite"
-    SqliteStore(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        db.execute(f"PRAGMA user_version = {version + step}")
-    with pytest.raises(SchemaVersionError, match=r"schema version \d; this ragwright reads \d"):
-        SqliteStore(path)
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_other_files_and_other_schemas_are_refused(tmp_path: Path) -> None:
     text, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
     text.write_text("this is not a database, " * 50)
     with closing(sqlite3.connect(other)) as db:
@@ -155,6 +144,14 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=said):
             SqliteStore(path)
     assert text.read_text().startswith("this is not")
+    SqliteStore(tmp_path / "store.sqlite").close()
+    for step in (1, -2):  # a later and an earlier schema
+        with closing(sqlite3.connect(tmp_path / "store.sqlite")) as db:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            db.execute(f"PRAGMA user_version = {version + step}")
+        said = r"schema version \d; this ragwright reads \d"
+        with pytest.raises(SchemaVersionError, match=said):
+            SqliteStore(tmp_path / "store.sqlite")
 
 
 def test_the_projects_store_lies_in_its_folder_and_says_that_it_is_closed(tmp_path: Path) -> None:
