@@ -184,11 +184,8 @@ def test_a_wrong_file_is_refused_with_its_line(
 @pytest.mark.parametrize(
     "options",
     [
-        {"without": ("rolle",)},
-        {"parts": ("contxt",)},
-        {"order": ("nothing",)},
-        {"swap": (("context", "quetion"),)},
-        {"replace": {"rool": "x"}},
+        *({"without": ("rolle",)}, {"parts": ("contxt",)}, {"order": ("nothing",)}),
+        *({"swap": (("context", "quetion"),)}, {"replace": {"rool": "x"}}),
         {"preset": "without_lenght"},
     ],
 )

@@ -30,11 +30,8 @@ from ragwright.testing import PAIR, make_document, make_indexed, make_vector
 
 QUERIES = ("engine oil pressure", "the of and", "C2065 LNK2019 engine engine", "café 漢字 nowhere")
 F = Filter
-CLIENT, TOPIC, YEARS = (
-    F("client", ("client 1",)),
-    F("topics", ("t1",)),
-    F("year", low=2003, high=2012),
-)
+CLIENT, TOPIC = F("client", ("client 1",)), F("topics", ("t1",))
+YEARS = F("year", low=2003, high=2012)
 ABSENT = F("topics", ("t1", "absent"))
 
 

@@ -98,11 +98,8 @@ def test_forgetting_removes_files_that_no_version_names(tmp_path: Path) -> None:
     for folder in path.glob("*.lance"):
         for number, file in enumerate([*folder.glob("data/*.lance")]):
             index = folder / "_indices" / "0f5e" / f"part_{number}.lance"
-            copies = [
-                file.with_name(f"{number:040}.lance"),
-                file.with_name(f".tmpX{number}"),
-                index,
-            ]
+            copies = [file.with_name(one) for one in (f"{number:040}.lance", f".tmpX{number}")]
+            copies.append(index)
             for copy in copies:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)

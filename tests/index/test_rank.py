@@ -84,10 +84,8 @@ def test_many_filters(tmp_path: Path, count: int) -> None:
     tags = [tuple(f"g{t}" for t in range(n, n + 5)) for n in range(count)]
     items = [make_indexed(make_document(n, metadata={"tags": tags[n]})) for n in range(count)]
     store.upsert(PAIR, items)
-    view, relax = (
-        store.view(PAIR),
-        soft(*((Filter("tags", (f"g{t}",)), t % 5) for t in range(count))),
-    )
+    view = store.view(PAIR)
+    relax = soft(*((Filter("tags", (f"g{t}",)), t % 5) for t in range(count)))
     for k in (7, 1000):
         found = view.relaxed(make_vector("q"), k, relax)
         keys = []

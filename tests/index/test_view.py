@@ -219,12 +219,8 @@ def test_filters_see_live_rows_only_and_true_is_not_one(open_one: Open) -> None:
     store.upsert(PAIR, [item("one", "w1 w2", **one)])
     view = store.view(PAIR)
     assert view.fields()["language"] == 21
-    for field, value, found in (
-        ("language", "de", "z:0-2"),
-        ("flag", True, "yes:0-2"),
-        ("flag", 1, "one:0-5"),
-        ("flag", 1.0, "one:0-5"),
-    ):
+    flags = (("flag", True, "yes:0-2"), ("flag", 1, "one:0-5"), ("flag", 1.0, "one:0-5"))
+    for field, value, found in (("language", "de", "z:0-2"), *flags):
         assert [key for key, _ in view.keyword("w1", 9, [Filter(field, (value,))])] == [found]
     with pytest.raises(FilterError, match="de, en"):
         view.keyword("w1", 9, [Filter("language", ("fr",))])

@@ -7,14 +7,7 @@ import pytest
 from ragwright.core import Document, Section, Span
 from ragwright.retrieve import mine_glossary, read_entries
 
-PARTS = (
-    "Pedal sensor",
-    "Brake switch",
-    "Coolant probe",
-    "Fuel relay",
-    "Oxygen heater",
-    "Crank pin",
-)
+PARTS = ("Pedal sensor", "Brake switch", "Coolant probe", "Fuel relay", "O2 heater", "Crank pin")
 CODES = ("APP_w304", "BLS_w307", "CTS_e310", "FPR_w313", "OXH_w316", "CKS_e319")
 SAID = "The part reports values that contradict each other. Drive to a workshop at low speed."
 THREE = "{code}\n\n{title}\n\n{text}"

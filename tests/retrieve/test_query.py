@@ -47,10 +47,8 @@ def both(text: str, weight: float = 1.0) -> Variant:
 
 
 FIVE = "filter? filter? filter? filter? filter? Turn the cap."
-CAP, PASSAGE = (
-    "Turn the cap.\nTake it out.",
-    Variant("", "Turn the cap. Take it out.", passage=True),
-)
+CAP = "Turn the cap.\nTake it out."
+PASSAGE = Variant("", "Turn the cap. Take it out.", passage=True)
 REWRITTEN = f"rewritten as: {CHANGE}"
 THREE = split("filter price", "filter change", "filter price")
 LOOKED_UP = QueryOptions(("glossary",))

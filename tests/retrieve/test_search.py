@@ -123,6 +123,9 @@ def test_the_mode_follows_the_vectors(
     assert note in " ".join(found.notes)
 
 
+WORDS = " ".join(f"word{number}" for number in range(1001))
+
+
 @pytest.mark.parametrize(
     ("query", "settings", "error", "said"),
     [
@@ -132,12 +135,7 @@ def test_the_mode_follows_the_vectors(
         ("sea", {**PLAIN, "search": "hybrid"}, RetrieveError, "vectors"),
         ("sea", {"weights": ChannelWeights(0.0, 0.0)}, RetrieveError, "weight"),
         ("pedal sensor " * 7700, {}, RetrieveError, "100100 characters, more than 20000"),
-        (
-            " ".join(f"word{number}" for number in range(1001)),
-            {},
-            RetrieveError,
-            "1001 different words, more than 1000",
-        ),
+        (WORDS, {}, RetrieveError, "1001 different words, more than 1000"),
         ("sea", {"filters": (Filter("topics", ("car",)),)}, FilterError, "topic"),
         ("sea", {"filters": (Filter("topics", ("car",), exclude=True),)}, FilterError, "topic"),
     ],
@@ -334,18 +332,16 @@ def noting(index: CountedIndex, note: str, when: Callable[[Any], bool]) -> Own:
     return Own(say)
 
 
+ONE_HIT = {"pool": 1, "top_k": 1, "threshold": -1.0}
+
+
 @pytest.mark.parametrize(
     ("handled", "when", "settings", "notes"),
     [
         (Search, lambda r: r.k > 1 and "Snow" in r.text, {"iterate": READING}, ["round 2: slow"]),
         (Search, lambda r: True, {"iterate": READING}, ["slow"]),
         (Lookup, lambda r: not r.vectors, {}, ["slow"]),
-        (
-            Lookup,
-            lambda r: r.vectors,
-            {"pool": 1, "top_k": 1, "threshold": -1.0, "search": "auto"},
-            ["slow"],
-        ),
+        (Lookup, lambda r: r.vectors, {**ONE_HIT, "search": "auto"}, ["slow"]),
     ],
     ids=["a later round", "every round", "texts", "vectors"],
 )
@@ -443,10 +439,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-NO_DATE, NO_NUMBER = (
-    "6 documents without a date in 'date'",
-    "6 documents without a number in 'price'",
-)
+NO_DATE = "6 documents without a date in 'date'"
+NO_NUMBER = "6 documents without a number in 'price'"
 
 
 @pytest.mark.parametrize(
@@ -559,16 +553,8 @@ def test_a_model_routes_and_its_reason_is_kept() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        *(
-            "",
-            "index",
-            "[1]",
-            said() + said(),
-            said(extra=1),
-            said(reason=" "),
-            said(rewrite="yes"),
-        ),
-        *(said(route="everywhere"), said(route="sql", database="other")),
+        *("", "index", "[1]", said() + said(), said(extra=1), said(reason=" ")),
+        *(said(rewrite="yes"), said(route="everywhere"), said(route="sql", database="other")),
     ],
 )
 def test_a_bad_reply_is_asked_for_once_more_and_then_the_index_answers(reply: str) -> None:
