@@ -14,16 +14,14 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import (
-    Chunk,
     Document,
     SchemaVersionError,
-    Span,
     StoreBusyError,
     StoreError,
     StoreFullError,
 )
-from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions, open_store
-from ragwright.models import Analyzer
+from ragwright.index import IndexedDocument, SqliteStore, StoreOptions, open_store
+from ragwright.testing import PLAIN, make_indexed
 
 
 class Impatient(StoreOptions):
@@ -32,23 +30,21 @@ class Impatient(StoreOptions):
     busy_seconds = 0.05
 
 
-PAIR = IndexSpec("whole", Analyzer().spec)
 BATCH = 7
 
 
 def item(name: str, text: str) -> IndexedDocument:
-    chunk = Chunk(f"{name}:0-{len(text)}", name, 0, Span(0, len(text)), text)
-    return IndexedDocument(Document(name, f"mem:{name}", text), (chunk,))
+    return make_indexed(Document(name, f"mem:{name}", text), PLAIN, size=100_000)
 
 
 WRITING = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_sqlite import BATCH, PAIR, SqliteStore, item
+from test_sqlite import BATCH, PLAIN, SqliteStore, item
 store = SqliteStore(sys.argv[1])
 for batch in range(100000):
     texts = {{f"{{batch}}/{{n}}": f"text {{batch}} {{n}} " * 40 for n in range(BATCH)}}
-    store.upsert(PAIR, [item(*one) for one in texts.items()])
+    store.upsert(PLAIN, [item(*one) for one in texts.items()])
     print(batch, flush=True)
 """
 
@@ -69,10 +65,10 @@ def test_a_killed_writer_leaves_whole_batches_only(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     store = SqliteStore(path)
-    batches = Counter(name.partition("/")[0] for name in store.content_hashes(PAIR))
+    batches = Counter(name.partition("/")[0] for name in store.content_hashes(PLAIN))
     assert set(batches.values()) == {BATCH}
     assert set(batches) >= {line.strip() for line in committed}
-    assert store.view(PAIR).statistics().chunks == len(store.content_hashes(PAIR))
+    assert store.view(PLAIN).statistics().chunks == len(store.content_hashes(PLAIN))
     store.close()
 
 
@@ -81,29 +77,29 @@ def test_a_full_disk_is_told_apart_and_loses_nothing(tmp_path: Path) -> None:
 
     def fill() -> None:
         for n in range(1000):
-            store.upsert(PAIR, [item(f"d{n}", "x" * n + "a " * 5000)])
+            store.upsert(PLAIN, [item(f"d{n}", "x" * n + "a " * 5000)])
 
     with pytest.raises(StoreFullError, match="intact"):
         fill()
-    stored = len(store.content_hashes(PAIR))
+    stored = len(store.content_hashes(PLAIN))
     assert 3 < stored < 1000
-    assert {f"d{n}" for n in range(stored)} == set(store.content_hashes(PAIR))
-    assert store.view(PAIR).statistics().chunks == stored
+    assert {f"d{n}" for n in range(stored)} == set(store.content_hashes(PLAIN))
+    assert store.view(PLAIN).statistics().chunks == stored
     store.remove(["d0", "d1", "d2"])
-    assert store.upsert(PAIR, [item("small", "fits again")]).added == 1
+    assert store.upsert(PLAIN, [item("small", "fits again")]).added == 1
     store.close()
 
 
 def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite", Impatient())
-    store.upsert(PAIR, [item("a", "one")])
+    store.upsert(PLAIN, [item("a", "one")])
     with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusyError, match="wait for it to end"):
-            store.upsert(PAIR, [item("b", "two")])
-        assert set(store.content_hashes(PAIR)) == {"a"}
+            store.upsert(PLAIN, [item("b", "two")])
+        assert set(store.content_hashes(PLAIN)) == {"a"}
         other.execute("ROLLBACK")
-    assert store.upsert(PAIR, [item("b", "two")]).added == 1
+    assert store.upsert(PLAIN, [item("b", "two")]).added == 1
     store.close()
 
 
@@ -115,8 +111,8 @@ def test_many_threads_read_and_write_one_store(tmp_path: Path) -> None:
     def work(worker: int) -> None:
         try:
             for n in range(15):
-                store.upsert(PAIR, [item(f"{worker}/{n}", f"word {n}")])
-                view = store.view(PAIR)
+                store.upsert(PLAIN, [item(f"{worker}/{n}", f"word {n}")])
+                view = store.view(PLAIN)
                 assert len(view.keyword("word", 10_000)) == view.statistics().chunks
         except BaseException as error:
             errors.append(error)
@@ -127,7 +123,7 @@ def test_many_threads_read_and_write_one_store(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert store.view(PAIR).statistics().documents == 60
+    assert store.view(PLAIN).statistics().documents == 60
     store.close()
 
 
@@ -156,11 +152,11 @@ def test_other_files_and_other_schemas_are_refused(tmp_path: Path) -> None:
 
 def test_the_projects_store_lies_in_its_folder_and_says_that_it_is_closed(tmp_path: Path) -> None:
     store = open_store(StoreOptions(), tmp_path)
-    store.upsert(PAIR, [item("a", "one")])
-    view = store.view(PAIR)
+    store.upsert(PLAIN, [item("a", "one")])
+    view = store.view(PLAIN)
     store.close()
     with pytest.raises(StoreError, match="closed"):
-        store.snapshot(PAIR)
+        store.snapshot(PLAIN)
     assert len(view.keyword("one", 3)) == 1
     assert (tmp_path / "data" / "store.sqlite").is_file()
     assert list((tmp_path / "cache" / "views").rglob("*.view"))

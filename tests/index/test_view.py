@@ -18,16 +18,15 @@ import pytest
 from numpy.typing import NDArray
 
 from ragwright.core import (
-    Chunk,
     Document,
     Filter,
     FilterError,
     SnapshotGoneError,
-    Span,
     StoreBusyError,
 )
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
 from ragwright.models import Analyzer
+from ragwright.testing import make_indexed
 
 WIDTH = 16
 Open = Callable[..., SqliteStore]
@@ -70,12 +69,8 @@ def open_one(tmp_path: Path) -> Iterator[Open]:
 
 
 def item(name: str, text: str, vector: Any = None, **fields: Any) -> IndexedDocument:
-    document = Document(name, f"mem:{name}", text, **fields)
-    chunk = Chunk(f"{name}:0-{len(text)}", name, 0, Span(0, len(text)), text)
-    if vector is None:
-        vector = np.random.default_rng([*name.encode()]).standard_normal(WIDTH).astype(np.float32)
-        vector /= np.linalg.norm(vector)
-    return IndexedDocument(document, (chunk,), vector[None, :])
+    made = make_indexed(Document(name, f"mem:{name}", text, **fields), PAIR, size=100_000)
+    return made if vector is None else replace(made, vectors=vector[None, :])
 
 
 def put(store: SqliteStore, **texts: str) -> None:
@@ -278,6 +273,7 @@ ROWS = 10_000
 BUILDING = f"""
 import json, sys, tracemalloc
 sys.path.insert(0, {str(Path(__file__).parent)!r})
+from ragwright.core import Chunk, Span
 from test_view import *
 pair = replace(PAIR, embedder="", dimensions=0)
 store = SqliteStore(sys.argv[1], analyzers=lambda _: Spaces())
