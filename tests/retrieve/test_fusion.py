@@ -66,32 +66,9 @@ def test_rrf_equals_its_formula(lists: Any, k: int, limit: int, data: st.DataObj
     assert rank_best(fused, len(fused)) == fused
     assert rrf(lists, limit=limit) == rrf(lists)[:limit]
     assert rrf(lists) == rrf(lists[::-1])
+    twice = [[*ids, *ids[:2]] for ids in lists]  # a repeated id counts at its first rank
+    assert rrf(twice) == rrf([*lists, []]) == rrf([*lists, ["x"]], weights=[1] * len(lists) + [0])
     assert [key for key, _ in rrf([lists[0], lists[0]])] == lists[0]
-
-
-@pytest.mark.parametrize(
-    ("lists", "weights", "fused"),
-    [
-        ([["a", "b"]], None, {"a": 1 / 61, "b": 1 / 62}),  # ranks count from one
-        ([["a", "b"], ["c", "b"]], None, {"b": 2 / 62, "a": 1 / 61, "c": 1 / 61}),
-        ([["a", "b", "a", "c"]], None, {"a": 1 / 61, "b": 1 / 62, "c": 1 / 63}),
-        ([["z", "a"], ["a", "z"]], None, {"a": 1 / 61 + 1 / 62, "z": 1 / 61 + 1 / 62}),
-        ([["a"], ["b"]], [1, 0], {"a": 1 / 61}),
-        ([], None, {}),
-        ([[], []], None, {}),
-    ],
-)
-def test_ranks_are_scores(lists: Any, weights: Any, fused: dict[str, float]) -> None:
-    assert rrf(lists, weights=weights) == [(key, round(score, 6)) for key, score in fused.items()]
-
-
-@pytest.mark.parametrize(
-    ("k", "weights"),
-    [(60, [1.0]), (60, [1.0, -1.0]), (60, [np.nan, 1.0]), (60, [1.0, np.inf]), (-1, None)],
-)
-def test_weights_that_make_no_sense_are_refused(k: int, weights: list[float] | None) -> None:
-    with pytest.raises(RetrieveError):
-        rrf([["a"], ["b"]], k, weights)
 
 
 Scored = list[tuple[str, float]]
@@ -130,21 +107,14 @@ def test_convex_equals_its_formula(lists: Any, one: int, two: int, pool: int) ->
         assert convex(lists, (one, two), (0.0, -1.0), pool, limit=limit) == fused[:limit]
 
 
-def test_who_is_missing_has_the_most_it_can_have_and_flat_lists_leave_the_order() -> None:
-    keyword, dense = [("a", 4.0), ("b", 2.0)], [("b", 0.5), ("c", 0.5)]
-    for pool, fused in ((2, (1.0, 0.75, 0.75)), (3, (0.5, 0.75, 0.5))):
-        found = dict(convex([keyword, dense], (1, 1), (0, -1), pool))
-        assert found == dict(zip("abc", fused, strict=True))
-    sharp, flat = [("c", 9.0), ("b", 3.0)], [("a", 0.9), ("b", 0.899), ("c", 0.898)]
-    assert [key for key, _ in convex([sharp, flat], (0.2, 0.8), (0, -1), 100)] == ["c", "b", "a"]
-
-
-@pytest.mark.parametrize(
-    ("shares", "floors"), [([1], [0, 0]), ([1, -1], [0, 0]), ([0, 0], [0, 0]), ([1, 1], [0])]
-)
-def test_shares_that_make_no_sense_are_refused(shares: list[float], floors: list[float]) -> None:
-    with pytest.raises(RetrieveError):
-        convex([[("a", 1.0)], [("b", 1.0)]], shares, floors, 10)
+def test_weights_and_shares_that_make_no_sense_are_refused() -> None:
+    one, other, weightless = [("a", 1.0)], [("b", 1.0)], (-1, None)
+    for k, weights in (*((60, [1.0, w]) for w in (-1.0, np.nan, np.inf)), (60, [1.0]), weightless):
+        with pytest.raises(RetrieveError):
+            rrf([["a"], ["b"]], k, weights)
+    for shares, floors in (([1], [0, 0]), ([1, -1], [0, 0]), ([0, 0], [0, 0]), ([1, 1], [0])):
+        with pytest.raises(RetrieveError):
+            convex([one, other], shares, floors, 10)
 
 
 # -- weights of a query ----------------------------------------------------------------------
@@ -357,16 +327,12 @@ def test_one_side_is_told_only_where_another_was_found(kept: str, told: bool) ->
     pool = [*hits, found(8, side="con"), found(9, side="pro")]
     assert bool(one_sided(hits, pool, "side")) == told
     assert one_sided(hits, hits, "side") == ""
-
-
-def test_a_section_that_all_hits_of_the_pool_share_is_no_side() -> None:
-    hits = [found(1, headings=PLAY), found(2, headings=(*PLAY[:2], "Scene II"))]
-    note = one_sided(hits, [*hits, found(3, headings=("Play", "Act II", "Scene I"))], "section")
-    assert note == (
-        "one-sided: all 2 hits have section 'Act I', while the search also found 'Act II' "
-        "(balance section, or set a filter)"
-    )
-    assert one_sided(hits, [*hits, found(3, headings=PLAY[:2])], "section") == ""
+    one, two = found(1, headings=PLAY), found(2, headings=(*PLAY[:2], "Scene II"))
+    other = found(3, headings=("Play", "Act II", "Scene I"))
+    said = one_sided([one, two], [one, two, other], "section")
+    # What all hits of the pool share is no side.
+    assert "all 2 hits have section 'Act I', while the search also found 'Act II' (bal" in said
+    assert one_sided([one, two], [one, two, found(3, headings=PLAY[:2])], "section") == ""
 
 
 # -- SPEC C5 on a real play: the right words from the wrong act -------------------------------

@@ -151,11 +151,10 @@ def test_a_reply_without_the_form_is_shown_to_the_model_once(bad: str | ChatRepl
     assert notes[0].startswith("searched as asked")
 
 
-@pytest.mark.parametrize("bad", [split(), split(1), split(*"abcde"), "no"])
-def test_subqueries_without_the_form_leave_the_question_whole(bad: str) -> None:
-    found, notes = Driver(bad).run(query_variants(QUESTION, TARGET, options("subqueries")))
-    assert found == (ASKED,)
-    assert notes[0].startswith("not split")
+def test_subqueries_without_the_form_leave_the_question_whole() -> None:
+    for bad in (split(), split(1), split(*"abcde"), "no"):
+        found, notes = Driver(bad).run(query_variants(QUESTION, TARGET, options("subqueries")))
+        assert (found, notes[0][:9]) == ((ASKED,), "not split")
 
 
 @pytest.mark.parametrize(
