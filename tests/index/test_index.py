@@ -111,6 +111,7 @@ KINDS: dict[str, Callable[[Path], Store]] = {
     "lance-indexes": Settled,
 }
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("lance", "lance-indexes")]
+SECOND_LANCE = pytest.param("second-lance", marks=pytest.mark.slow)
 
 
 def made(*numbers: int, **changes: Any) -> list[IndexedDocument]:
@@ -136,33 +137,38 @@ def store(reopen: Open) -> Iterator[Store]:
 
 
 ITEMS, GONE = [*made(*range(36)), *made(*range(36, 40), metadata={})], ("doc/0003", "doc/0021")
+LEFT = [item for item in ITEMS if item.document.id not in GONE]
 
 
-@pytest.fixture(scope="module")
-def written(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a store that was written in three steps, some of it removed again.
+def gone(*_: object) -> View:
+    raise OSError("gone")
 
-    A whole segment of it is without metadata.
+
+@pytest.fixture(scope="module", params=["sqlite", "second-sqlite", *SLOW, SECOND_LANCE])
+def view(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[View]:
+    """A view of what was written in steps, some of it changed and removed again.
+
+    A whole segment of it is without metadata. The second index answers where a view fails.
     """
-    folder = tmp_path_factory.mktemp("written") / "data"
-    store = KINDS[kind](folder / "store")
-    for part in (ITEMS[36:], ITEMS[:15], ITEMS[15:36]):
+    store = KINDS[request.param.removeprefix("second-")](tmp_path_factory.mktemp("w") / "store")
+    for part in (ITEMS[36:], made(*range(4), seed=99), ITEMS[:15], ITEMS[15:36]):
         store.upsert(PAIR, part)
         store.view(PAIR).close()
     store.remove(GONE)
+    first = view = store.view(PAIR)
+    if request.param.startswith("second"):
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(type(store), "view", gone)
+            view, (note,) = Views(store).answer(view.snapshot, lambda second: second)
+        assert "second index" in note
+        assert view.keyword("engine café", 50) == first.keyword("engine café", 50)
+        assert view.dense(QUERY[None, :], 50) == first.dense(QUERY[None, :], 50)
+        assert (view.snapshot, view.fields()) == (first.snapshot, first.fields())
+        assert view.statistics().tokens == first.statistics().tokens
+    yield view
     store.close()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def view(kind: str, written: Path) -> Iterator[View]:
-    """A view of what was written, that nobody changes."""
-    store = KINDS[kind](written / "store")
-    yield store.view(PAIR)
-    store.close()
-
-
-LEFT = [item for item in ITEMS if item.document.id not in GONE]
 
 
 def test_an_empty_store_answers_with_nothing(store: Store) -> None:
