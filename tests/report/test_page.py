@@ -262,8 +262,7 @@ def test_the_leaderboard_is_sorted_and_unfolded(browser: Any, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_it_fits_both_widths_in_both_modes(
     browser: Any, hostile: Path, width: int, scheme: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from small_project import MakeProject
-from study_project import study_project, swept
+from study_project import fact_rows, study_project, swept
 
 from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import StoreError, StudyError
@@ -16,24 +16,6 @@ from ragwright.report import Report, ReportOptions, Subject, report_subject
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import project_testset
 
-FACTS = [
-    ("How often must the brake fluid be changed?", "every two years", "service.md"),
-    ("How often must the coolant be changed?", "every five years", "service.md"),
-    ("When is the oil filter changed?", "every 15,000 kilometres", "service.md"),
-    ("What does APP_w304 mean?", "two different positions", "codes.md"),
-    ("What does APP_w305 mean?", "the brake light switch does not respond", "codes.md"),
-    ("What reports two different positions?", "the accelerator pedal sensor", "codes.md"),
-]
-ROWS = [
-    {
-        "id": f"q{n}",
-        "user_input": question,
-        "reference": reference,
-        "reference_ids": [f"docs/{document}"],
-        "split": ("tune", "confirm")[n % 2],
-    }
-    for n, (question, reference, document) in enumerate(FACTS * 3)
-]
 STUDY = "chunk: {size: [12, 40], overlap: 4}\nretrieve: {top_k: [1, 3]}\n"
 
 
@@ -48,7 +30,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings = f"answer: {{model: '{server.url}#m'}}\nchunk: {{size: 12, overlap: 0}}\n"
         measures = "TokenF1, KPrecision"
         base = tmp_path_factory.mktemp("reporting")
-        folder = study_project(base, ROWS, STUDY, settings, measures=measures)
+        folder = study_project(
+            base, fact_rows(18, "tune", "confirm"), STUDY, settings, measures=measures
+        )
         run = swept(folder).run
         asked = str(folder / "set.jsonl")
         with Workbench.open(folder) as bench:

@@ -16,7 +16,7 @@ from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import Curve, RowResult, capability_curves, evaluation_of
 from ragwright.measure import MeasureSetup, parse_measures
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import SuiteOptions, Testset, gold_answer
+from ragwright.testsets import SuiteOptions, Testset, gold_answer, write_rows
 
 # -- from results alone ----------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
         yield bench
 
 
-def test_a_suite_of_ones_own_corpus(project: Workbench) -> None:
+def test_a_suite_of_ones_own_corpus(project: Workbench, tmp_path: Path) -> None:
     made = project.suite(leaders(project))
     doses: dict[str, set[object]] = {}
     for one in made.rows:
@@ -268,6 +268,12 @@ def test_a_suite_of_ones_own_corpus(project: Workbench) -> None:
         "sources": {1, 2, 3},
         "closed_book": {0},
     }
+    write_rows(made.rows, tmp_path / "suite.jsonl")  # it goes through a file unchanged
+    how = EvaluationOptions(answers=True)
+    given = (made, str(tmp_path / "suite.jsonl"))
+    direct, through = (project.evaluate(one, "", how)[0] for one in given)
+    assert [r.scores for r in direct.results] == [r.scores for r in through.results]
+    assert capability_curves(direct) == capability_curves(through)
     hard = [one.metadata["hard"] for one in made.rows if one.metadata["suite"] == "rejection"]
     assert hard == [5] * 8  # a search for a team finds the other teams
     options = SuiteOptions(("rejection",), distractors="random", closed_book=False)

@@ -13,9 +13,10 @@ import pytest
 from raw_server import Raw, RawServer, raw_server
 from small_project import MakeProject
 
-from ragwright import EvaluationOptions, Workbench
+from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import (
     Answer,
+    BudgetStopped,
     ConfigError,
     GoldSpan,
     Row,
@@ -346,6 +347,29 @@ def test_systems_get_the_turns(bench: Workbench) -> None:
     bodies: list[dict[str, str]] = [{}, {"q": "{question}"}, {"m": "{messages}"}]
     opened = [open_system(SystemOptions(url=NOWHERE, body=body)) for body in bodies]
     assert [one.takes_turns for one in opened] == [True, False, True]
+
+
+def test_a_stopped_evaluation_goes_on(tmp_path: Path, server: ScriptedServer) -> None:
+    parts = ("coolant", "oil filter", "brake light")
+    rows = tuple(replace(ROW, id=part, user_input=f"And the {part}?") for part in parts)
+    testset, how = Testset("talk", rows), EvaluationOptions(answers=True, resume=True)
+    server.play(lambda request: "Every five years [1].")
+    folder = written(tmp_path, server)
+    price = f"models: {{'{server.url}#writer': {{price_in: 1000, price_out: 0}}}}\n"
+    with (folder / "ragwright.yaml").open("a") as settings:
+        settings.write(price)
+    with Workbench.open(folder, Session(jobs=1, max_cost=0.3)) as bench:
+        _, stopped = bench.evaluate(testset, "TokenF1", how)
+        head = f"run {stopped.run} was stopped: "
+        assert any(note.startswith(head) for note in bench.results(stopped.run).notes)
+    before = len(server.requests)
+    with Workbench.open(folder) as bench:
+        evaluation, summary = bench.evaluate(testset, "TokenF1", how)
+    prompts = [json.dumps(request.body["messages"]) for request in server.requests]
+    assert isinstance(stopped.reason, BudgetStopped)
+    assert 0 < before < len(prompts) == len({*prompts})  # nothing is asked twice
+    assert (summary.run, summary.complete) == (stopped.run, True)
+    assert evaluation["TokenF1"].n == 3
 
 
 def test_a_sweep_and_a_diagnosis_ask_with_the_history(

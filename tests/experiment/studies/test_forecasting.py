@@ -8,21 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from study_project import study_project, swept
+from study_project import part_rows, parts_text, study_project, swept
 
 from ragwright import Workbench
 from ragwright.experiment import SweepForecast, read_study
 from ragwright.testing import ScriptedServer, ServerRequest
-
-TEXT = " ".join(
-    f"## Part {n}\n\nThe part {n} is changed every {n + 2} years, and it weighs {3 * n} grams. "
-    f"Whoever changes part {n} writes the date {n} into the book.\n\n"
-    for n in range(12)
-)
-ROWS = [
-    {"id": f"q{n}", "user_input": f"When is part {n} changed?", "reference": f"{n}"}
-    for n in range(9)
-]
 
 
 def many(count: int) -> list[dict[str, str]]:
@@ -56,13 +46,15 @@ def project(
     settings: str = "",
     options: str = "",
     measures: str = "TokenF1",
-    rows: Sequence[Mapping[str, str]] = ROWS,
+    rows: Sequence[Mapping[str, str]] = (),
     **books: str,
 ) -> Path:
     """A project whose models are behind the server; in its settings URL stands for that."""
     told = f"answer: {{model: 'URL#m'}}\n{settings}".replace("URL", server.url)
     how = {"measures": measures, "options": options}
-    return study_project(folder, rows, study, told, docs={"parts.md": TEXT, **books}, **how)
+    return study_project(
+        folder, rows or part_rows(9), study, told, docs={"parts.md": parts_text(12), **books}, **how
+    )
 
 
 def told(folder: Path) -> SweepForecast:

@@ -15,29 +15,14 @@ from typing import Any
 
 import pytest
 from children import command, started
-from study_project import study_project, swept
+from study_project import fact_rows, part_rows, parts_text, study_project, swept
 
 from ragwright import Session, Workbench
 from ragwright.core import StoreError
 from ragwright.experiment import SweepOptions, SweepResult, load_trials, read_study
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-FACTS = [
-    ("How often must the brake fluid be changed?", "every two years", "service.md"),
-    ("How often must the coolant be changed?", "every five years", "service.md"),
-    ("When is the oil filter changed?", "every 15,000 kilometres", "service.md"),
-    ("What does APP_w304 mean?", "two different positions", "codes.md"),
-]
-ROWS = [
-    {
-        "id": f"q{n}",
-        "user_input": question,
-        "reference": reference,
-        "reference_ids": [f"docs/{document}"],
-        "split": "tune" if n < 3 else "confirm",
-    }
-    for n, (question, reference, document) in enumerate(FACTS)
-]
+ROWS = fact_rows(4, "tune", "tune", "tune", "confirm")
 SMALL = "chunk: {size: 12, overlap: 0}\n"
 
 
@@ -248,14 +233,6 @@ KILLS = 20
 SECONDS = 120
 OPEN = 128
 """Rows open at once: the runner's default."""
-PARTS = " ".join(
-    f"## Part {n}\n\nThe part {n} is changed every {n + 2} years, and it weighs {3 * n} grams.\n\n"
-    for n in range(14)
-)
-ASKED = [
-    {"id": f"q{n}", "user_input": f"When is part {n} changed?", "reference": f"{n} 9"}
-    for n in range(8)
-]
 LEARNING = """
 chunk: {size: [20, 30, 60], overlap: 0}
 retrieve: {top_k: {low: 1, high: 8}}
@@ -288,7 +265,8 @@ class Counting:
 def learning(folder: Path, url: str) -> Path:
     options = "search: tpe, trials: 16, batch: 4, seed: 5"
     model = f"answer: {{model: '{url}#m'}}\n"
-    return study_project(folder, ASKED, LEARNING, model, options=options, docs={"parts.md": PARTS})
+    docs = {"parts.md": parts_text(14)}
+    return study_project(folder, part_rows(8), LEARNING, model, options=options, docs=docs)
 
 
 def start(folder: Path) -> BaseProcess:
