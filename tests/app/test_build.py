@@ -22,6 +22,7 @@ from story_tools import (
     run,
     settings,
     write_files,
+    write_rows,
 )
 
 from ragwright import Workbench
@@ -353,6 +354,13 @@ def test_a_parser_of_ones_own_reads_each_file_once(tmp_path: Path) -> None:
     assert "FILTER" in run(tmp_path, f"retrieve filter {theirs}")
     assert "FILTER" not in run(tmp_path, "retrieve filter"), "each has an index of its own"
     assert (tmp_path / "calls.txt").read_text() == "x", "no unchanged file is read again"
+    rows = [{"user_input": u, "reference_ids": ["docs/pump.pdf"]} for u in ("valve", "thirty days")]
+    write_rows(tmp_path / "t.jsonl", rows)
+    asked = {"testset": "t.jsonl", "measures": "MRR@5", "retrieval_only": True}
+    study = {"study": asked, "ingest": {"parser": ["ours", "own:Shout"]}}
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    trials = read_json(tmp_path, "sweep study.yaml")["trials"]
+    assert len({trial["measures"]["MRR@5"]["mean"] for trial in trials}) == 2
     (tmp_path / "docs" / "pump.pdf").write_bytes(pdf_of("Another page"))
     run(tmp_path, f"ingest {theirs}")
     assert (tmp_path / "calls.txt").read_text() == "xx"

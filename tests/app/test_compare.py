@@ -151,9 +151,10 @@ def test_a_comparison_names_the_settings_of_the_index_and_not_its_hash(tmp_path:
     make_project(tmp_path, {"parts.md": parts})
     gold = "The part 1 is changed yearly."
     row = {"user_input": "When is part 1 changed?", "reference": "yearly"}
-    write_rows(tmp_path / "main.jsonl", [{**row, "reference_contexts": [gold]}])
+    write_rows(tmp_path / "main.jsonl", [{**row, "reference_contexts": [gold, "Nowhere said."]}])
     smaller = "--set chunk.size=40 --set chunk.overlap=0"
-    run(tmp_path, "eval --testset main.jsonl -q --name before")
+    told = read_json(tmp_path, "eval --testset main.jsonl --name before")
+    assert any("1 of 2 passages are not in it word for word" in note for note in told["notes"])
     run(tmp_path, f"ingest -q {smaller}")
     run(tmp_path, f"eval --testset main.jsonl -q --name after {smaller}")
     lines = [line.strip() for line in run(tmp_path, "compare before after").splitlines()]

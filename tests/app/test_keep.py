@@ -556,6 +556,8 @@ def test_a_job_is_run_listed_and_looked_back_on(tmp_path: Path) -> None:
     reason = "the environment variable HOOK is not set"
     told = read_json(folder, "job test-notice a", code=1)["notices"]
     assert told == [{"address": "${HOOK}", "sent": False, "reason": reason}]
+    with_jobs(folder, "jobs:\n  a:\n    steps:\n      - ingst -q\n")
+    assert "ragwright.yaml:5" in run(folder, "doctor", code=1)
 
 
 @pytest.mark.slow

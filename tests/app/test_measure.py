@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -452,6 +453,10 @@ def test_one_line_gives_numbers_on_a_function_a_retriever_and_what_abstains(rag:
     assert "2 of 3 rows are answered right (see the rule)." in shown
     told = read_json(rag, "diagnose --run latest")
     assert told["losses"] == {"none": 2, "retrieve": 1}, "it found nothing on Spain"
+    with ScriptedServer(lambda request: "Paris") as model:
+        told = read_json(rag, f"{ASKED} {model.url}#m --measures TokenF1")
+        assert model.count == 3, "an OpenAI-compatible endpoint is a system"
+    assert means(told)["TokenF1"] == pytest.approx(1 / 3)
     short = [line.rpartition(",")[0] for line in QUESTIONS.splitlines()]
     (rag / "questions.csv").write_text("\n".join(short), "utf-8")
     found = read_json(rag, f"{ASKED} rag:retriever")["measures"]
@@ -527,6 +532,24 @@ def test_replies_are_reused_only_under_a_version(rag: Path) -> None:
     for more, asked in expected.items():
         run(rag, f"{words} {more}")
         assert calls(rag) == asked, more
+
+
+def test_ctrl_c_keeps_what_was_done_and_resume_goes_on(rag: Path) -> None:
+    (rag / "pressed.py").write_text(
+        "import os, signal\n"
+        "def ask(question):\n"
+        "    if question.endswith('Germany?') and not os.path.exists('pressed'):\n"
+        "        open('pressed', 'w').close()\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "    return 'Paris'\n"
+    )
+    words = [*ASKED.split(), "pressed:ask", "--measures", "TokenF1", "-j", "1"]
+    stopped = ragwright(rag, *words, code=130).stderr
+    assert re.search(
+        r"^stopped; .* kept.*; to continue, run it again with --resume$", stopped, re.M
+    )
+    told = json.loads(ragwright(rag, *words, "--resume", "--json").stdout)
+    assert told["measures"]["TokenF1"]["states"] == {"scored": 3}
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from story_tools import read_json, run, write_files
 
 def test_keys_are_made_listed_and_revoked_by_command(tmp_path: Path) -> None:
     project = MakeProject(tmp_path)()
-    run(project, "ingest -q")
     made = read_json(project, "keys add app --filter tenant=acme")
     assert made["key"].startswith("rw_")
     twice = ragwright(project, "keys", "add", "app", code=1)
@@ -24,6 +23,7 @@ def test_keys_are_made_listed_and_revoked_by_command(tmp_path: Path) -> None:
     assert "did you mean 'app'" in ragwright(project, "keys", "revoke", "ap", code=1).stderr
     run(project, "keys revoke app")
     assert "no keys" in run(project, "keys list")
+    run(project, "ingest -q")
     odd = ragwright(project, "keys", "add", "reader", "--filter", "nofield=1")
     assert "no chunk has the field 'nofield'" in odd.stderr
     assert "title" in odd.stderr

@@ -182,6 +182,7 @@ def test_questions_of_people_have_no_such_limit_and_one_lead_is_told(trees: Path
     swept = run(trees, "sweep asked.yaml")
     confirmed = run(trees, "confirm")
     assert "T001 is better than the current settings" in confirmed
+    assert "calls: 0" in run(trees, "confirm --dry-run")
     for text in (swept, confirmed):
         assert "generated" not in text
         assert "made from the passages" not in text
@@ -406,7 +407,8 @@ def test_echoes_are_smaller_and_both_sets_are_over_the_pairs_that_were_answered(
     again = read_json(folder, "retrieve", question("pump"))
     assert again["hits"][0]["text"].count("You must") == 1, "its own index is as it was"
     before = len(read_server.requests)
-    ahead = compared(folder, "--context --dry-run --set answer.model=scripted:unasked")
+    unbuilt = "--set chunk.by=sentences --set answer.model=scripted:unasked"
+    ahead = compared(folder, f"--context --dry-run {unbuilt}")
     assert (ahead["calls"]["expected"], len(read_server.requests)) == (24, before)
     context = compared(folder, "--context")
     with Workbench.open(folder) as bench:
