@@ -82,8 +82,7 @@ class TestOwnChunkers(ChunkerSuite):
 @pytest.mark.parametrize("by", KINDS)
 @given(
     text=st.text(
-        st.sampled_from("aB9é漢🙂 \n\t.?!'()。\u0301\u200d\ud800") | st.characters(),
-        max_size=300,
+        st.sampled_from("aB9é漢🙂 \n\t.?!'()。\u0301\u200d\ud800") | st.characters(), max_size=300
     ),
     size=st.integers(1, 30),
     share=st.floats(0, 0.99),
@@ -269,12 +268,6 @@ class Halves(Chunker):
 
 
 HALVES = Halves()
-
-
-class TestLines(ChunkerSuite):
-    @pytest.fixture
-    def chunker(self) -> Chunker:
-        return Lines(options(), WORDS)
 
 
 def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:

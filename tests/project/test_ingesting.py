@@ -190,12 +190,10 @@ MAIL = "Subject: Notice\nFrom: a@example.org\n\nThe holiday rule of the mail.\n"
 FIELDS = "sources: [{source: docs/hr/, metadata: {group: GROUP, level: 2}}, docs/open/]\n"
 
 
-@STORES
 def test_fields_of_a_source_reach_every_format_and_win_over_the_document(
-    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = f"{FIELDS}store: {{kind: {store}}}\n"
-    folder = written(tmp_path, settings.replace("GROUP", "hr"))
+    folder = written(tmp_path, FIELDS.replace("GROUP", "hr"))
     for name in ("hr", "open"):
         files = {
             "a.md": f"---\ngroup: forged\n---\n# Rule\n\nThe holiday rule of {name}.\n",
@@ -220,7 +218,7 @@ def test_fields_of_a_source_reach_every_format_and_win_over_the_document(
         assert others
         assert not others & hr
         assert sources(bench, "group=forged") == {"docs/open/a.md"}
-    written(folder, settings.replace("GROUP", "people"))
+    written(folder, FIELDS.replace("GROUP", "people"))
     with Workbench.open(folder) as bench:
         assert bench.ingest().counts.changed == 4, "another field reads the source again"
         assert sources(bench, "group=people") == hr

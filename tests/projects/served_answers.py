@@ -63,12 +63,7 @@ def serve_answers(outputs: Outputs, texts: Sequence[str], **origin: object) -> l
 
 
 def live(
-    bench: Workbench,
-    clock: Days,
-    days: int,
-    bad: float,
-    rng: random.Random,
-    **origin: object,
+    bench: Workbench, clock: Days, days: int, bad: float, rng: random.Random, **origin: object
 ) -> DriftReport:
     """Serve and measure for some days, of which this share of the answers is bad."""
     outputs = outputs_at(bench, clock)
