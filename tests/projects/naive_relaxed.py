@@ -1,7 +1,6 @@
 """The naive algorithm of relaxed filters: one query for each combination, strictest first.
 
-What :meth:`View.relaxed` answers in one pass, as the definition reads, to be compared
-with.
+What :meth:`View.relaxed` answers in one pass, as the definition reads, to be compared with.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from ragwright.index import Ladder, View
 
 Matrix = NDArray[np.float32]
 
-_MOST = 16
-
 
 def naive_relaxed(
     view: View, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -30,36 +27,16 @@ def naive_relaxed(
     ``itertools.combinations`` gives them. Within one by score, then id. A combination is
     finished before the search stops. Equal to :meth:`View.relaxed` wherever all sums of weights
     differ; where some are equal, that merges combinations which this visits one by one.
-
-    Args:
-        view: Any view; its ``keyword`` or ``dense`` answers the queries.
-        query: Query text, or one query vector.
-        k: Most candidates.
-        relax: As in :meth:`View.relaxed`.
-        filters: Hard filters, part of every query.
-
-    Returns:
-        ``rungs`` holds the combination that found each candidate, and ``ladder`` how many each
-        combination found that no earlier one had, as far as they were tried.
-
-    Raises:
-        FilterError: As in :meth:`View.relaxed`; more than 16 distinct soft filters.
+    ``rungs`` holds the combination that found each candidate, and ``ladder`` how many each
+    combination found that no earlier one had, as far as they were tried.
     """
-    ladder = Ladder.of(relax)
-    if len(ladder.conditions) > _MOST:
-        raise FilterError(
-            f"{len(ladder.conditions)} soft filters make 2^{len(ladder.conditions)} queries",
-            hint=f"compare with at most {_MOST}",
-        )
-    everything = view.statistics().chunks
+    ladder, everything = Ladder.of(relax), view.statistics().chunks
     for condition in ladder.conditions:
         _search(view, query, 0, [*filters, condition])
-    candidates: list[tuple[str, float]] = []
-    rungs: list[int] = []
+    found: dict[str, tuple[float, int]] = {}
     counts: list[tuple[int, int]] = []
-    seen: set[str] = set()
-    for step in naive_steps(ladder):
-        if len(candidates) >= k:
+    for step in _steps(ladder):
+        if len(found) >= k:
             break
         if not step and not relax.unfiltered and ladder.conditions:
             continue
@@ -68,19 +45,16 @@ def naive_relaxed(
             answer = _search(view, query, everything, [*filters, *chosen])
         except FilterError:
             answer = ()  # each alone is known: no chunk meets these together
-        fresh = [
-            (key, score)
-            for key, score in answer
-            if key not in seen and (relax.threshold is None or score >= relax.threshold)
-        ]
-        seen.update(key for key, _ in fresh)
-        candidates += fresh
         (rung,) = ladder.all_asked(np.array([step], np.int64))
-        rungs += [rung] * len(fresh)
+        least = -np.inf if relax.threshold is None else relax.threshold
+        fresh = {key: (at, rung) for key, at in answer if key not in found and at >= least}
+        found |= fresh
         if fresh:
             counts.append((rung, len(fresh)))
-    most = max(0, k)
-    return SearchReply(tuple(candidates[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
+    best = list(found.items())[: max(0, k)]
+    rungs = tuple(rung for _, (_, rung) in best)
+    candidates = tuple((key, score) for key, (score, _) in best)
+    return SearchReply(candidates, rungs=rungs, ladder=tuple(counts))
 
 
 def _search(
@@ -91,7 +65,7 @@ def _search(
     return view.dense(np.atleast_2d(query), k, filters)[0]
 
 
-def naive_steps(ladder: Ladder) -> Iterator[int]:
+def _steps(ladder: Ladder) -> Iterator[int]:
     """Every combination (bit i: condition i) in the order in which the algorithm tries them."""
     size = len(ladder.conditions)
     steps = [
