@@ -24,9 +24,7 @@ from ragwright.measure import Measure, retrieval_scores
 # -- data sets -----------------------------------------------------------------------------
 
 
-def test_printed_arrays_are_read_back_and_a_converter_without_data_leaves_nothing_behind(
-    tmp_path: Path,
-) -> None:
+def test_printed_arrays_are_read_back_and_without_data_nothing_is_left(tmp_path: Path) -> None:
     text = "['It\\'s one.'\n \"Two's [here].\" 'tab\\t']"
     assert printed_strings(text) == ["It's one.", "Two's [here].", "tab\t"]
     with pytest.raises(ValueError, match="printed array"):
@@ -46,7 +44,7 @@ DOCUMENTS = (
 )
 
 
-def test_our_rankings_are_scored_under_ids_fit_for_trec_others_get_title_and_text_once(
+def test_our_rankings_have_ids_fit_for_trec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "CHANNELS", ("keyword",))
@@ -73,9 +71,7 @@ def test_our_rankings_are_scored_under_ids_fit_for_trec_others_get_title_and_tex
     assert not any(" " in column(name) or "\t" in column(name) for name in names)
 
 
-def test_a_score_that_ir_measures_does_not_give_stops_the_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_score_that_ir_measures_denies_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert score({"q": ["c", "a"]}, {"q": {"a": 1, "b": 1}}).mean("MRR@10") == 0.5
     unjudged = score({"q": ["a"], "r": ["a"]}, {"q": {"a": 1}, "r": {"a": 0}})
     assert unjudged.values["nDCG@10"] == [1.0], "a query without relevant documents counts nowhere"
@@ -175,9 +171,7 @@ def test_rows_of_one_cluster_come_and_go_together() -> None:
 # -- pages ---------------------------------------------------------------------------------
 
 
-def test_a_section_is_stored_and_shown_and_stale_where_it_was_edited_by_hand(
-    tmp_path: Path,
-) -> None:
+def test_a_section_is_stored_shown_and_stale_once_edited_by_hand(tmp_path: Path) -> None:
     rows: list[Row] = [
         {"tool": "ours", "hit@1": 0.95432, "n": 300},
         {"tool": "a|b", "hit@1": None, "p": "x"},

@@ -44,7 +44,7 @@ def mine(table: list[Scripted]) -> dict[str, Any]:
     return ours([one for one in table if one.fault != "failing"])
 
 
-def test_our_scores_are_those_that_were_compared_and_no_fault_becomes_one(
+def test_our_scores_are_those_that_were_compared(
     table: list[Scripted], mine: dict[str, Any]
 ) -> None:
     checked = 0

@@ -37,9 +37,7 @@ def test_on_a_full_disk_the_old_file_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_block_that_fails_leaves_nothing_behind(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_a_block_that_fails_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
     def fail() -> None:
         with replacing(tmp_path / "new") as file:
             file.write(b"half")

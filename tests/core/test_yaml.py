@@ -119,9 +119,7 @@ class Some:
         ("fusion: [rrf]", "not a list", "How lists are put together. For example fusion: rrf"),
     ],
 )
-def test_the_wrong_item_and_the_nearest_right_one_are_named(
-    text: str, bad: str, meant: str
-) -> None:
+def test_a_wrong_item_and_the_nearest_right_one_are_named(text: str, bad: str, meant: str) -> None:
     placed = parse_yaml(text, "some.yaml")
     with pytest.raises(ConfigError) as refused:
         build_options(Some, placed.value, placed, ())

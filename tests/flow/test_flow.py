@@ -61,7 +61,7 @@ def rated(server: ScriptedServer, text: str, **more: Any) -> Flow[ChatReply]:
     return send(asked, ChatReply)
 
 
-def test_faults_that_pass_are_ridden_out_and_a_refusal_is_not_tried_again(
+def test_faults_that_pass_are_ridden_out_refusals_not(
     server: ScriptedServer, replies: Replies
 ) -> None:
     faults = [Reply(status=503, error="overloaded"), Reply(malformed="json")]
@@ -88,9 +88,7 @@ def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rejected", [("response_format",), ("temperature", "response_format")])
-def test_a_rejected_parameter_loses_none_of_the_calls_in_flight(
-    server: ScriptedServer, rejected: tuple[str, ...]
-) -> None:
+def test_a_rejected_parameter_loses_none(server: ScriptedServer, rejected: tuple[str, ...]) -> None:
     def refused(request: ServerRequest) -> str | None:
         return next((name for name in rejected if name in request.body), None)
 
@@ -183,9 +181,7 @@ def test_what_times_out_is_asked_again_by_half_as_many_at_once(server: ScriptedS
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
-def test_calls_that_wait_for_earlier_ones_are_sent_once(
-    server: ScriptedServer, stream: bool
-) -> None:
+def test_calls_that_wait_for_others_are_sent_once(server: ScriptedServer, stream: bool) -> None:
     """A server that works on one reply at a time: the last one begins long after the limit."""
     server.play(lambda request: Reply("fine", delay=0.4 * request.in_flight))
     with runner(QUICK) as running:
@@ -196,7 +192,7 @@ def test_calls_that_wait_for_earlier_ones_are_sent_once(
 
 
 @pytest.mark.slow
-def test_a_call_that_the_server_has_lost_is_given_up_while_later_ones_are_answered(
+def test_a_call_that_is_lost_is_given_up_while_later_ones_are_answered(
     server: ScriptedServer,
 ) -> None:
     server.play(lambda r: HANG if r.prompt == "0" else Reply("fine", delay=0.2))

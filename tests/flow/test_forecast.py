@@ -54,9 +54,7 @@ def prompt_tokens(runner: Runner, text: str) -> Range:
     return runner.forecast([lambda: ask(text)]).prompt_tokens
 
 
-def test_counts_are_exact_where_nothing_branches_and_leave_out_known_replies(
-    replies: Replies,
-) -> None:
+def test_counts_are_exact_where_nothing_branches_and_leave_out_the_known(replies: Replies) -> None:
     handler, search = FakeChat(), FakeSearch()
     texts = ["a", "b", "c", "a"]  # the last asks nothing new
     with Runner({Chat: handler, Search: search}, replies=replies) as runner:

@@ -119,9 +119,7 @@ def at_once(*works: Callable[[], None]) -> None:
 # -- claims --------------------------------------------------------------------------------
 
 
-def test_a_call_is_one_process_s_until_its_lease_ends_and_its_reply_everybody_s(
-    open_replies: Callable[[], Replies],
-) -> None:
+def test_a_call_is_one_process_s_until_its_lease_ends(open_replies: Callable[[], Replies]) -> None:
     one, other = open_replies(), open_replies()
     first = claim(one, "k")
     assert first.state == "ours"
@@ -144,9 +142,7 @@ def test_a_call_is_one_process_s_until_its_lease_ends_and_its_reply_everybody_s(
     assert other.get("none") is None
 
 
-def test_one_of_many_gets_the_call_and_runners_pay_once(
-    open_replies: Callable[[], Replies],
-) -> None:
+def test_one_of_many_gets_a_call_and_runners_pay_once(open_replies: Callable[[], Replies]) -> None:
     stores = [open_replies() for _ in range(4)]
     keys = [f"k{i}" for i in range(60)]
     won, handler = list[str](), FakeChat(latency=0.05)
@@ -177,7 +173,7 @@ def test_a_failed_call_leaves_no_claim(kept: Replies) -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_is_renewed_while_its_call_is_pending_and_given_back_when_it_fails(
+def test_a_claim_is_renewed_and_given_back(
     replies: Replies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragwright.flow._calls._LEASE_SECONDS", 0.2)
@@ -196,9 +192,7 @@ def test_a_claim_is_renewed_while_its_call_is_pending_and_given_back_when_it_fai
 
 
 @pytest.mark.slow
-def test_two_processes_pay_once_and_the_claim_of_a_killed_one_is_taken_over_at_once(
-    tmp_path: Path,
-) -> None:
+def test_two_processes_pay_once_and_a_killed_one_holds_no_claim(tmp_path: Path) -> None:
     store, log, late = tmp_path / "replies.db", tmp_path / "log", tmp_path / "late"
     both = [started(ask_once, store, log, 1.0) for _ in range(2)]
     for process in both:
@@ -215,7 +209,7 @@ def test_two_processes_pay_once_and_the_claim_of_a_killed_one_is_taken_over_at_o
 
 
 @pytest.mark.parametrize("jump", [-1e8, 1e8])
-def test_a_reply_survives_a_jump_of_the_clock(
+def test_a_reply_survives_clocks(
     replies: Replies, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     now = time.time()
@@ -230,9 +224,7 @@ def test_a_reply_survives_a_jump_of_the_clock(
 # -- what is kept --------------------------------------------------------------------------
 
 
-def test_a_reply_is_committed_before_the_flow_sees_it_and_a_broken_store_stops_the_flow(
-    replies: Replies, tmp_path: Path
-) -> None:
+def test_a_reply_is_committed_before_the_flow_sees_it(replies: Replies, tmp_path: Path) -> None:
     def flow() -> Flow[int]:
         yield from of("d")
         other = sqlite3.connect(tmp_path / "replies.db")  # as another process would
@@ -277,9 +269,7 @@ def test_figures_are_summed_by_model_without_reading_bodies(kept: Replies, place
             assert "COVERING INDEX" in str(kept.open().select(f"EXPLAIN QUERY PLAN {question}"))
 
 
-def test_the_oldest_replies_go_when_there_are_too_many(
-    place: Place, open_replies: Callable[[], Replies]
-) -> None:
+def test_the_oldest_of_too_many_go(place: Place, open_replies: Callable[[], Replies]) -> None:
     store, chance = open_replies(), random.Random(0)
     put(store, *(entry(f"{i:03d}", chance.randbytes(10_000).hex()) for i in range(60)))
     store.close()
@@ -292,9 +282,7 @@ def test_the_oldest_replies_go_when_there_are_too_many(
 
 
 @pytest.mark.parametrize("hold", ["BEGIN", "BEGIN IMMEDIATE"])
-def test_a_store_that_is_too_large_opens_while_another_process_uses_it(
-    tmp_path: Path, hold: str
-) -> None:
+def test_a_store_that_is_too_large_opens_while_others_use_it(tmp_path: Path, hold: str) -> None:
     path = tmp_path / "replies.db"
     store = Replies(path)
     put(store, *(entry(f"{i:03d}", "x" * 20_000) for i in range(40)))
@@ -323,7 +311,7 @@ def bytes_of(request: pytest.FixtureRequest, place: Place) -> bytes:
     return b"".join(path.read_bytes() for path in base.rglob("*") if path.is_file())
 
 
-def test_forgetting_and_clearing_reach_what_they_should_to_the_last_byte(
+def test_forgetting_reaches_bytes(
     kept: Replies, place: Place, request: pytest.FixtureRequest
 ) -> None:
     put(
@@ -351,9 +339,7 @@ def test_forgetting_and_clearing_reach_what_they_should_to_the_last_byte(
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_reply_is_forgotten_with_every_document_it_was_used_for(
-    kept: Replies, together: bool
-) -> None:
+def test_a_reply_is_forgotten_with_every_document_of_it(kept: Replies, together: bool) -> None:
     handler = FakeChat(latency=0.05)
     with Runner({Chat: handler}, replies=kept) as runner:
         if together:
@@ -432,9 +418,7 @@ def test_a_full_disk_is_called_so_and_what_still_fits_is_kept(replies: Replies) 
     assert (replies.get("a"), replies.get("b")) == (b"x", None)
 
 
-def test_a_reply_that_cannot_be_kept_for_want_of_room_stops_what_would_be_paid(
-    replies: Replies,
-) -> None:
+def test_a_reply_that_cannot_be_kept_stops_what_would_be_paid(replies: Replies) -> None:
     handler = FakeChat(lambda r, n: "x" * 30_000, latency=0.01, price=0.001)
     almost_full(replies, 40)  # room for some five replies
     with Runner({Chat: handler}, RunnerOptions(concurrency=2), replies=replies) as runner:
@@ -477,9 +461,7 @@ def test_a_wrong_password_is_named_and_never_printed(
 
 
 @pytest.mark.slow
-def test_a_schema_of_another_program_or_version_is_left_alone(
-    shared: SharedPlace, sql: Any
-) -> None:
+def test_a_schema_of_other_programs_or_versions_stays(shared: SharedPlace, sql: Any) -> None:
     sql.execute(f"CREATE SCHEMA {shared.schema}_replies")
     sql.execute(f"CREATE TABLE {shared.schema}_replies.replies (theirs text)")
     with pytest.raises(StoreDamagedError, match="another program"):
@@ -558,9 +540,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 
 
 @pytest.mark.slow
-def test_a_run_stops_when_the_server_goes_away_and_one_started_again_is_waited_for(
-    postgres: str, shared: SharedPlace
-) -> None:
+def test_a_run_stops_when_the_server_goes_for_long(postgres: str, shared: SharedPlace) -> None:
     replies = Replies(SharedPlace(shared.address, shared.schema, patience=0.3))
     patient = Replies(shared)
     for store in (replies, patient):

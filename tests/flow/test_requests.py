@@ -80,7 +80,7 @@ BASE: Mapping[str, Any] = {"model": "m", "messages": user("a"), "params": (("see
     ],
     ids=str,
 )
-def test_whatever_decides_the_reply_is_in_the_key_and_nothing_else(
+def test_only_what_decides_is_in_the_key(
     replies: Replies, change: dict[str, Any], calls: int
 ) -> None:
     handler = FakeChat()
@@ -165,7 +165,7 @@ def test_a_reused_reply_says_so_and_costs_nothing_again(replies: Replies) -> Non
     assert replace(first.usage, seconds=0.0) == Usage(1, 10, 10, 5.0)
 
 
-class Fixed(SendHandler[Any, Any]):
+class Once:
     """Gives one reply, once."""
 
     name = "fixed"
@@ -173,18 +173,13 @@ class Fixed(SendHandler[Any, Any]):
     def __init__(self, reply: Reply) -> None:
         self.replies = [reply]
 
+
+class Fixed(Once, SendHandler[Any, Any]):
     async def send(self, request: Any, on_delta: OnDelta | None = None) -> Any:
         return self.replies.pop()
 
 
-class FixedBatch(BatchHandler[Any, Any]):
-    """The same for requests that are sent in batches."""
-
-    name = "fixed"
-
-    def __init__(self, reply: Reply) -> None:
-        self.replies = [reply]
-
+class FixedBatch(Once, BatchHandler[Any, Any]):
     def reply_to(self, requests: Sequence[Any]) -> Sequence[Any]:
         return [self.replies.pop() for _ in requests]
 
@@ -237,9 +232,7 @@ def test_a_second_run_gives_the_same_bytes_in_the_same_order(tmp_path: Path) -> 
     assert len(exports) == 1
 
 
-def test_searches_are_remembered_by_snapshot_and_pages_not_at_all_and_neither_is_stored(
-    replies: Replies,
-) -> None:
+def test_searches_are_remembered_by_snapshot_pages_not_and_none_stored(replies: Replies) -> None:
     search, page = FakeSearch(), FakeFetch()
     with Runner({Search: search, Fetch: page}, replies=replies) as runner:
         for snapshot in ("s", "s", "newer"):
@@ -343,9 +336,7 @@ def test_a_stream_that_showed_nothing_is_tried_again(
         assert runner.run(stream("q"), sink=sink) == "fine"
 
 
-def test_a_second_stream_in_one_flow_is_refused_before_it_costs_anything(
-    replies: Replies,
-) -> None:
+def test_a_second_stream_in_a_flow_is_refused_before_it_costs_anything(replies: Replies) -> None:
     def twice() -> Flow[list[str]]:
         return [(yield from stream("a")), (yield from stream("b"))]
 

@@ -109,7 +109,7 @@ def test_a_run_is_found_by_what_was_run(stored: Runs) -> None:
     assert stored.kept(run, "configuration") == {"x": 2}
 
 
-def test_rows_can_be_left_halfway_and_forgotten_with_the_runs_of_a_scope(
+def test_rows_left_halfway_are_forgotten_with_the_runs_of_a_scope(
     stored: Runs, place: Place
 ) -> None:
     run = stored.start("eval", {})
@@ -145,16 +145,7 @@ def test_work_that_fails_is_undone_alone(stored: Runs) -> None:
     assert [r.id for r in stored.rows(run)] == ["a", "c"]
 
 
-def test_clearing_the_replies_hurts_no_run(replies: Replies, runs: Runs) -> None:
-    run = runs.start("eval", {})
-    with Runner({Chat: FakeChat()}, replies=replies) as runner:
-        runs.append(run, RunRow(0, "a", "done", {"text": runner.run(ask("a"))}))
-    runs.finish(run, "complete")
-    assert replies.clear() == 1
-    assert [dict(r.body) for r in runs.rows(run)] == [{"text": "re: a"}]
-
-
-def test_the_last_run_is_the_newest_whatever_the_clock_says(
+def test_the_last_run_is_the_newest_by_any_clock(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock was ahead and is set right: what is done from then on is what is newest."""
@@ -235,9 +226,7 @@ def refusing(word: str, price: float | None = None) -> FakeChat:
 TINY = RunnerOptions(longest_reply=10, concurrency=1)
 
 
-def test_rows_are_written_in_input_order_and_errored_ones_retried_where_asked_for(
-    runs: Runs,
-) -> None:
+def test_rows_are_written_in_order_and_errored_ones_retried_where_asked_for(runs: Runs) -> None:
     with Runner({Chat: refusing("bad")}) as runner:
         first = run_job(runner, runs, job("a", "bad", "c"))
         assert runner.progress.total == runner.progress.finished == 3
@@ -260,9 +249,7 @@ def test_rows_are_written_in_input_order_and_errored_ones_retried_where_asked_fo
     assert third.run != first.run  # nothing errored is left to retry
 
 
-def test_a_complete_run_is_not_taken_up_again_but_taken_as_it_stands_where_asked_for(
-    runs: Runs,
-) -> None:
+def test_a_complete_run_is_taken_as_it_stands_only_where_asked_for(runs: Runs) -> None:
     handler = FakeChat()
     with Runner({Chat: handler}) as runner:
         first = run_job(runner, runs, job("a", "b"))
@@ -314,9 +301,7 @@ def test_a_row_in_which_something_failed_is_run_again_and_kept_until_then(runs: 
     assert exported(runs, again.run)[1] == (1, "row b", "done", {"text": "whole"})
 
 
-def test_rows_out_of_time_are_errored_those_that_ask_nothing_done_and_twins_refused(
-    runs: Runs, tmp_path: Path
-) -> None:
+def test_rows_out_of_time_are_errored_and_twins_refused(runs: Runs, tmp_path: Path) -> None:
     def silent() -> Flow[str]:
         yield from gather([])
         return "known"
@@ -335,9 +320,7 @@ def test_rows_out_of_time_are_errored_those_that_ask_nothing_done_and_twins_refu
     assert [i for _, i, *_ in exported(runs, summary.run)] == ["row b"]
 
 
-def test_ctrl_c_writes_what_ended_skips_the_rest_and_is_raised(
-    runs: Runs, replies: Replies
-) -> None:
+def test_ctrl_c_writes_what_ended_and_skips_the_rest(runs: Runs, replies: Replies) -> None:
     handler = FakeChat(latency=0.02)
     texts = [str(i) for i in range(200)]
     with Runner({Chat: handler}, RunnerOptions(concurrency=2), replies=replies) as runner:

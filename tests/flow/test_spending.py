@@ -103,9 +103,7 @@ def test_a_call_given_up_while_waiting_for_money_gives_nothing_back_it_did_not_h
     assert handler.asked == ["a"]
 
 
-def test_after_a_budget_stop_replies_in_flight_are_kept_and_nothing_more_is_sent(
-    replies: Replies,
-) -> None:
+def test_after_a_budget_stop_replies_are_kept_and_nothing_more_is_sent(replies: Replies) -> None:
     handler = FakeChat(latency=0.05, price=1.0)
     options = RunnerOptions(concurrency=4)
     with Runner({Chat: handler}, options, budget=Budget(45), replies=replies) as runner:
@@ -150,18 +148,14 @@ class Capricious(FakeChat):
         ),
     ],
 )
-def test_a_reply_of_unknown_tokens_or_price_counts_as_the_most_it_could_cost(
-    handler: FakeChat, limit: float, calls: int
-) -> None:
+def test_an_unknown_cost_is_the_most_it_can_be(handler: FakeChat, limit: float, calls: int) -> None:
     with Runner({Chat: handler}, RunnerOptions(longest_reply=10), budget=Budget(limit)) as runner:
         states = [o.state for o in runner.outcomes((ask(str(i)) for i in range(9)), limit=1)]
         assert runner.budget.spent == 10 * calls
     assert states.count("done") == len(handler.asked) == calls
 
 
-def test_a_model_without_a_price_is_refused_before_the_first_call_where_money_counts(
-    tmp_path: Path,
-) -> None:
+def test_a_model_without_a_price_is_refused_where_money_counts(tmp_path: Path) -> None:
     noted: list[Usage] = []
     for budget in (Budget(1), Budget(daily=Spending(tmp_path / "ledger.sqlite", 15))):
         handler = unpriced()
@@ -258,9 +252,7 @@ def test_a_call_that_is_given_up_while_it_waits_holds_no_money(tmp_path: Path) -
 # -- what calls cost whom ------------------------------------------------------------------
 
 
-def test_each_call_is_noted_for_the_work_that_started_it_and_a_stored_reply_costs_nothing(
-    replies: Replies,
-) -> None:
+def test_each_call_is_noted_for_its_work_and_a_stored_one_costs_nothing(replies: Replies) -> None:
     mine, others = list[Usage](), list[Usage]()
     with Runner({Chat: FakeChat(price=0.05)}, replies=replies) as runner:
         with meter_costs(Meter(others.append)):

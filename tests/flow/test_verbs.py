@@ -244,9 +244,7 @@ def find(text: str) -> Flow[str]:
 
 
 @pytest.mark.parametrize(("most", "batches"), [(None, [50]), (16, [16, 16, 16, 2])])
-def test_requests_queued_at_one_moment_are_one_batch_or_as_few_as_the_handler_takes(
-    most: int | None, batches: list[int]
-) -> None:
+def test_requests_of_one_moment_are_one_batch_or_few(most: int | None, batches: list[int]) -> None:
     handler = FakeSearch()
     handler.max_batch = most or handler.max_batch
     with Runner({Search: handler}) as runner:

@@ -172,9 +172,7 @@ def test_what_a_log_says_is_not_passed_over(path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_file_of_another_version_is_refused_and_a_cache_begins_anew(
-    path: Path, version: int
-) -> None:
+def test_a_file_of_another_version_is_refused_a_cache_made_anew(path: Path, version: int) -> None:
     first = "CREATE TABLE IF NOT EXISTS runs (run TEXT)"
     with open_database(path, Tables("kept", (first,), version)).transaction() as writing:
         writing.execute("INSERT INTO runs VALUES ('r')")

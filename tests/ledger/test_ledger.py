@@ -215,9 +215,7 @@ def test_no_byte_of_a_person_is_left_and_a_person_can_be_forgotten_again(tmp_pat
 
 
 @pytest.mark.parametrize("damage", ["file", "table"])
-def test_a_damaged_ledger_stops_forgetting_before_anything_is_gone(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_ledger_stops_forgetting_at_its_beginning(tmp_path: Path, damage: str) -> None:
     with used(tmp_path, f"The code is {MARK}.") as (folder, bench):
         store_reply(bench, MARK)
     if damage == "file":

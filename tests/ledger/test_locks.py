@@ -169,9 +169,7 @@ DEAD = 2**22 + 1
         ({}, "by 'first', process"),
     ],
 )
-def test_a_word_that_is_none_or_of_a_dead_process_names_nobody(
-    path: Path, word: str | dict[str, Any], told: str
-) -> None:
+def test_a_word_of_nobody_names_nobody(path: Path, word: str | dict[str, Any], told: str) -> None:
     with FileLock(path, "first"):
         said = json.loads(path.read_text())
         path.write_text(word if isinstance(word, str) else json.dumps(said | word))

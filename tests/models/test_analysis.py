@@ -103,9 +103,7 @@ def test_query_and_document_meet(query: str, document: str) -> None:
         ("auto", "m²", Analyzer().tokens("m2")),
     ],
 )
-def test_a_language_has_its_stop_words_elisions_and_stems(
-    language: str, text: str, tokens: list[str]
-) -> None:
+def test_languages_have_stop_words_and_stems(language: str, text: str, tokens: list[str]) -> None:
     assert analyzer(language).tokens(text) == tokens
 
 

@@ -96,9 +96,7 @@ def test_every_way_to_the_vectors_agrees(
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean", "last"])
-def test_poolings_agree_with_sentence_transformers(
-    pooling: str, minilm: Path, minilm_onnx: Path
-) -> None:
+def test_poolings_are_those_of_the_package(pooling: str, minilm: Path, minilm_onnx: Path) -> None:
     options = EmbedOptions(pooling=pooling)  # type: ignore[arg-type]
     text = ["Pooling makes one vector of many."]
     ours = OnnxEmbedder(minilm_onnx, options).embed_batch(text)
@@ -109,9 +107,7 @@ def test_poolings_agree_with_sentence_transformers(
 # -- what a folder says --------------------------------------------------------------------
 
 
-def test_all_that_decides_a_vector_is_in_the_identity_and_options_win_over_files(
-    onnx: OnnxEmbedder, folder: Path
-) -> None:
+def test_all_that_decides_a_vector_is_in_the_identity(onnx: OnnxEmbedder, folder: Path) -> None:
     options = (
         EmbedOptions(query_prefix="query: "),
         EmbedOptions(passage_prefix="passage: "),
@@ -196,9 +192,7 @@ def test_what_is_not_installed_is_told_with_the_line_to_install_it(
         ("avsolatorio/GIST-Embedding-v0", "", ""),
     ],
 )
-def test_known_families_bring_their_prefixes_and_others_none(
-    name: str, query: str, passage: str
-) -> None:
+def test_known_families_alone_bring_their_prefixes(name: str, query: str, passage: str) -> None:
     found = Models().vector_rule(f"ollama:{name}")
     assert found.query_prefix.startswith(query)
     assert bool(found.query_prefix) is bool(query)
@@ -278,9 +272,7 @@ def test_many_requests_are_one_batch_and_keep_their_order() -> None:
 # -- tokens --------------------------------------------------------------------------------
 
 
-def test_the_tokenizer_gives_spans_of_the_original_text_and_does_not_truncate(
-    minilm: Path,
-) -> None:
+def test_the_tokenizer_gives_spans_of_the_text_and_does_not_truncate(minilm: Path) -> None:
     text = "Änderung: das Café schließt um 22:30 Uhr 🙂 — naïve «test»."
     tokenizer = HFTokenizer(minilm)
     pieces = [text[span.start : span.end] for span in tokenizer.spans(text)]

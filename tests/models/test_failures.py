@@ -113,17 +113,16 @@ FAULTS: dict[str, tuple[Any, tuple[str, ...], type[RagwrightError], str]] = {
 @pytest.mark.parametrize(
     ("fault", "asked"), [(name, kind) for name, row in FAULTS.items() for kind in row[1]]
 )
-def test_what_is_no_reply_is_a_typed_error_that_names_the_server(
-    desk: Desk, fault: str, asked: str
-) -> None:
+def test_what_is_no_reply_is_a_typed_error_of_a_server(desk: Desk, fault: str, asked: str) -> None:
     reply, _, kind, words = FAULTS[fault]
     error = desk.ask(reply, REQUESTS[asked], timeout=0.2 if words == "0.2 s" else 20.0)
     assert type(error) is kind, repr(error)
     assert words in str(error)
     server = desk.scripted if isinstance(reply, Reply) else desk.raw
-    if words != "0.2 s":
-        assert "#m" in error.what
-        assert error.where == server.url
+    if words == "0.2 s":  # a busy machine may not even have sent the request by then
+        return
+    assert "#m" in error.what
+    assert error.where == server.url
     if isinstance(reply, Reply) and fault != "reset":
         assert len(desk.scripted.requests) == 1, "retries are the runner's"
 
@@ -149,7 +148,7 @@ def test_nobody_at_the_address(desk: Desk) -> None:
     ],
     ids=["7", "half", "ms", "a date to come", "a date gone by", "none", "soon", "nan", "inf"],
 )
-def test_the_waiting_time_is_read(
+def test_a_wait_is_read(
     desk: Desk, headers: dict[str, str], low: float | None, high: float | None
 ) -> None:
     error = desk.ask(Reply(status=429, error="slow down", headers=headers), question())
@@ -250,7 +249,7 @@ def test_of_what_is_refused_the_token_limit_alone_stays(
         ("The model does not exist, unknown name", {"code": "model_not_found"}),
     ],
 )
-def test_a_refusal_that_only_mentions_a_parameter_drops_nothing(
+def test_a_refusal_that_names_parameters_may_drop_none(
     desk: Desk, text: str, more: dict[str, str]
 ) -> None:
     params = {"max_tokens": 5, "stop": "x", "user": "u", "temperature": 9.0}
@@ -300,9 +299,7 @@ def test_a_batch_size_is_learnt(desk: Desk, status: int, text: str) -> None:
     assert len(sizes) <= 11
 
 
-def test_one_long_text_does_not_shrink_the_batches_and_an_input_type_is_asked_for(
-    desk: Desk,
-) -> None:
+def test_one_long_text_shrinks_no_batch_and_an_input_type_is_asked_for(desk: Desk) -> None:
     def refused(status: int, text: str) -> RagwrightError:
         (found, _) = desk.ask(lambda path, body: refusal(status, text), *embeds(3))
         assert isinstance(found, RagwrightError)
@@ -332,9 +329,7 @@ def test_one_long_text_does_not_shrink_the_batches_and_an_input_type_is_asked_fo
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
-def test_a_refused_system_turn_is_put_before_the_question(
-    desk: Desk, text: str, status: int
-) -> None:
+def test_a_refused_system_turn_goes_into_the_question(desk: Desk, text: str, status: int) -> None:
     def script(_: str, body: Any) -> Raw:
         has_system = any(turn["role"] == "system" for turn in body["messages"])
         return refusal(status, text) if has_system else Raw(chat_reply("So."))

@@ -17,7 +17,7 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("provider", PUBLIC)
-def test_public_providers_need_https_and_a_key(
+def test_public_providers_need_https_and_key(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Models().target(f"{provider}:some-model")
@@ -50,9 +50,7 @@ LOCAL = "http://127.0.0.1:1/v1"
         ("onnx:/models/minilm", "folder", "/models/minilm", True),
     ],
 )
-def test_a_name_may_hold_colons_and_slashes_and_what_is_local_is_free(
-    text: str, kind: str, name: str, free: bool
-) -> None:
+def test_a_name_may_hold_colons_and_be_local(text: str, kind: str, name: str, free: bool) -> None:
     target = Models().target(text)
     assert (target.kind, target.name, target.free) == (kind, name, free)
     assert not free or target.key() == ""

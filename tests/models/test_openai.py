@@ -81,9 +81,7 @@ def test_a_completion_carries_log_probabilities(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_many_calls_run_side_by_side_and_a_cancelled_one_leaves_the_others_alone(
-    desk: Desk,
-) -> None:
+def test_many_calls_run_side_by_side_and_a_cancelled_one_spares_the_others(desk: Desk) -> None:
     """No reply is sent before half of the calls are open."""
     gate = threading.Event()
 
@@ -350,9 +348,7 @@ def test_vectors_come_in_the_order_of_their_indices(desk: Desk) -> None:
         ("x", "0 vectors for 2 texts"),
     ],
 )
-def test_vectors_that_cannot_be_searched_are_a_bad_reply(
-    desk: Desk, vectors: Any, words: str
-) -> None:
+def test_vectors_that_cannot_be_searched_are_refused(desk: Desk, vectors: Any, words: str) -> None:
     error = embedded(desk, vectors)
     assert isinstance(error, ModelReplyError), repr(error)
     assert words in str(error)

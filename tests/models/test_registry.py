@@ -79,9 +79,7 @@ def say(text: str) -> Flow[ChatReply]:
     return chat("acme:m", [Message("user", text)])
 
 
-def test_chats_stream_complete_and_share_connections_within_their_places(
-    server: ScriptedServer,
-) -> None:
+def test_chats_stream_complete_and_share_their_connections(server: ScriptedServer) -> None:
     server.play(lambda r: Reply(f"echo {r.prompt}", delay=0.01))
     deltas: list[str] = []
     with running(at(server, concurrency=3)) as runner:
@@ -119,9 +117,7 @@ def test_prices(settings: dict[str, Any], name: str, usage: Usage, price: float 
     assert Models().free("onnx:/somewhere")
 
 
-def test_models_are_paid_for_what_they_read_and_a_retry_sends_only_the_part_that_failed(
-    server: ScriptedServer,
-) -> None:
+def test_what_is_read_is_paid_for_and_only_what_failed_sent_again(server: ScriptedServer) -> None:
     failed: list[int] = []
 
     def shaky(request: ServerRequest) -> Reply:
@@ -148,9 +144,7 @@ def test_models_are_paid_for_what_they_read_and_a_retry_sends_only_the_part_that
 # -- requests per minute -------------------------------------------------------------------
 
 
-def test_every_call_takes_a_place_in_the_minute_each_part_of_an_embedding_too(
-    server: ScriptedServer,
-) -> None:
+def test_every_call_and_every_part_takes_a_place_in_the_minute(server: ScriptedServer) -> None:
     with running(at(server, requests_per_minute=1), options=HASTY) as runner:
         outcomes = runner.outcomes(say(text) for text in "ab")
         assert next(outcomes).state == "done"
@@ -196,9 +190,7 @@ def test_a_place_is_asked_for_taken_and_given_back(server: ScriptedServer) -> No
 # -- identities ----------------------------------------------------------------------------
 
 
-def test_whatever_decides_a_reply_is_in_the_identity_and_nothing_else(
-    server: ScriptedServer,
-) -> None:
+def test_what_decides_a_reply_is_in_the_identity_and_nothing_else(server: ScriptedServer) -> None:
     def identity(request: Any, options: EmbedOptions | None = None, **more: Any) -> str:
         return str(handler(at(server, options, **more), request).identity(request))
 
@@ -230,9 +222,7 @@ def test_whatever_decides_a_reply_is_in_the_identity_and_nothing_else(
 # -- embeddings of servers -----------------------------------------------------------------
 
 
-def test_remote_embedding_brings_prefixes_of_the_settings_or_the_family(
-    server: ScriptedServer,
-) -> None:
+def test_remote_embedding_brings_prefixes_of_settings_or_family(server: ScriptedServer) -> None:
     models = at(server, embedding(query_prefix="q: ", passage_prefix="p: "))
     with running(models) as runner:
         passages = runner.run(embed("acme:e", ["a", "b", "c"], "passage"))
@@ -246,9 +236,7 @@ def test_remote_embedding_brings_prefixes_of_the_settings_or_the_family(
     assert sent == [["p: a", "p: b", "p: c"], ["q: a"], ["search_query: a"]]
 
 
-def test_vectors_as_plain_numbers_are_read_and_ignored_dimensions_found_out(
-    server: ScriptedServer,
-) -> None:
+def test_plain_vectors_are_read_and_ignored_dimensions_found_out(server: ScriptedServer) -> None:
     def plain_only(request: ServerRequest) -> Reply:
         if "encoding_format" in request.body:
             return Reply.unsupported("encoding_format")
@@ -365,9 +353,7 @@ def test_one_bad_request_in_a_batch_spares_the_others(own: Models) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_keeps_its_name_and_settings_and_is_known_by_its_weights(
-    minilm_onnx: Path,
-) -> None:
+def test_a_folder_keeps_its_settings_and_is_known_by_its_weights(minilm_onnx: Path) -> None:
     root, name, absolute = minilm_onnx.parent, f"onnx:{minilm_onnx.name}", f"onnx:{minilm_onnx}"
     models = Models(embed=EmbedOptions(model=name, query_prefix="find: "), root=root)
     with running(models) as runner:
@@ -416,9 +402,7 @@ def test_whether_a_server_has_a_model_is_told_and_nothing_paid_for() -> None:
         (Reply(malformed="hang"), "error", "0.2 s"),
     ],
 )
-def test_what_a_server_says_in_place_of_a_list_is_told(
-    desk: Desk, reply: Reply, state: str, words: str
-) -> None:
+def test_a_server_without_a_list_is_told(desk: Desk, reply: Reply, state: str, words: str) -> None:
     models = Models({"acme": ModelSettings(base=desk.play(reply))})
     found = check_model(models, "acme:m", timeout=0.2)
     assert (found.state, words in found.text) == (state, True)

@@ -54,7 +54,7 @@ def cross_encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.mark.slow
-def test_a_cross_encoder_scores_each_passage_alone_as_the_package_and_as_onnx_do(
+def test_a_cross_encoder_scores_as_its_package_and_onnx(
     cross_encoder: Path, tmp_path: Path
 ) -> None:
     import sentence_transformers as st

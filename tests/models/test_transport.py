@@ -124,9 +124,7 @@ def test_a_key_that_a_server_repeats_is_masked(
     assert isinstance(found, ModelReplyError) or "***" in said
 
 
-def test_a_key_goes_in_the_header_and_is_masked_in_messages_and_in_the_pieces_of_a_stream(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_sent_and_masked_in_all_else(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_KEY", KEY)
     shown: list[str] = []
     stream = events(*pieces(*f"key {KEY} and sk-project"), END)
@@ -139,7 +137,7 @@ def test_a_key_goes_in_the_header_and_is_masked_in_messages_and_in_the_pieces_of
     assert KEY[:14] not in str(error)
 
 
-def test_accounts_of_openai_are_not_told_to_other_servers(
+def test_openai_accounts_are_not_told_to_others(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accounts = {"API_KEY": "sk-openai", "ADMIN_KEY": "sk-admin"}
@@ -172,9 +170,7 @@ def test_a_redirect_to_nowhere_is_refused_too(desk: Desk, place: str) -> None:
     assert "redirect" in str(error)
 
 
-def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_is_used_for_the_world_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with ScriptedServer("through the proxy") as proxy:

@@ -40,7 +40,7 @@ def test_replies_come_in_order_or_from_a_function_of_the_request() -> None:
     ("reply", "path", "code", "waits"),
     [(Reply.rate_limited("3"), "/chat/completions", 429, "3"), ("ok", "/nothing", 404, None)],
 )
-def test_errors_have_status_headers_and_body(
+def test_errors_have_status_and_body(
     reply: Reply | str, path: str, code: int, waits: str | None
 ) -> None:
     with (

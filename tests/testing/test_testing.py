@@ -111,7 +111,7 @@ def chain(question):
 
 
 @pytest.mark.slow
-def test_the_example_of_the_guide_passes_fails_and_tells_a_wrong_rule_in_one_line(
+def test_the_example_of_the_guide_passes_fails_and_tells_wrong_rules(
     pytester: pytest.Pytester,
 ) -> None:
     def run(mypipeline: str, test_rag: str) -> pytest.RunResult:
