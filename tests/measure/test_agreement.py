@@ -89,9 +89,7 @@ def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.slow
 @given(BINARY)
-def test_auc_is_the_share_of_pairs_that_mann_and_whitney_count(
-    pairs: list[tuple[int, int]],
-) -> None:
+def test_auc_is_the_share_of_pairs_by_mann_and_whitney(pairs: list[tuple[int, int]]) -> None:
     human, judge = np.array(pairs, dtype=np.float64).T
     found = held(judge, human).auc.value
     good, bad = judge[human == 1], judge[human == 0]

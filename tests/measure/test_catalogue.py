@@ -94,7 +94,7 @@ BY = f"{HERE}:LengthJudge"
         (("Faithfulness", "1", "By hand", f"{HERE}:same_end"), "errored", None, "is not a judge"),
     ],
 )
-def test_what_a_plug_in_says_ends_in_a_state(
+def test_a_plug_in_gives_a_state(
     asked: tuple[str, ...], state: str, value: float | None, said: str
 ) -> None:
     found = score(*asked)

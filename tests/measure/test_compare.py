@@ -200,7 +200,7 @@ LOST = [Score("MRR", "errored")]
         (rows([0.5] * 2), rows([0.5] * 2), {"0": "d"}, "no cluster"),
     ],
 )
-def test_systems_that_share_nothing_are_refused(
+def test_what_shares_nothing_is_refused(
     a: Side, b: Side, clusters: Mapping[str, object] | None, said: str
 ) -> None:
     with pytest.raises(MeasureError, match=said):
@@ -274,6 +274,19 @@ def test_lost_judgments_do_not_flip_a_ranking() -> None:
     assert (found.mean_a or 0) > (found.mean_b or 5)
     assert (found.n, found.only_b, found.coverage) == (20, 10, 20 / 30)
     assert found.verdict != "better"
+    # good on fifty rows, hardly judged on the rest: beyond doubt on those, and no winner
+    evasive: list[float | None] = [5.0] * 50 + [None] * 70
+    steady = [4.0] * 120
+    hardly = compared(steady, evasive, "Faithfulness")
+    assert (hardly.p or 1) < 0.001
+    assert (hardly.verdict, hardly.coverage) == ("no change proven", pytest.approx(50 / 120))
+    assert hardly.lowest == pytest.approx((50 * 1 - 70 * 3) / 120)
+    could = "70 rows lack a score in one of the two runs, and they could reverse it"
+    assert "no verdict" in hardly.text
+    assert could in hardly.text
+    other_way = compared(evasive, steady, "Faithfulness")
+    assert other_way.verdict == "no change proven"
+    assert other_way.highest == pytest.approx((70 * 3 - 50 * 1) / 120)
     whole: list[float | None] = [9.0, 8.0] * 10
     less: list[float | None] = [3.0, 4.0] * 10
     assert compared(whole, less, "Perplexity").verdict == "better"

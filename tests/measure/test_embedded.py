@@ -151,7 +151,7 @@ SPOKEN = st.lists(
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(SPOKEN, SPOKEN)
-def test_agrees_with_bert_score_on_random_words(
+def test_random_words_by_bert_score(
     theirs: Any, minilm: Path, response: str, reference: str
 ) -> None:
     agree(theirs, minilm, [(response, reference)])

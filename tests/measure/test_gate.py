@@ -359,9 +359,7 @@ def test_silence_does_not_pass_where_wrong_answers_would_fail() -> None:
 
 
 @pytest.mark.slow
-def test_abstaining_loses_nothing_where_the_row_says_that_it_cannot_be_answered(
-    tmp_path: Path,
-) -> None:
+def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path) -> None:
     """By the marks of rows, through a file of scores, to the exit code of the gate."""
     right = Score("Contains", "abstained", unanswerable=True)
     whole = side([1.0] * 400)

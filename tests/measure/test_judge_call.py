@@ -22,6 +22,7 @@ def test_replies_of_the_table_are_read_as_it_says() -> None:
         low, high = case.get("scale", LIKERT)
         found = read_verdict(case["text"], (low, high), case["form"], case.get("finish", "stop"))
         assert found.score == case["score"], case
+        assert found.declined == case.get("declined", False), case
         assert bool(found.fault) == (found.score is None), case
         assert bool(found.reasoning) == (found.score is not None), case
         assert len(found.fault) < 300
@@ -67,9 +68,7 @@ def test_random_text_never_scores_without_the_exact_form(text: str) -> None:
 
 
 @given(st.integers(-3, 12), st.integers(0, 3), st.integers(1, 8))
-def test_every_point_of_a_scale_scores_and_nothing_beside_it(
-    score: int, low: int, width: int
-) -> None:
+def test_every_point_of_a_scale_scores_and_no_other(score: int, low: int, width: int) -> None:
     due = score if low <= score <= low + width else None
     texts: dict[ReplyForm, str] = {
         "json": json.dumps({"reasoning": "because", "score": score}),
@@ -92,23 +91,3 @@ def test_an_object_has_its_keys_in_order_and_nothing_else(text: str, said: str) 
     with pytest.raises(ValueError, match=said):
         read_object(text, ("a", "b"))
     assert read_object('{"a": 1, "b": [2]}', ("a", "b")) == {"a": 1, "b": [2]}
-
-
-@pytest.mark.parametrize(
-    ("text", "form", "declined"),
-    [
-        ('{"reasoning": "It asks for harm.", "score": null}', "json", True),
-        ('{"reasoning": "", "score": null}', "json", True),
-        ('{"reasoning": "It asks for harm.", "score": "null"}', "json", False),
-        ("null", "json", False),
-        ("It asks for harm.\nFINAL SCORE: none", "text", True),
-        ("It asks for harm.\n**Final score:** none.", "text", True),
-        ("It asks for harm.\nFINAL SCORE: nothing", "text", False),
-        ("I must decline.", "text", False),
-    ],
-)
-def test_a_judge_declines_only_in_the_form_it_was_given(
-    text: str, form: ReplyForm, declined: bool
-) -> None:
-    found = read_verdict(text, LIKERT, form)
-    assert (found.score, found.declined) == (None, declined)

@@ -105,7 +105,7 @@ HARM = '{"reasoning": "The answer asks for harm.", "score": null}'
     ],
     ids=["filtered", "cut", "empty", "refused", "an example", "declined", "declined as text"],
 )
-def test_what_is_no_judgment_is_never_a_score(
+def test_no_judgment_is_no_score(
     reply: str | ChatReply, setup: MeasureSetup, calls: int, said: str
 ) -> None:
     says = Says(reply)
@@ -291,9 +291,7 @@ def test_judged_precision_is_a_share_of_single_passages() -> None:
     ("verdicts", "value"),
     [((1, 0, 1), (1 + 2 / 3) / 2), ((0, 1), 0.5), ((0, 0), 0.0), ((1, 1), 1.0)],
 )
-def test_judged_average_precision_is_that_of_the_verdicts(
-    verdicts: tuple[int, ...], value: float
-) -> None:
+def test_average_precision_is_that_of_the_verdicts(verdicts: tuple[int, ...], value: float) -> None:
     passages = tuple(f"text {at}" for at in range(len(verdicts)))
 
     def by(request: Chat) -> str:
@@ -367,8 +365,6 @@ UNUSABLE = "Of the 3 statements all are supported, so 5/5, I am 0.5 certain."
 STRONG = [verdict(5)] * 92 + [UNUSABLE] * 28
 """Better on every row; on 28 of them the judge says so in the wrong form."""
 STEADY = [verdict(4)] * 120
-EVASIVE = [verdict(5)] * 50 + ["I'm sorry, I cannot judge this text."] * 70
-"""Good on fifty rows; the judge refuses to look at the rest."""
 
 
 def scores(replies: Sequence[str], second: str | None = None) -> dict[str, Sequence[Score]]:
@@ -405,24 +401,3 @@ def test_here_the_better_system_stays_ahead_and_the_missing_rows_are_said() -> N
     assert all("5/5" in score.reason for (score,) in strong.values() if score.value is None)
     mended = summary(scores(STRONG, second=verdict(5)))
     assert (mended.mean, mended.coverage) == (5.0, 1.0), "most are mended by the judge itself"
-
-
-@pytest.mark.slow
-def test_here_a_system_that_is_hardly_judged_does_not_win_unseen() -> None:
-    evasive, steady = scores(EVASIVE), scores(STEADY)
-    found = summary(evasive)
-    assert found.coverage == pytest.approx(50 / 120)
-    assert found.worst is not None
-    assert found.worst < 4 < 5.0  # its rows without a score may well put it behind
-    comparison = compare_rows(steady, evasive)["Faithfulness"]
-    assert comparison.p is not None
-    assert comparison.p < 0.001  # on the fifty rows alone it is beyond doubt
-    assert comparison.verdict == "no change proven"
-    assert comparison.coverage == pytest.approx(50 / 120)
-    assert comparison.lowest == pytest.approx((50 * 1 - 70 * 3) / 120)
-    assert "no verdict" in comparison.text
-    could = "70 rows lack a score in one of the two runs, and they could reverse it"
-    assert could in comparison.text
-    other_way = compare_rows(evasive, steady)["Faithfulness"]
-    assert other_way.verdict == "no change proven"
-    assert other_way.highest == pytest.approx((70 * 3 - 50 * 1) / 120)

@@ -77,7 +77,7 @@ def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
         (TONE, "- a\n", None, "."),
     ],
 )
-def test_a_fault_is_named_with_its_line(
+def test_a_fault_has_its_line(
     tmp_path: Path, old: str, new: str, line: int | None, said: str
 ) -> None:
     assert TONE.count(old) == 1

@@ -296,9 +296,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("sentence", "refuses"), SENTENCES)
-def test_refusals_of_four_languages_are_recognised_and_answers_are_none(
-    sentence: str, refuses: int
-) -> None:
+def test_refusals_of_four_languages_are_told_from_answers(sentence: str, refuses: int) -> None:
     assert capable(sentence)[0].value == refuses
 
 
@@ -319,9 +317,7 @@ def test_cues_are_settings_beside_the_shipped_ones() -> None:
         ("", [0, 0, None, 0]),
     ],
 )
-def test_correction_counts_where_an_error_was_pointed_out(
-    response: str, values: list[float | None]
-) -> None:
+def test_correction_counts_where_errors_are_told(response: str, values: list[float | None]) -> None:
     row = Row("r", "?", response, "Rome", metadata=MARKED)
     measures = [*CAPABLE[:3], parse_measure("ErrorCorrection(all)")]
     ((*found,),) = score_rows([row], measures)
@@ -371,7 +367,7 @@ OF_RESPONSES = [
     st.sampled_from(OF_RESPONSES),
     st.sets(st.integers(0, 3), min_size=1),
 )
-def test_silence_never_raises_a_mean_unseen(
+def test_silence_raises_no_mean(
     texts: list[tuple[str, str, str]], measure: Measure, silent: set[int]
 ) -> None:
     rows = [
@@ -454,9 +450,7 @@ OWN, BEYOND = ((" two", -1.0), (" three", -3.0)), ((" and", -9.0), (" four", -9.
         (CompleteReply(SAID, tokens=(("x", -math.inf),)), "errored", None),
     ],
 )
-def test_perplexity_by_hand_and_of_unusable_replies(
-    reply: CompleteReply, state: str, value: float | None
-) -> None:
+def test_perplexity_by_hand(reply: CompleteReply, state: str, value: float | None) -> None:
     told = Told(reply)
     (found,) = run(score_row(Row("r", "?", SAID), PERPLEXITY, MODELS), told)
     assert told.seen[0].prompt == SAID

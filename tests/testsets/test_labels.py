@@ -387,9 +387,7 @@ def feedback(tmp_path: Path) -> Path:
     return target
 
 
-def test_candidates_are_left_out_until_accepted_and_collecting_replaces_them_alone(
-    feedback: Path,
-) -> None:
+def test_candidates_are_left_out_until_accepted_and_replaced_alone(feedback: Path) -> None:
     with pytest.raises(TestsetError, match="3 rows wait for review and 0 were rejected"):
         load_testset(str(feedback))
     review = TestsetReview(feedback, "ann")

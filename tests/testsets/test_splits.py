@@ -190,9 +190,7 @@ def test_without_leave_the_confirm_split_stays_closed(tmp_path: Path) -> None:
     assert [o.rows for o in Openings.of(log.path)] == [2]
 
 
-def test_an_empty_split_names_counts_and_way_out_and_rejected_rows_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_an_empty_split_names_the_way_out_and_rejected_rows_are_left_out(tmp_path: Path) -> None:
     def put(*rows: dict[str, Any]) -> str:
         (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return str(tmp_path / "set.jsonl")
@@ -212,9 +210,7 @@ def test_an_empty_split_names_counts_and_way_out_and_rejected_rows_are_left_out(
         load_testset(put(rejected))
 
 
-def test_marks_of_a_review_leave_the_rows_what_they_are_and_edits_are_counted(
-    tmp_path: Path,
-) -> None:
+def test_marks_of_a_review_leave_rows_as_they_are_and_edits_are_counted(tmp_path: Path) -> None:
     address, path = written(tmp_path), tmp_path / "openings.jsonl"
     before = opened(address, path, "one", "ann")
     text = Path(address).read_text()
@@ -237,9 +233,7 @@ def log_of(folder: Path) -> Openings:
     return log
 
 
-def test_any_name_is_read_back_and_a_line_that_was_cut_is_closed_before_the_next(
-    tmp_path: Path,
-) -> None:
+def test_any_name_is_read_back_and_a_cut_line_is_closed_before_the_next(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     [found] = Openings.of(log.path, "abc")
     assert (found.purpose, found.testset) == (log.purpose, "set\udcff.jsonl")

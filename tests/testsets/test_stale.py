@@ -61,9 +61,7 @@ def test_moved_rows_are_measured_elsewhere_and_lost_ones_left_out() -> None:
 
 
 @given(st.text("ab ", min_size=1, max_size=30), st.text("ab ", max_size=30), st.data())
-def test_what_is_kept_agrees_with_its_document(
-    before: str, after: str, data: st.DataObject
-) -> None:
+def test_what_is_kept_agrees_with_the_text(before: str, after: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(before) - 1))
     end = data.draw(st.integers(start + 1, len(before)))
     span = GoldSpan("d", start, end, before[start:end])

@@ -76,7 +76,7 @@ def test_a_split_holds_its_judged_queries(beir: Path) -> None:
     ],
     ids=range(12),
 )
-def test_a_wrong_line_has_file_and_line(
+def test_a_wrong_line_has_its_place(
     beir: Path, file: str, line: str, place: int, named: str
 ) -> None:
     path = beir / file
@@ -189,9 +189,7 @@ def test_comments_are_not_judgments() -> None:
     assert {d.replace("#", "") for d in commented["301"]} == set(plain["301"])
 
 
-def test_ties_go_by_document_id_backwards_and_judgments_may_have_three_columns(
-    tmp_path: Path,
-) -> None:
+def test_ties_go_by_document_id_backwards_and_judgments_by_columns(tmp_path: Path) -> None:
     lines = "1 Q0 b 1 2.0 t\n1 Q0 c 2 2.00000001 t\n1 Q0 a 3 9 t\n2 Q0 x 1 1 tag with words\n"
     run = read_run(write(tmp_path / "run", lines))
     assert [document for document, _ in run["1"]] == ["a", "c", "b"]

@@ -213,7 +213,7 @@ def test_a_file_is_read_as_these_rows(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize("own", ["", "John F. Kennedy"])
-def test_accepted_answers_are_the_same_from_every_form(
+def test_accepted_answers_are_the_same_in_every_form(
     tmp_path: Path, own: str, foreign: bool
 ) -> None:
     question, answer = ("question", "answer") if foreign else ("user_input", "response")
@@ -239,9 +239,7 @@ def test_accepted_answers_are_the_same_from_every_form(
         ("Reference IDs", "a;b.md | c.md", {"a;b.md": 1, "c.md": 1}),
     ],
 )
-def test_a_cell_holds_several_ids(
-    tmp_path: Path, column: str, cell: str, found: Mapping[str, int]
-) -> None:
+def test_ids_of_a_cell(tmp_path: Path, column: str, cell: str, found: Mapping[str, int]) -> None:
     (row,) = read(tmp_path, [{"question": "Why?", column: cell}], "a.csv")
     assert row.reference_ids == found
 
@@ -513,9 +511,7 @@ def test_files_that_are_not_there_and_what_is_no_table_say_what_to_give(tmp_path
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_what_stands_beside_or_behind_rows_and_is_none_does_no_harm(
-    tmp_path: Path, size: int
-) -> None:
+def test_what_stands_beside_or_behind_rows_does_no_harm(tmp_path: Path, size: int) -> None:
     row = {**ONE, "note": "x" * size}
     text = json.dumps({"results": [row], "metrics": {"f1": [0.5, 1]}, "version": "1"})
     for content in (text, text.replace("{", "{\n", 1), json.dumps([row]) + BLANK):
@@ -648,9 +644,7 @@ MTRAG = {
         {"user_input": "What does it eat?", "history": OPENAI[:3]},
     ],
 )
-def test_every_dialect_gives_the_last_question_and_its_history(
-    tmp_path: Path, record: dict[str, Any]
-) -> None:
+def test_every_dialect_gives_question_and_history(tmp_path: Path, record: dict[str, Any]) -> None:
     (row,) = rows_of([record])
     assert (row.user_input, row.history) == ("What does it eat?", BEFORE)
     assert (row.metadata["turn"], row.metadata["standalone"]) == (2, False)

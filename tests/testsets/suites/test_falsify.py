@@ -158,7 +158,7 @@ WORDS = st.lists(
 
 @pytest.mark.slow
 @given(before=WORDS, answer=WORDS, after=WORDS)
-def test_a_passage_that_holds_the_answer_always_leaks(
+def test_a_passage_with_the_answer_leaks(
     before: list[str], answer: list[str], after: list[str]
 ) -> None:
     gold = GoldAnswer(((" ".join(answer),),))

@@ -199,9 +199,7 @@ WORDS = st.lists(st.sampled_from([*NAMES, "team", "weather", "led"]), min_size=1
 
 @pytest.mark.slow
 @given(st.lists(WORDS, max_size=30), st.integers(0, 7), st.integers(0, 3))
-def test_no_distractor_of_any_row_holds_the_answer(
-    texts: list[list[str]], number: int, more: int
-) -> None:
+def test_no_distractor_holds_the_answer(texts: list[list[str]], number: int, more: int) -> None:
     base = evidence(number, more=more)
     candidates = [span(f"x{n}", " ".join(words)) for n, words in enumerate(texts)]
     kept = tuple(check_distractors(candidates, base.gold, base.answer, Counter()))
@@ -311,7 +309,7 @@ def test_an_empty_file_and_a_repeated_id_are_refused(tmp_path: Path) -> None:
         ("zh_refine", 300, 43, 0, 275),
     ],
 )
-def test_the_real_files_are_read_whole(
+def test_real_files_are_whole(
     name: str, questions: int, several: int, false: int, leaks: int
 ) -> None:
     file = DATA / "rgb" / f"{name}.json"

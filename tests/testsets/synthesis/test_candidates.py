@@ -87,9 +87,7 @@ NOT_THERE = "the evidence is not in the passage"
         ("t(w", (None, NOT_THERE)),  # a quote is no pattern
     ],
 )
-def test_a_quote_is_located_letter_by_letter_and_once(
-    quote: str, found: tuple[GoldSpan | None, str]
-) -> None:
+def test_a_quote_is_located_by_letters_once(quote: str, found: tuple[GoldSpan | None, str]) -> None:
     assert locate_quote(quote, "One two\n  three. One two. Four.", 100, "d") == found
 
 
