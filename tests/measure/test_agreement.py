@@ -174,7 +174,7 @@ def test_clusters_are_resampled_as_wholes() -> None:
 
 @pytest.mark.slow
 def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_not() -> None:
-    """20 topics of 8 rows, each lifting both and making the judge kinder or stricter: 60 draws."""
+    """20 topics of 8 rows, each lifting both and making the judge kinder or stricter: 40 draws."""
     generator = np.random.default_rng(3)
 
     def drawn(topics: int) -> tuple[Values, Values]:
@@ -184,14 +184,14 @@ def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_n
 
     truth = scipy.stats.spearmanr(*drawn(10_000)).statistic
     covered = [0, 0]
-    for _ in range(60):
+    for _ in range(40):
         judge, human = drawn(20)
         statistic = spearman(ratings_of([[label] for label in human], judge))
         for which, clusters in enumerate((np.repeat(np.arange(20), 8), None)):
             covered[which] += inside(bootstrap_statistic(statistic, 160, 0, clusters), truth)
-    # Three standard errors of 60 draws below 95 %, 3 * sqrt(0.95 * 0.05 / 60) = 0.084, reject the
+    # Three standard errors of 40 draws below 95 %, 3 * sqrt(0.95 * 0.05 / 40) = 0.103, reject the
     # blind interval, which covers 67 %.
-    assert covered[0] >= 0.866 * 60 > covered[1]
+    assert covered[0] >= 0.847 * 40 > covered[1]
 
 
 # -- Several people, other scales ------------------------------------------------------------------

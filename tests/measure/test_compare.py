@@ -23,7 +23,7 @@ from ragwright.measure import (
     smallest_difference,
 )
 
-TRIES = 200
+TRIES = 100
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Side = dict[str, list[Score]]
 
@@ -83,7 +83,7 @@ def test_equal_systems_rarely_differ_and_the_smallest_difference_is_found_80_tim
     generator = np.random.default_rng(8)
     sides = [generator.uniform(0, 1, (2, 25)) for _ in range(TRIES)]
     found = [compared(a, b, seed=at).verdict for at, (a, b) in enumerate(sides)]
-    assert sum(verdict != "no change proven" for verdict in found) <= 20
+    assert sum(verdict != "no change proven" for verdict in found) <= 11
     generator = np.random.default_rng(4)
     size = smallest_difference(0.2 / math.sqrt(50))
     seen = [permutation_p(generator.normal(size, 0.2, 50), at)[0] <= 0.05 for at in range(300)]
@@ -396,7 +396,7 @@ def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() ->
         assert low <= found.more_rows <= high
         assert found.text.endswith(f"; {found.outlook()}.")
         held.append(low <= need <= high)
-    assert len(held) > 40
+    assert len(held) > 20
     assert np.mean(held) >= 0.8
 
 

@@ -208,7 +208,7 @@ def obeying(request: ServerRequest) -> str:
 def late(request: ServerRequest) -> str | Reply:
     """A server that is too slow for one passage: it is given up and the rest is kept."""
     slow = "<<passage" in request.prompt and "kiln" in request.prompt
-    return Reply("late", delay=5.0) if slow else WRITE(request)
+    return Reply("late", delay=30.0) if slow else WRITE(request)
 
 
 ALONE, OTHER = "its evidence alone does not answer it", "its evidence alone gives another answer"
@@ -229,7 +229,7 @@ def test_what_a_model_cannot_do_is_counted_and_the_rest_is_kept(
 ) -> None:
     files = {**FILES, "mill.md": FILES["mill.md"] + f"\n{ORDER}\n"} if script is obeying else {}
     with ScriptedServer(script) as server:
-        bound = f"models: {{'{server.url}#writer': {{timeout: 0.5}}}}\n" * (script is late)
+        bound = f"models: {{'{server.url}#writer': {{timeout: 2}}}}\n" * (script is late)
         synthesis, run = made(project(tmp_path, server, bound, **files))
     assert synthesis.rejected == rejected
     assert len(synthesis.rows) == rows
