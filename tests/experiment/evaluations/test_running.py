@@ -65,8 +65,8 @@ def test_rows_are_asked_side_by_side_and_off_the_loop(bench: Workbench) -> None:
         most = max(most, len(open_))
         if most == 3:
             together.set()
-        if question != "q0":  # asked alone at first, to see what the system gives
-            together.wait(30)
+        # q0 is asked alone at first, to see what the system gives
+        together.wait(0.02 if question == "q0" else 30)
         open_.remove(question)
         return f"a{question[1:]}"
 
@@ -76,7 +76,7 @@ def test_rows_are_asked_side_by_side_and_off_the_loop(bench: Workbench) -> None:
     assert all(name.startswith("system") for name in threads)
     made = found.results[0].made
     assert made is not None
-    assert made.usage.seconds > 0
+    assert made.usage.seconds >= 0.02
 
 
 def test_a_row_that_fails_costs_itself_alone_and_can_be_tried_again(bench: Workbench) -> None:
