@@ -33,6 +33,33 @@ NOTICES = """<h1>Rules</h1><p>Bring a key.</p><div hidden><p>Bring a key.</p></d
 FRAMES = "<p>See the film.</p><iframe src=x>no frames</iframe><object data=y></object>"
 
 
+CODE = "<p>Error APP_w304 and a*b*c [x]</p><pre>if x:\n    y_1 = 2 * z</pre>"
+A, B = "Gears mesh with other gears.", "Axles turn; oil them weekly."
+LINES = (
+    "<tr><td class=blob-num>1<td><code>if x:</code><tr><td class=blob-num>2<td><code>    y()</code>"
+)
+LOGO = f"<tr><td colspan=2>Logo<tr><td>Nav<td><div><div>{A}</div><div>{B}</div></div>"
+LISTED = f"<tr><td><p>{A}</p><p>{B}</p><td><ul><li>one</ul><p>two</p>"
+GREASED = "<tr><th>Bolt<th>Note<tr><td>M8<td><p>25 Nm</p><p>greased</p><ul><li>x</ul>"
+TORQUE = "| M8 | 25 Nm |\n| - | - |\n| M10 | 49 Nm |"
+CALL = "```\nif x:\n    y()\n```"
+TABLES = {
+    "<tr><td class=gutter><pre>1\n2</pre><td><pre>if x:\n    y()</pre>": CALL,
+    LINES: CALL,
+    "<tr><td>1\n2<td><pre>if x:\n    y()</pre>": CALL,
+    f"<tr><td>Home<td><p>{A}</p><p>{B}</p>": f"Home\n\n{A}\n\n{B}",
+    f"<tr><td>Home<td>{A}<br><br>{B}": f"Home\n{A}\n\n{B}",
+    LOGO: f"Logo\nNav\n\n{A}\n\n{B}",
+    LISTED: f"{A}\n\n{B}\n\n- one\n\ntwo",
+    f"<tr><td><h1>{A}</h1><p>{B}</p></td><td>side</td></tr>": f"# {A}\n\n{B}\n\nside",
+    "<tr><td>M8<td>25 Nm<tr><td>M10<td>49 Nm": TORQUE,
+    "<tr><td>M8<td><p>25 Nm</p><tr><td>M10<td><p>49 Nm</p>": TORQUE,
+    GREASED: "| Bolt | Note |\n| - | - |\n| M8 | 25 Nm greased - x |",
+    "<tr><th>a<td>b<tr><td>x<sup>2</sup><td>1": "| a | b |\n| - | - |\n| x² | 1 |",
+}
+"""Of numbered code, of layout, and of data."""
+
+
 @pytest.mark.parametrize(
     ("html", "text"),
     [
@@ -42,6 +69,7 @@ FRAMES = "<p>See the film.</p><iframe src=x>no frames</iframe><object data=y></o
         pytest.param(UNSEEN, "seen\n\nc\n\nd e\n\na duck", id="scripts and styles"),
         pytest.param(NOTICES, "# Rules\n\nBring a key.", id="hidden notices, second copies"),
         pytest.param(FRAMES, "See the film.", id="frames"),
+        (CODE, "Error APP_w304 and a*b*c [x]\n\n```\nif x:\n    y_1 = 2 * z\n```"),
         ("<details><summary>How long?</summary>A year.</details>", "How long?\n\nA year."),
         ("<p>3 × 10<sup>8</sup> m/s</p>", "3 × 10⁸ m/s"),
         ("<p>10<sup>-5</sup> and 10<sup>&minus;5</sup></p>", "10⁻⁵ and 10⁻⁵"),
@@ -52,87 +80,36 @@ FRAMES = "<p>See the film.</p><iframe src=x>no frames</iframe><object data=y></o
         ("<p>known<sup class=reference><a>[7]</a></sup>.</p>", "known [7]."),
         ("<p>known<sup>[7]</sup></p>", "known [7]"),
         ("<p>the 1<sup>st</sup> and XX<sup>e</sup></p>", "the 1st and XXe"),
-        (
-            "<table><tr><th>a<td>b<tr><td>x<sup>2</sup><td>1</table>",
-            "| a | b |\n| - | - |\n| x² | 1 |",
-        ),
+        *[
+            (f"<p>Text</p><table width=100%>{table}</table>", f"Text\n\n{text}")
+            for table, text in TABLES.items()
+        ],
     ],
 )
 def test_a_page_becomes_text(html: str, text: str) -> None:
     assert whole(html) == text
 
 
-def test_codes_and_code_come_through_untouched() -> None:
-    text = whole("<p>Error APP_w304 and a*b*c [x]</p><pre>if x:\n    y_1 = 2 * z</pre>")
-    assert "Error APP_w304 and a*b*c [x]" in text
-    assert "if x:\n    y_1 = 2 * z" in text
+OPENED = {
+    "<div role=tabpanel hidden>{}</div>": "",
+    "<div class='collapse' style='display: none'>{}</div>": "",
+    "<section style='visibility:hidden' aria-hidden=true>{}</section>": "",
+    "<details><summary>More</summary>{}</details>": "More\n\n",
+    "<dl><dt>q</dt><dd style='display:none'>{}</dd></dl>": "q\n:   ",
+}
+BUTTON = """<h2><button aria-expanded="false" aria-controls="x">How long?</button></h2>
+<div id=x hidden>Two years.</div><button>Copy</button>"""
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "<tr><td class=gutter><pre>1\n2</pre><td><pre>if x:\n    y()</pre>",
-        "<tr><td class=blob-num>1<td><code>if x:</code><tr><td class=blob-num>2<td>"
-        "<code>    y()</code>",
-        "<tr><td>1\n2<td><pre>if x:\n    y()</pre>",
-    ],
-)
-def test_numbered_code_is_code_without_numbers(table: str) -> None:
-    assert whole(f"<p>Call:</p><table>{table}</table>") == "Call:\n\n```\nif x:\n    y()\n```"
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "<tr><td>Home<td><p>{0}</p><p>{1}</p>",
-        "<tr><td>Home<td>{0}<br><br>{1}",
-        "<tr><td colspan=2>Logo<tr><td>Nav<td><div><div>{0}</div><div>{1}</div></div>",
-        "<tr><td><p>{0}</p><p>{1}</p><td><ul><li>one</ul><p>two</p>",
-        "<tr><td><h1>{0}</h1><p>{1}</p></td><td>side</td></tr>",
-    ],
-)
-def test_a_table_that_arranges_a_page_is_no_table(table: str) -> None:
-    first, second = "Gears mesh with other gears.", "Axles turn; oil them weekly."
-    text = whole(f"<table width=100%>{table.format(first, second)}</table>")
-    assert {first, second} <= {line.strip("# ") for line in text.splitlines()}
-    assert "|" not in text
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "<tr><td>M8<td>25 Nm<tr><td>M10<td>49 Nm",
-        "<tr><th>Bolt<th>Note<tr><td>M8<td><p>25 Nm</p><p>greased</p><ul><li>x</ul>",
-        "<tr><td>M8<td><p>25 Nm</p><tr><td>M10<td><p>49 Nm</p>",
-    ],
-)
-def test_a_table_of_data_stays_one(table: str) -> None:
-    assert "\n| M8 | 25 Nm" in whole(f"<p>Torque</p><table>{table}</table>")
-
-
-@pytest.mark.parametrize(
-    "hidden",
-    [
-        "<div role=tabpanel hidden>{}</div>",
-        "<div class='collapse' style='display: none'>{}</div>",
-        "<section style='visibility:hidden' aria-hidden=true>{}</section>",
-        "<details><summary>More</summary>{}</details>",
-        "<dl><dt>q</dt><dd style='display:none'>{}</dd></dl>",
-    ],
-)
-def test_what_a_click_opens_is_text(hidden: str) -> None:
-    page = f"<main><h1>Rules</h1><p>Visible words.</p>{hidden.format('<p>Bring a key.</p>')}</main>"
-    for main_only in (True, False):
-        found = parse_html(page, main_only=main_only)
-        assert "Bring a key." in found.text
-        assert not found.faults
-
-
-def test_a_button_that_opens_something_is_its_heading_and_frames_are_counted() -> None:
-    page = """<h2><button aria-expanded="false" aria-controls="x">How long?</button></h2>
-    <div id=x hidden>Two years.</div><button>Copy</button>"""
-    found = parse_html(page, main_only=False)
-    assert found.text.split() == ["##", "How", "long?", "Two", "years."]
+def test_what_a_click_opens_is_text_its_button_a_heading_and_frames_are_counted() -> None:
+    for hidden, before in OPENED.items():
+        shown = f"<h1>Rules</h1><p>Seen.</p>{hidden.format('<p>Bring a key.</p>')}"
+        for main_only in (True, False):
+            found = parse_html(f"<main>{shown}</main>", main_only=main_only)
+            assert found.text == f"# Rules\n\nSeen.\n\n{before}Bring a key."
+            assert not found.faults
+    found = parse_html(BUTTON, main_only=False)
+    assert found.text == "## How long?\n\nTwo years."
     assert [section.title for section in found.sections] == ["How long?"]
     assert warned(parse_html(FRAMES, main_only=False)) == ["2 frames"]
 
