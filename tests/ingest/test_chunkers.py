@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError, Section, Span
+from ragwright.core import ChunkError, Document, Page, PluginError, Section, Span
 from ragwright.ingest import Chunker, ChunkOptions, HeadedChunker, check_spans, make_chunker
 from ragwright.models import Tokenizer, WordTokenizer
 from ragwright.testing import ChunkerSuite
@@ -213,21 +213,6 @@ def test_a_chunk_over_several_pages_says_where_they_begin() -> None:
             begun = [number for start, number in chunk.pages if start <= position]
             assert (begun[-1] if begun else chunk.page) == made.page_at(position)
         assert all(first < start < chunk.span.end for start, _ in chunk.pages)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"by": "chapters"},
-        {"size": 10, "overlap": 10},
-        {"size": 0, "overlap": 0},
-        {"by": "entries"},
-        {"by": "entries", "pattern": "("},
-    ],
-)
-def test_senseless_settings_are_refused_with_a_way_out(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        ChunkOptions(**wrong)
 
 
 def test_specs_tell_what_matters_apart() -> None:

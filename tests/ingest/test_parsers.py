@@ -22,7 +22,7 @@ from ragwright.core import (
     RagwrightError,
     UnsupportedSourceError,
 )
-from ragwright.ingest import IngestOptions, Parser, SourceOptions, parser_version
+from ragwright.ingest import Parser, SourceOptions, parser_version
 
 FILE = pdf_of("Some text of a page", "More text of another")
 
@@ -95,8 +95,6 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="'markitdwn' is not a parser") as caught:
         SourceOptions(parser="markitdwn")
     assert "did you mean 'markitdown'" in str(caught.value.hint)
-    with pytest.raises(ConfigError, match=r"ingest\.parser: 'theirs' is not a parser"):
-        IngestOptions(parser="theirs")
     with pytest.raises(PluginError, match="is not a parser"):
         read("a.pdf", FILE, parser=f"{__name__}:pdf_of")
 

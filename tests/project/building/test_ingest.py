@@ -20,7 +20,7 @@ from story_tools import playing
 from waiting import skip_short_pauses
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, Document, ModelError, RagwrightError, RetrieveError, Span
+from ragwright.core import Document, ModelError, RagwrightError, RetrieveError, Span
 from ragwright.ingest import Chunker, Failure, FetchBytes, Fetched, FileReader, Reader
 from ragwright.models import Embedder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -249,14 +249,6 @@ def test_broken_readers_and_chunkers_cost_their_own_documents_only(
         report = bench.ingest()
     assert report.counts.added == added
     assert [type(failure.error).__name__ for failure in report.failures] == errors
-
-
-def test_no_project_and_no_sources_are_said(make_project: MakeProject, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"ragwright\.yaml"):
-        Workbench.open(tmp_path)
-    folder = with_sources(make_project(), "[]")
-    with opened(folder) as bench, pytest.raises(ConfigError, match="nothing to ingest"):
-        bench.ingest()
 
 
 def test_a_dry_run_prices_the_embedding_and_writes_nothing(
