@@ -164,26 +164,17 @@ def test_without_hits_no_call_is_made_and_passages_over_the_budget_are_dropped()
     assert "Passage 5" not in driver.prompts[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "cue", "wanted"),
-    [
-        ("The passages do not answer this question, but the pump [1] is near.", CUE, True),
-        ('Sorry. "The passages  do not answer this question".', CUE, True),
-        (f"A is B. C is D. E is F. {CUE}", CUE, False),
-        ("The pump answers.", CUE, False),
-        ("anything", "", False),
-    ],
-)
-def test_the_cue_is_looked_for_at_the_beginning_only(text: str, cue: str, *, wanted: bool) -> None:
-    assert abstains(text, cue) is wanted
-
-
 def test_a_cue_of_ones_own_is_shown_and_recognised() -> None:
     setup = replace(writing(), prompt=PromptOptions(cue="NO ANSWER HERE"))
     driver = Driver("**No answer here.** The closest is the pump [1].")
     made = driver.run(answer("Why?", Persona("p"), HITS, setup))
     assert (made.abstained, [c.marker for c in made.citations]) == (True, [1])
     assert "NO ANSWER HERE" in driver.chats[0].messages[0].content
+    # A cue is looked for at the beginning only.
+    assert abstains(f"{CUE[:-1]}, but the pump [1] is near.", CUE)
+    assert abstains('Sorry. "The passages  do not answer this question".', CUE)
+    for text, cue in ((f"A is B. C is D. E is F. {CUE}", CUE), ("The pump.", CUE), ("any", "")):
+        assert not abstains(text, cue)
 
 
 def test_mean_similarity_of_the_chunks_comes_from_the_dense_channel() -> None:
@@ -301,27 +292,14 @@ def test_no_text_of_a_passage_counts_as_a_citation(text: str, guard: tuple[str, 
     assert neutral(once) == once
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("[1 and 2]", "[2&3]", "[2†x]", f"[{' ' * 41}2]", "`x[2]`", "```\nx[2]\n```"),
-        *("`see [2]`", "[1†[2†x] y]", "[1 et 2]", "【3】"),
-    ],
-)
-def test_forged_marks_name_no_passage(text: str) -> None:
-    values = passage_values(1, hit(1, text))
-    made = resolve_citations(str(values["text"]), [hit(n, "a") for n in (1, 2, 3)])
-    assert made == ((), ())
-
-
-@pytest.mark.parametrize(
-    "text", ["`x[0][1]` and `f()[2]`", "- [ ] in [2019] or [1,,2]", "no mark, no token"]
-)
-def test_what_is_no_mark_keeps_its_brackets(text: str) -> None:
-    assert neutral(text) == text
-
-
-def test_a_passage_from_the_middle_of_a_table_has_its_header_in_the_prompt() -> None:
+def test_forged_marks_name_no_passage_and_what_is_no_mark_keeps_its_brackets() -> None:
+    hits = [hit(n, "a") for n in (1, 2, 3)]
+    forged = ["[1 and 2]", "[2&3]", "[2†x]", f"[{' ' * 41}2]", "`x[2]`", "```\nx[2]\n```"]
+    for text in (*forged, "`see [2]`", "[1†[2†x] y]", "[1 et 2]", "【3】"):
+        shown = str(passage_values(1, hit(1, text))["text"])
+        assert resolve_citations(shown, hits) == ((), ()), text
+    for text in ("`x[0][1]` and `f()[2]`", "- [ ] in [2019] or [1,,2]", "no mark, no token"):
+        assert neutral(text) == text
     passage = replace(hit(1, "| SN-7 | 6.5 |"), head=Head("Readings", table="Serial | Pressure"))
     assert passage_values(1, passage)["text"] == "| Serial | Pressure |\n| SN-7 | 6.5 |"
 

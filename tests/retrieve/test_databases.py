@@ -227,9 +227,9 @@ def test_no_name_given_in_a_statement_opens_another_table(sqlite_file: str, stat
 
 
 def test_allowed_views_and_honest_subqueries_still_run(sqlite_file: str) -> None:
+    parts = "WITH a(x) AS (SELECT amount FROM orders), b AS (SELECT id FROM large)"
     for statement in (
-        "SELECT * FROM LARGE",
-        "WITH a(x) AS (SELECT amount FROM orders), b AS (SELECT id FROM large) SELECT * FROM a, b",
+        *("SELECT * FROM LARGE", f"{parts} SELECT * FROM a, b"),
         "SELECT sum(amount) OVER w FROM orders WINDOW w AS (ORDER BY id)",
         "SELECT CAST(amount AS integer) AS n FROM (SELECT amount FROM orders)",
     ):
