@@ -185,6 +185,8 @@ def test_an_empty_store_answers_with_nothing(store: Store) -> None:
     assert vectors.shape == (0, PAIR.dimensions)
     assert (list(store.index_specs()), store.document("doc/0001")) == ([], None)
     assert (list(store.documents(PAIR)), dict(store.content_hashes(PAIR))) == ([], {})
+    store.upsert(PAIR, [make_indexed(Document("wordless", "s", "?!"))])
+    assert store.view(PAIR).keyword("engine", 5) == ()
 
 
 def test_counts_of_added_changed_unchanged_and_removed(store: Store) -> None:
@@ -359,6 +361,7 @@ def test_a_slip_in_a_filter_names_the_nearest_and_an_idle_exclusion_is_none(view
     only = view.dense(QUERY[None, :], 99, [CLIENT])
     assert view.dense(QUERY[None, :], 99, [CLIENT, nobody]) == only
     assert view.keyword("engine", 5, [Filter("year", low=3000)]) == ()
+    assert view.relaxed("the of and", 5, Relaxation(TIED)) == SearchReply(())
 
     def asks(filters: list[Filter], soft: SoftFilter | None = None, **changes: Any) -> list[Any]:
         relax = replace(Relaxation((soft,) if soft else ()), **changes)
