@@ -129,11 +129,3 @@ def test_a_change_of_the_judge_is_named(tmp_path: Path) -> None:
         with Workbench.open(folder) as bench:
             [move] = bench.drift().measures[0].moves
     assert (move.part, move.before, move.after) == ("judge", "old", "new")
-
-
-@pytest.mark.slow
-def test_a_quiet_project_that_is_looked_at_every_day_raises_no_alarm(bench: Workbench) -> None:
-    """Ten weeks of daily looks; the promise for a year is simulated in measure/test_drift."""
-    rng, clock = random.Random(1), Days(72)
-    looks = {live(bench, clock, 1, 0.2, rng).measures[0].verdict for _ in range(70)}
-    assert looks == {"reference", "unproven"}

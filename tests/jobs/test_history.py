@@ -17,20 +17,26 @@ from typing import Any
 import pytest
 from aiosmtpd import controller
 from children import started
-from job_project import FakeClock, jobs_of, project_with, runner_in
+from job_project import (
+    FakeClock,
+    jobs_of,
+    project_with,
+    ran,
+    run_alone,
+    run_job,
+    runner_in,
+)
 from waiting import free_port, wait_until
 from web_hook import Hook, web_hook
 
 from ragwright.core import StoreError
 from ragwright.jobs import (
-    Clock,
     JobRun,
     JobServer,
     Notices,
     NoticeSent,
     NoticeText,
     RunListener,
-    RunRequest,
     hide_secrets,
     job_faults,
     job_findings,
@@ -74,15 +80,6 @@ def mails() -> Iterator[Mails]:
     server.stop()
 
 
-def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = None) -> JobRun:
-    project = project_with(folder, jobs)
-    job, runner = jobs_of(project)["a"], runner_in(project, FakeClock(), notices)
-    lock = runner.take(job, "schedule")
-    assert lock is not None
-    hearing = RunListener() if heard is None else RunListener(heard.append)
-    return runner.run(job, lock, RunRequest("schedule", 1.0), hearing, threading.Event())
-
-
 @pytest.mark.slow
 def test_a_mail_arrives_as_it_was_written_and_a_hostile_name_adds_no_header(mails: Mails) -> None:
     title = "evil\r\nBcc: victim@example.org\r\n\r\n\x1b[31m\udcff" + "x" * 3000
@@ -121,7 +118,7 @@ def test_a_failed_job_tells_what_a_person_needs_to_know(tmp_path: Path, mails: M
         "  a:\n    steps: [say one, fail 7]\n    schedule: '@daily'\n    timezone: Europe/Paris\n"
         f"    notify: {{failure: ['{mails.address}']}}\n"
     )
-    run = ran(tmp_path, jobs, Notices())
+    run = ran(tmp_path, jobs, clock=FakeClock(), notices=Notices())
     assert [notice.sent for notice in run.notices] == [True]
     (mail,) = mails.taken
     assert mail["Subject"] == f"ragwright: a failed ({tmp_path.name})"
@@ -135,25 +132,17 @@ def test_a_failed_job_tells_what_a_person_needs_to_know(tmp_path: Path, mails: M
     assert "next run Sat 2027-01-16 00:00:00 CET" in body
 
 
-def test_success_tells_only_who_wants_to_hear_of_it(tmp_path: Path, hook: Hook) -> None:
-    jobs = (
-        "  a:\n    steps: [say one]\n    notify:\n      failure: [json://127.0.0.1:9]\n"
-        f"      success: ['{hook.address}']\n"
-    )
-    run = ran(tmp_path, jobs, Notices())
-    assert [notice.sent for notice in run.notices] == [True]
-    assert hook.posted[0]["type"] == "success"
-
-
 def test_a_notice_that_cannot_be_sent_is_written_down_and_fails_nothing(
     tmp_path: Path, hook: Hook
 ) -> None:
     hook.status = 500
     closed = f"mailto://127.0.0.1:{free_port()}?from=a@example.org&to=b@example.org"
     addresses = f"['{hook.address}', '{closed}', '${{NOT_SET}}', 'nosuch://x']"
-    jobs = f"  a: {{steps: [say x], retries: 3, notify: {{success: {addresses}}}}}\n"
+    notify = f"{{failure: [json://127.0.0.1:9], success: {addresses}}}"
+    jobs = f"  a: {{steps: [say x], retries: 3, notify: {notify}}}\n"
     heard: list[str] = []
-    run = ran(tmp_path, jobs, Notices({}), heard)
+    run = ran(tmp_path, jobs, notices=Notices({}), hears=[heard.append])
+    assert hook.posted[0]["type"] == "success"
     assert (run.state, run.attempts, run.code) == ("succeeded", 1, 0)
     assert [notice.sent for notice in run.notices] == [False] * 4
     said = [notice.reason for notice in run.notices]
@@ -176,7 +165,7 @@ def test_secrets_are_filled_in_and_found_nowhere(
         f"      success: ['{hook.address}/${{TOKEN}}', '${{HOOK}}', 'nosuch://${{TOKEN}}']\n"
     )
     heard: list[str] = []
-    run = ran(tmp_path, jobs, Notices(secrets), heard)
+    run = ran(tmp_path, jobs, notices=Notices(secrets), hears=[heard.append])
     assert len(hook.paths) == 2  # they were sent
     assert hook.paths[1] == "/hidden-token-77"
     printed = capfd.readouterr()
@@ -264,15 +253,6 @@ def test_a_run_that_nobody_was_there_for_is_told_of(tmp_path: Path, hook: Hook) 
     assert [len(run.notices) for run in runner.runs()] == [1, 1]
 
 
-def sending(folder: Path) -> None:
-    """Run the job and tell of it, in a process of its own."""
-    project = ProjectFolder(folder)
-    job, runner = jobs_of(project)["a"], runner_in(project, Clock(), Notices())
-    lock = runner.take(job, "schedule")
-    assert lock is not None
-    runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
-
-
 @pytest.mark.slow
 def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
     tmp_path: Path, hook: Hook
@@ -283,7 +263,7 @@ def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
             tmp_path,
             f"  a: {{steps: [fail 7], notify: {{failure: ['{hanging}', '{hook.address}']}}}}\n",
         )
-        other = started(sending, tmp_path)
+        other = started(run_alone, tmp_path)
         silent.settimeout(30)
         held, _ = silent.accept()
         other.kill()
@@ -314,10 +294,8 @@ def test_a_history_that_cannot_be_written_is_told_of(tmp_path: Path, hook: Hook)
         )
         connection.commit()
     job = jobs_of(ProjectFolder(tmp_path))["a"]
-    lock = runner.take(job, "by hand")
-    assert lock is not None
     with pytest.raises(StoreError):
-        runner.run(job, lock, RunRequest(), RunListener(), threading.Event())
+        run_job(runner, job)
     (post,) = hook.posted
     assert "a failed" in post["title"]
     assert "disk is full" in post["message"]

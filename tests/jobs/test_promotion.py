@@ -465,57 +465,41 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(folder: P
             bench.promote(mixed.run, ("KPrecision>=0.5",), OPEN)
 
 
-PLAIN = st.fixed_dictionaries(
-    {},
-    optional={
-        "chunk": st.fixed_dictionaries({}, optional={"size": st.integers(60, 900)}),
-        "retrieve": st.fixed_dictionaries(
-            {},
-            optional={
-                "top_k": st.integers(1, 50),
-                "keyword_share": st.floats(0, 1),
-                "threshold": st.none() | st.floats(-1, 1),
-                "weights": st.fixed_dictionaries({}, optional={"dense": st.floats(0, 9)}),
-                "filters": st.lists(
-                    st.one_of(
-                        st.fixed_dictionaries(
-                            {
-                                "field": st.sampled_from(["party", "on"]),
-                                "values": st.lists(
-                                    st.text("ab: #'\"\n1é", min_size=1) | st.integers(-9, 9),
-                                    min_size=1,
-                                    max_size=3,
-                                ),
-                            }
-                        ),
-                        st.fixed_dictionaries(
-                            {"field": st.just("year"), "low": st.integers(1, 3000)}
-                        ),
-                    ),
-                    max_size=2,
-                ),
-                "soft": st.lists(
-                    st.fixed_dictionaries(
-                        {
-                            "field": st.just("topic"),
-                            "values": st.lists(st.sampled_from(["no", "2026-01-01", "1e3"])),
-                            "low": st.none() | st.sampled_from(["a"]),
-                            "weight": st.floats(0, 5),
-                        }
-                    ),
-                    max_size=2,
-                ),
-            },
-        ),
-        "prompt": st.fixed_dictionaries(
-            {}, optional={"replace": st.dictionaries(st.just("role"), st.text(max_size=20))}
-        ),
-        "models": st.dictionaries(
-            st.sampled_from(["openai:x", "http://h/v1#y"]),
-            st.fixed_dictionaries({}, optional={"price_in": st.floats(0, 9)}),
-            max_size=2,
-        ),
-    },
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A section with any of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def exactly(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """A condition with all of these fields."""
+    made = {k: v if isinstance(v, st.SearchStrategy) else st.just(v) for k, v in fields.items()}
+    return st.fixed_dictionaries(made)
+
+
+VALUES = st.text("ab: #'\"\n1é", min_size=1) | st.integers(-9, 9)
+NAMED = exactly(
+    field=st.sampled_from(["party", "on"]), values=st.lists(VALUES, min_size=1, max_size=3)
+)
+SOFT = exactly(
+    field="topic",
+    values=st.lists(st.sampled_from(["no", "2026-01-01", "1e3"])),
+    low=st.none() | st.just("a"),
+    weight=st.floats(0, 5),
+)
+PLAIN = some(
+    chunk=some(size=st.integers(60, 900)),
+    retrieve=some(
+        top_k=st.integers(1, 50),
+        keyword_share=st.floats(0, 1),
+        threshold=st.none() | st.floats(-1, 1),
+        weights=some(dense=st.floats(0, 9)),
+        filters=st.lists(NAMED | exactly(field="year", low=st.integers(1, 3000)), max_size=2),
+        soft=st.lists(SOFT, max_size=2),
+    ),
+    prompt=some(replace=st.dictionaries(st.just("role"), st.text(max_size=20))),
+    models=st.dictionaries(
+        st.sampled_from(["openai:x", "http://h/v1#y"]), some(price_in=st.floats(0, 9)), max_size=2
+    ),
 )
 
 

@@ -6,34 +6,24 @@ import os
 import signal
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from children import started
-from job_project import FakeClock, jobs_of, project_with, runner_in
+from job_project import (
+    FakeClock,
+    jobs_of,
+    project_with,
+    ran,
+    run_alone,
+    run_job,
+    runner_in,
+)
 from waiting import wait_until
 
-from ragwright.jobs import Clock, JobRun, RunListener, RunRequest
-from ragwright.project import ProjectFolder
-
-
-def ran(
-    folder: Path,
-    jobs: str,
-    *flags: str,
-    clock: FakeClock | None = None,
-    heard: list[str] | None = None,
-) -> JobRun:
-    """The run of job `a` of these jobs."""
-    project = project_with(folder, jobs)
-    job = jobs_of(project)["a"]
-    runner = runner_in(project, clock)
-    lock = runner.take(job, "by hand")
-    assert lock is not None
-    hearing = RunListener() if heard is None else RunListener(heard.append, heard.append)
-    order = RunRequest("by hand", None, job.flags(flags))
-    return runner.run(job, lock, order, hearing, threading.Event())
+from ragwright.jobs import Clock, JobRun
 
 
 def steps_ran(folder: Path) -> list[str]:
@@ -50,7 +40,11 @@ def alive(pid: int) -> bool:
 
 def test_steps_run_in_order_in_the_project_folder_and_are_written_down(tmp_path: Path) -> None:
     heard: list[str] = []
-    run = ran(tmp_path, "  a: {steps: [say one, 'say \"two words\"']}\n", heard=heard)
+    run = ran(
+        tmp_path,
+        "  a: {steps: [say one, 'say \"two words\"']}\n",
+        hears=(heard.append, heard.append),
+    )
     assert (run.state, run.code, run.attempts) == ("succeeded", 0, 1)
     assert steps_ran(tmp_path) == ["say one", "say two words"]
     assert [(s.line, s.state, s.code, s.output) for s in run.steps] == [
@@ -130,20 +124,12 @@ def test_the_time_limit_kills_a_step_with_its_children(
 
 def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:
     project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
-    job, runner, stop = jobs_of(project)["a"], runner_in(project), threading.Event()
-    lock = runner.take(job, "schedule")
-    assert lock is not None
-    found: list[JobRun] = []
-    work = threading.Thread(
-        target=lambda: found.append(
-            runner.run(job, lock, RunRequest("schedule"), RunListener(), stop)
-        )
-    )
-    work.start()
-    wait_until((tmp_path / "child.txt").exists)
-    stop.set()
-    work.join(10)
-    assert (found[0].state, found[0].code) == ("stopped", 130)
+    job, stop = jobs_of(project)["a"], threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(run_job, runner_in(project), job, "schedule", stop=stop)
+        wait_until((tmp_path / "child.txt").exists)
+        stop.set()
+        assert (work.result(10).state, work.result().code) == ("stopped", 130)
 
 
 def test_a_job_runs_once_at_a_time_and_says_who_runs_it(tmp_path: Path) -> None:
@@ -160,20 +146,11 @@ def test_a_job_runs_once_at_a_time_and_says_who_runs_it(tmp_path: Path) -> None:
     assert runner.taken_by(job) == ""
 
 
-def running_elsewhere(folder: Path) -> None:
-    """Run the job, in a process of its own."""
-    project = ProjectFolder(folder)
-    job, runner = jobs_of(project)["a"], runner_in(project, Clock())
-    lock = runner.take(job, "schedule")
-    assert lock is not None
-    runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Event())
-
-
 @pytest.mark.slow
 def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
     job, runner = jobs_of(project)["a"], runner_in(project)
-    other = started(running_elsewhere, tmp_path)
+    other = started(run_alone, tmp_path)
     wait_until((tmp_path / "child.txt").exists)
     assert [run.state for run in runner.runs()] == ["running"]
     other.kill()
@@ -191,10 +168,8 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     assert [(run.state, run.ended) for run in runner.runs()] == [("cut off", None)]
     project_with(tmp_path, "  a: {steps: [say x]}\n")
     job = jobs_of(project)["a"]
-    lock = runner.take(job, "by hand")
-    assert lock is not None
     heard: list[str] = []
-    runner.run(job, lock, RunRequest(), RunListener(heard.append), threading.Event())
+    run_job(runner, job, hears=[heard.append])
     assert [run.state for run in runner.runs()] == ["succeeded", "cut off"]
     assert heard[0] == "run 1 was cut off"
     assert runner.history.cut_off("a") == []
@@ -244,12 +219,7 @@ def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
         raise BrokenPipeError
 
     jobs = "  a: {steps: [flood 200000, fail 3], retries: 1, retry_wait: 1}\n"
-    job = jobs_of(project_with(tmp_path, jobs))["a"]
-    runner = runner_in(ProjectFolder(tmp_path))
-    lock = runner.take(job, "by hand")
-    assert lock is not None
-    order = RunRequest("by hand", None, job.flags(()))
-    run = runner.run(job, lock, order, RunListener(gone, gone), threading.Event())
+    run = ran(tmp_path, jobs, hears=(gone, gone))
     assert (run.state, run.attempts) == ("failed", 2)
     assert run.steps[0].output.endswith("line 9999")
     assert run.steps[-1].output == "this went wrong"

@@ -6,8 +6,18 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from ragwright.jobs import Clock, JobRunner, Notices, ProjectJob, project_jobs
+from ragwright.jobs import (
+    Clock,
+    JobRun,
+    JobRunner,
+    Notices,
+    ProjectJob,
+    RunListener,
+    RunRequest,
+    project_jobs,
+)
 from ragwright.project import ProjectFolder, load_settings
 
 STEPS = """
@@ -76,3 +86,38 @@ def runner_in(
     program: Sequence[str] = PROGRAM,
 ) -> JobRunner:
     return JobRunner(project, notices, clock or FakeClock(), program)
+
+
+def run_job(
+    runner: JobRunner,
+    job: ProjectJob,
+    trigger: Any = "by hand",
+    flags: Sequence[str] = (),
+    hears: Sequence[Callable[[str], None]] = (),
+    stop: threading.Event | None = None,
+) -> JobRun:
+    """The run of a job, and who hears of its lines."""
+    lock = runner.take(job, trigger)
+    assert lock is not None
+    order = RunRequest(trigger, None if trigger == "by hand" else 1.0, job.flags(flags))
+    return runner.run(job, lock, order, RunListener(*hears), stop or threading.Event())
+
+
+def ran(
+    folder: Path,
+    jobs: str,
+    *flags: str,
+    clock: Clock | None = None,
+    notices: Notices | None = None,
+    hears: Sequence[Callable[[str], None]] = (),
+) -> JobRun:
+    """The run of job `a` of these jobs: by hand, or by its schedule where notices are sent."""
+    project = project_with(folder, jobs)
+    runner, trigger = runner_in(project, clock, notices), "schedule" if notices else "by hand"
+    return run_job(runner, jobs_of(project)["a"], trigger, flags, hears)
+
+
+def run_alone(folder: Path) -> None:
+    """Run job `a` of a project by its schedule and tell of it, for a process of its own."""
+    project = ProjectFolder(folder)
+    run_job(runner_in(project, Clock(), Notices()), jobs_of(project)["a"], "schedule")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from agent import with_tools
 from command_line import ragwright
 from mcp import Client
-from served import Running, asks, handbook
+from served import Running, asks
 from small_project import QUESTION
 
 from ragwright import Workbench
@@ -22,12 +21,6 @@ CHAT, RESPONSES, SEARCH = "/v1/chat/completions", "/v1/responses", "/v1/retrieve
 JSON = {"content-type": "application/json"}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 SEE = {"role": "user", "content": [{"type": "text", "text": "see"}, PICTURE]}
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with handbook(tmp_path_factory.mktemp("bodies")) as server:
-        yield server
 
 
 @pytest.mark.parametrize(
@@ -42,9 +35,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     ],
 )
 def test_bad_requests_are_answered_in_openais_shape(
-    running: Running, body: dict[str, object], param: str, fault: str
+    offline: Running, body: dict[str, object], param: str, fault: str
 ) -> None:
-    reply = running.http.post(CHAT, json=body)
+    reply = offline.http.post(CHAT, json=body)
     error = reply.json()["error"]
     assert reply.status_code == (404 if param == "model" else 400)
     assert error["param"] == param
@@ -80,17 +73,17 @@ PICTURED = {"role": "user", "content": [{"type": "input_image"}]}
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused_by_its_field(
-    running: Running, path: str, body: dict[str, Any], reason: str
+    offline: Running, path: str, body: dict[str, Any], reason: str
 ) -> None:
-    reply = running.http.post(path, content=json.dumps(body), headers=JSON)
+    reply = offline.http.post(path, content=json.dumps(body), headers=JSON)
     assert 400 <= reply.status_code < 500, reply.text
     assert reason in reply.json()["error"]["message"]
     assert len(reply.text) < 600
 
 
-def test_malformed_json_and_long_bodies_are_refused(running: Running) -> None:
+def test_malformed_json_and_long_bodies_are_refused(offline: Running) -> None:
     def fault(body: bytes, path: str = SEARCH, headers: dict[str, str] = JSON) -> str:
-        reply = running.http.post(path, content=body, headers=headers)
+        reply = offline.http.post(path, content=body, headers=headers)
         assert reply.status_code == 400
         assert reply.json()["error"]["type"] == "invalid_request_error"
         return str(reply.json()["error"]["message"])
@@ -102,7 +95,7 @@ def test_malformed_json_and_long_bodies_are_refused(running: Running) -> None:
     for unread in (b"[" * 90_000, b'{"query": ' + b"9" * 9_000 + b"}", b'{"query": "\xff"}'):
         assert "send JSON in UTF-8" in fault(unread)
     for content in (b"x" * 5_000_000, iter([b"x" * 2_500_000, b"x" * 2_500_000])):
-        assert running.http.post(CHAT, content=content).status_code == 413
+        assert offline.http.post(CHAT, content=content).status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -114,15 +107,15 @@ def test_malformed_json_and_long_bodies_are_refused(running: Running) -> None:
     ids=["1 MB", "2000 codes"],
 )
 def test_a_question_that_would_keep_others_waiting_is_refused_at_every_door(
-    running: Running, question: str, told: str
+    offline: Running, question: str, told: str
 ) -> None:
-    with Workbench.open(running.folder) as bench:
+    with Workbench.open(offline.folder) as bench:
         for door in (bench.ask, bench.retrieve):
             with pytest.raises(RetrieveError, match=told):
                 door(question)
     if len(question) < 100_000:
         for command in ("ask", "retrieve"):
-            assert told in ragwright(running.folder, command, question, code=1).stderr
+            assert told in ragwright(offline.folder, command, question, code=1).stderr
 
     async def work(client: Client) -> None:
         for tool, name in (("ask", "question"), ("search", "query")):
@@ -130,13 +123,13 @@ def test_a_question_that_would_keep_others_waiting_is_refused_at_every_door(
             assert result.is_error
             assert re.search(f"{told}|at most 10000 characters", str(result.content)), tool
 
-    with_tools(running, work)
+    with_tools(offline, work)
     for path, body in (
         (CHAT, asks(question)),
         (RESPONSES, {"input": question}),
         (SEARCH, {"query": question}),
     ):
-        reply = running.http.post(path, json=body)
+        reply = offline.http.post(path, json=body)
         assert reply.status_code == 400, path
         assert re.search(f"{told}|at most 100000 characters", reply.text), path
 
@@ -157,16 +150,16 @@ NONE = ("stream", "tools", "ragwright", "metadata", "text", "store", "seed", "n"
     ids=["chat", "a turn", "responses", "search", "a picture in an earlier turn"],
 )  # fmt: skip
 def test_null_means_not_given_and_an_earlier_picture_locks_no_conversation(
-    running: Running, path: str, body: dict[str, Any]
+    offline: Running, path: str, body: dict[str, Any]
 ) -> None:
-    reply = running.http.post(path, json=body)
+    reply = offline.http.post(path, json=body)
     assert reply.status_code == 200, reply.text
     assert "brake fluid" in reply.text
 
 
-def sent(running: Running, method: str, path: str) -> tuple[int, bytes]:
+def sent(offline: Running, method: str, path: str) -> tuple[int, bytes]:
     """Status and body of a request, its path as it is given."""
-    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(offline.address.removeprefix("http://"), timeout=30)
     try:
         connection.request(method, path)
         reply = connection.getresponse()
@@ -176,12 +169,12 @@ def sent(running: Running, method: str, path: str) -> tuple[int, bytes]:
 
 
 def test_heads_are_answered_where_gets_are_and_unclean_paths_as_clean_ones(
-    running: Running,
+    offline: Running,
 ) -> None:
     for path in ("/healthz", "/readyz", "/v1/models", "/", "/v1/models/handbook"):
-        assert sent(running, "HEAD", path) == (sent(running, "GET", path)[0], b"")
-    assert sent(running, "HEAD", SEARCH)[0] == 405
+        assert sent(offline, "HEAD", path) == (sent(offline, "GET", path)[0], b"")
+    assert sent(offline, "HEAD", SEARCH)[0] == 405
     for path in ("/v1/models/", "//v1/models", "/v1//models", "///v1/models//"):
-        status, reply = sent(running, "GET", path)
+        status, reply = sent(offline, "GET", path)
         assert status == 200
         assert json.loads(reply)["object"] == "list"

@@ -22,9 +22,8 @@ import pytest
 from command_line import spawned
 from served import HANDBOOK, PLAIN, asks, handbook, written_by
 from small_project import QUESTION, ingested
-from waiting import at_once, free_port, wait_until
+from waiting import at_once, wait_until
 
-from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
 
 pytestmark = pytest.mark.slow
@@ -151,48 +150,6 @@ def test_a_restart_lets_answers_end_and_takes_a_moment(tmp_path: Path) -> None:
             idle.get(f"{address}/healthz")
             assert at_once(9, stream) == ["data: [DONE]"] * 8 + [""]
             assert process.wait(60) == 0, "a service manager counts anything else as a failure"
-
-
-def test_restart_and_new_index_under_load_cost_a_retry_at_most(tmp_path: Path) -> None:
-    """Clients that repeat what could not be connected see no failure and never half an index."""
-    folder, port = ingested(tmp_path, LOGGED), free_port()
-    states: list[int] = []
-    stop = threading.Event()
-
-    def load() -> None:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=PLAIN) as http:
-            while not stop.is_set():
-                try:
-                    reply = http.post("/v1/retrieve", json={"query": QUESTION})
-                except httpx2.TransportError:  # between two processes: what a retry cures
-                    time.sleep(0.05)
-                    continue
-                hits = reply.json().get("hits", [])
-                whole = any("every two years" in hit["text"] for hit in hits)
-                states.append(reply.status_code if whole else -1)
-
-    def more(count: int) -> None:
-        wanted = len(states) + count
-        wait_until(lambda: len(states) >= wanted)
-
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    try:
-        with command(folder, "--port", str(port)):
-            for thread in threads:
-                thread.start()
-            for number in range(3):
-                (folder / f"docs/more{number}.md").write_text(f"# Tyres\n\nPart {number}.\n")
-                with Workbench.open(folder) as bench:
-                    bench.ingest()
-                more(10)
-        with command(folder, "--port", str(port)):
-            more(20)
-            stop.set()
-            for thread in threads:
-                thread.join()
-    finally:
-        stop.set()
-    assert set(states) == {200}
 
 
 def test_workers_share_a_project_add_up_their_numbers_and_log_lines_of_json(

@@ -29,44 +29,37 @@ from ragwright.testing import ScriptedServer
 NAME = "ragwright_reader"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server without keys."""
-    with handbook(tmp_path_factory.mktemp("open")) as server:
-        yield server
-
-
 # -- hosts and origins ---------------------------------------------------------------------------
 
 
-def test_other_names_and_other_sites_are_refused_without_keys(running: Running) -> None:
-    named = running.http.get("/v1/models", headers={"host": "attacker.example"})
+def test_other_names_and_other_sites_are_refused_without_keys(offline: Running) -> None:
+    named = offline.http.get("/v1/models", headers={"host": "attacker.example"})
     assert named.status_code == 421
     for origin in ("https://attacker.example", "http://["):
         headers = {"origin": origin}
-        crossed = running.http.post("/v1/retrieve", json={"query": "a"}, headers=headers)
+        crossed = offline.http.post("/v1/retrieve", json={"query": "a"}, headers=headers)
         assert crossed.status_code == 403
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "a:b", "127.0.0.1:99999999", "an_attacker.example"])
-def test_a_host_header_that_cannot_be_read_is_refused(running: Running, host: str) -> None:
-    parts = urlsplit(running.address)
+def test_a_host_header_that_cannot_be_read_is_refused(offline: Running, host: str) -> None:
+    parts = urlsplit(offline.address)
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as link:
         link.sendall(
             f"GET /v1/models HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode()
         )
         reply = link.recv(65536).decode()
     assert re.match(r"HTTP/1.1 (400|421) ", reply), reply
-    assert running.http.get("/healthz").status_code == 200
+    assert offline.http.get("/healthz").status_code == 200
 
 
-def test_a_page_of_another_site_cannot_ask(running: Running) -> None:
+def test_a_page_of_another_site_cannot_ask(offline: Running) -> None:
     crossed = {"sec-fetch-site": "cross-site"}
-    cited = running.http.get("/source", params={"id": "docs/codes.md"}, headers=crossed)
+    cited = offline.http.get("/source", params={"id": "docs/codes.md"}, headers=crossed)
     assert cited.status_code == 200, "links of chat programs keep working"
     for path in ("/", "/ask/stream", "/drafts", "/outputs/1.1", "/testsets/a.jsonl/decide"):
         for headers in ({"origin": "http://elsewhere.example"}, crossed):
-            sent = running.http.post(path, data={"q": "a"}, headers=headers)
+            sent = offline.http.post(path, data={"q": "a"}, headers=headers)
             assert sent.status_code == 403, path
 
 
@@ -79,10 +72,10 @@ PREFLIGHT = {
 
 
 def test_pages_of_the_named_origins_may_call_the_api_and_no_others(
-    tmp_path: Path, running: Running
+    tmp_path: Path, offline: Running
 ) -> None:
     path, allows = "/v1/chat/completions", "access-control-allow-origin"
-    assert allows not in running.http.options(path, headers=PREFLIGHT).headers
+    assert allows not in offline.http.options(path, headers=PREFLIGHT).headers
     with handbook(tmp_path, "", f"serve.cors=[{ORIGIN}]") as server:
         secret = key(server.folder, "app")
         allowed = server.http.options(path, headers=PREFLIGHT)
@@ -101,9 +94,9 @@ def test_pages_of_the_named_origins_may_call_the_api_and_no_others(
 
 
 @pytest.mark.parametrize("origin", ["*", "https://app.example.org/x"])
-def test_what_is_no_origin_is_refused(running: Running, origin: str) -> None:
+def test_what_is_no_origin_is_refused(offline: Running, origin: str) -> None:
     with pytest.raises(ConfigError, match="is not an origin"):
-        load_settings(running.folder / "ragwright.yaml", (f"serve.cors=['{origin}']",))
+        load_settings(offline.folder / "ragwright.yaml", (f"serve.cors=['{origin}']",))
 
 
 LINK = re.compile(r'(?:href|action|src|hx-get|hx-post)="(/[^"]*)"')
@@ -155,14 +148,6 @@ def entered(running: Running, secret: str) -> str:
     """The cookie that a login sets."""
     reply = running.client().post("/login", data={"key": secret})
     return str(reply.headers["set-cookie"])
-
-
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with keys."""
-    with handbook(tmp_path_factory.mktemp("keyed")) as server:
-        key(server.folder, "first")
-        yield server
 
 
 def test_a_cookie_is_no_key_and_nobody_else_can_sign_one(keyed: Running) -> None:
@@ -219,10 +204,8 @@ def test_nobody_is_led_to_another_site(keyed: Running, wanted: str) -> None:
 
 
 def test_a_link_never_asks(tmp_path: Path) -> None:
-    with (
-        ScriptedServer("Every two years [1].") as model,
-        handbook(tmp_path, written_by(model)) as running,
-    ):
+    model = ScriptedServer("Every two years [1].")
+    with model, handbook(tmp_path, written_by(model)) as running:
         http = running.client()
         http.post("/login", data={"key": key(running.folder, "reader")})
         shown = http.get("/", params={"q": QUESTION})
@@ -277,9 +260,9 @@ def test_a_server_without_tls_that_others_reach_warns(
     assert ("served without TLS" in capsys.readouterr().err) is warns
 
 
-def test_a_public_address_needs_a_key(running: Running) -> None:
+def test_a_public_address_needs_a_key(offline: Running) -> None:
     with pytest.raises(ConfigError, match="no key has been made"):
-        serve(ServedProject(running.folder), ListenAddress("0.0.0.0", 0))
+        serve(ServedProject(offline.folder), ListenAddress("0.0.0.0", 0))
 
 
 # -- people whom a proxy names in headers --------------------------------------------------------

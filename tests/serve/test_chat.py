@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -42,26 +41,6 @@ You are an autocompletion system. Continue the text in `<text>` based on the **c
 
 CHAT = "\n### Chat History:\n<chat_history>\nUSER: When?\nASSISTANT: Never\n</chat_history>"
 TITLE = "### Task:\nGenerate a concise title." + CHAT
-
-
-@pytest.fixture(scope="module")
-def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The handbook without a model."""
-    with handbook(tmp_path_factory.mktemp("offline")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
-    """The handbook, whose answers a model writes."""
-    with handbook(tmp_path_factory.mktemp("writing"), written_by(model)) as running:
-        yield running
 
 
 def asked(running: Running, question: str = QUESTION, **more: Any) -> Any:
@@ -196,8 +175,8 @@ ONE_TITLE = (
         (COMPLETE % f"### Context:{CHAT}", "text"),
     ],
 )
-def test_titles_tags_and_follow_ups_skip_retrieval(
-    offline: Running, prompt: str, name: str
+def test_titles_tags_and_follow_ups_skip_retrieval_and_go_to_the_model_as_they_are(
+    offline: Running, writing: Running, model: ScriptedServer, prompt: str, name: str
 ) -> None:
     with Workbench.open(offline.folder) as bench:
         before = bench.outputs.count()
@@ -205,12 +184,9 @@ def test_titles_tags_and_follow_ups_skip_retrieval(
         assert f'"{name}"' in reply["choices"][0]["message"]["content"]
         assert "ragwright" not in reply
         assert bench.outputs.count() == before
-
-
-def test_a_title_goes_to_the_model_as_it_is(writing: Running, model: ScriptedServer) -> None:
     model.play("A title")
-    assert writing.ask(TITLE, model="handbook").status_code == 200
-    assert model.requests[-1].body["messages"] == [{"role": "user", "content": TITLE}]
+    assert writing.ask(prompt, model="handbook").status_code == 200
+    assert model.requests[-1].body["messages"] == [{"role": "user", "content": prompt}]
 
 
 @pytest.mark.parametrize(
@@ -265,16 +241,6 @@ def test_filters_of_a_request_narrow_it(offline: Running) -> None:
     assert {place["source"] for place in found} == {"docs/codes.md"}
     assert not cited("source=docs/service.md")["ragwright"]["citations"]
     assert cited("nothing")["error"]["code"] == "invalid_filter"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_model_that_fails_is_an_error_with_its_status(
-    writing: Running, model: ScriptedServer, stream: bool
-) -> None:
-    model.play(Reply(status=400, error="bad prompt"))
-    reply = writing.ask("Which fluid is it?", stream=stream)
-    assert reply.status_code == 502
-    assert reply.json()["error"]["type"] == "server_error"
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import openai
 import pytest
 from jsonschema import Draft202012Validator
 from openai.types.responses import Response
-from served import Running, handbook, key, written_by
+from served import Running, key
 from small_project import QUESTION
 
 from ragwright.testing import Reply, ScriptedServer
@@ -20,24 +19,6 @@ SCHEMA: dict[str, Any] = json.loads(
     (Path(__file__).parent / "openai_schema.json").read_text("utf-8")
 )
 METADATA: Any = {"metadata": {"team": "garage"}}
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with handbook(tmp_path_factory.mktemp("responses")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[ScriptedServer]:
-    with ScriptedServer("Every two years [1]. See [9] too.") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
-    with handbook(tmp_path_factory.mktemp("writing"), written_by(model)) as server:
-        yield server
 
 
 def strict(response: Response) -> Response:
@@ -60,9 +41,9 @@ def written(running: Running, question: str = QUESTION) -> list[dict[str, Any]]:
     return [json.loads(frame) for frame in frames if frame != "[DONE]"]
 
 
-def test_a_response_has_the_search_then_the_message_with_citations(running: Running) -> None:
+def test_a_response_has_the_search_then_the_message_with_citations(offline: Running) -> None:
     web: Any = {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}}
-    response = running.openai().responses.create(
+    response = offline.openai().responses.create(
         model="handbook/engineer", input=QUESTION, tools=[web], **METADATA
     )
     search, message = strict(response).output
@@ -78,10 +59,13 @@ def test_a_response_has_the_search_then_the_message_with_citations(running: Runn
     assert cited.filename == "docs/service.md"
     assert address.type == "url_citation"
     assert part.text[address.start_index : address.end_index] == "[1]"
-    assert "brake fluid" in running.http.get(address.url).text
+    assert "brake fluid" in offline.http.get(address.url).text
 
 
-def test_a_streamed_response_gives_the_same_text_and_marks(writing: Running) -> None:
+def test_a_streamed_response_gives_the_same_text_and_marks(
+    writing: Running, model: ScriptedServer
+) -> None:
+    model.play("Every two years [1]. See [9] too.")
     client = writing.openai()
     whole = strict(client.responses.create(model="handbook", input=QUESTION))
     with client.responses.stream(model="handbook", input=QUESTION) as stream:
@@ -98,7 +82,10 @@ def test_a_streamed_response_gives_the_same_text_and_marks(writing: Running) -> 
     assert len(notes) == 2
 
 
-def test_a_conversation_goes_on_from_the_items_that_a_client_sends(writing: Running) -> None:
+def test_a_conversation_goes_on_from_the_items_that_a_client_sends(
+    writing: Running, model: ScriptedServer
+) -> None:
+    model.play("Every two years [1].")
     client = writing.openai()
     first = client.responses.create(model="handbook", input=QUESTION)
     items: list[Any] = [
@@ -113,13 +100,13 @@ def test_a_conversation_goes_on_from_the_items_that_a_client_sends(writing: Runn
 
 
 def test_responses_and_every_event_are_those_of_openais_document(
-    running: Running, writing: Running, model: ScriptedServer
+    offline: Running, writing: Running, model: ScriptedServer
 ) -> None:
     for question in (QUESTION, "What is the capital of Peru?"):
-        reply = running.http.post("/v1/responses", json={"input": question, **METADATA}).json()
+        reply = offline.http.post("/v1/responses", json={"input": question, **METADATA}).json()
         assert faults("Response", reply) == []
         assert [item["type"] for item in reply["output"]] == ["file_search_call", "message"]
-    events = written(running)
+    events = written(offline)
     assert faults("ResponseStreamEvent", *events) == []
     kinds = {event["type"] for event in events}
     assert {"response.output_text.annotation.added", "response.file_search_call.completed"} <= kinds
@@ -135,12 +122,12 @@ def test_responses_and_every_event_are_those_of_openais_document(
     assert faults("ResponseStreamEvent", {**events[0], "type": "response.unknown"})
 
 
-def test_dify_gets_records(running: Running) -> None:
+def test_dify_gets_records(offline: Running) -> None:
     body: dict[str, Any] = {"knowledge_id": "handbook", "query": QUESTION}
     body["retrieval_setting"] = {"top_k": 2, "score_threshold": 0.0}
 
     def records() -> Any:
-        return running.http.post("/retrieval", json=body).json()["records"]
+        return offline.http.post("/retrieval", json=body).json()["records"]
 
     found = records()
     assert 1 <= len(found) <= 2
@@ -151,35 +138,34 @@ def test_dify_gets_records(running: Running) -> None:
     body["metadata_condition"] = {"logical_operator": "and", "conditions": [condition]}
     assert {record["metadata"]["path"] for record in records()} == {path}
     condition["comparison_operator"] = "contains"
-    assert "not supported" in running.http.post("/retrieval", json=body).text
+    assert "not supported" in offline.http.post("/retrieval", json=body).text
     condition |= {"comparison_operator": "is", "value": None}
-    assert "`is` needs a value" in running.http.post("/retrieval", json=body).text
+    assert "`is` needs a value" in offline.http.post("/retrieval", json=body).text
     body["metadata_condition"] = None
     body["retrieval_setting"]["score_threshold"] = 1.0
     assert len(records()) <= 1
 
 
-def test_dify_gets_errors_in_its_own_shape(tmp_path: Path) -> None:
+def test_dify_gets_errors_in_its_own_shape(keyed: Running) -> None:
     """It takes a key for right unless the status is 403, and shows no other shape."""
-    with handbook(tmp_path) as running:
-        secret = f"Bearer {key(running.folder, 'dify')}"
-        for sent, wrong, status, code, message in (
-            ("", {}, 403, 1001, "a key is needed"),
-            ("Basic YTpi", {}, 403, 1001, "a key is needed"),
-            ("Bearer rw_no", {}, 403, 1002, "unknown key"),
-            (secret, {"knowledge_id": "nobody"}, 404, 2001, "unknown model 'nobody'"),
-            (secret, {"retrieval_setting": {"top_k": "2"}}, 400, 400, "top_k"),
-        ):
-            body = {"knowledge_id": "handbook", "query": QUESTION, **wrong}
-            headers = {"authorization": sent} if sent else {}
-            reply = running.http.post("/retrieval", json=body, headers=headers)
-            error = reply.json()
-            assert error.keys() == {"error_code", "error_msg"}
-            assert (reply.status_code, error["error_code"]) == (status, code)
-            assert message in error["error_msg"]
-            assert "www-authenticate" not in reply.headers
-        wrong_key = running.http.post("/v1/retrieve", json={"query": "a"})
-        assert (wrong_key.status_code, wrong_key.json()["error"]["code"]) == (
-            401,
-            "invalid_api_key",
-        )
+    secret = f"Bearer {key(keyed.folder, 'dify')}"
+    for sent, wrong, status, code, message in (
+        ("", {}, 403, 1001, "a key is needed"),
+        ("Basic YTpi", {}, 403, 1001, "a key is needed"),
+        ("Bearer rw_no", {}, 403, 1002, "unknown key"),
+        (secret, {"knowledge_id": "nobody"}, 404, 2001, "unknown model 'nobody'"),
+        (secret, {"retrieval_setting": {"top_k": "2"}}, 400, 400, "top_k"),
+    ):
+        body = {"knowledge_id": "handbook", "query": QUESTION, **wrong}
+        headers = {"authorization": sent} if sent else {}
+        reply = keyed.http.post("/retrieval", json=body, headers=headers)
+        error = reply.json()
+        assert error.keys() == {"error_code", "error_msg"}
+        assert (reply.status_code, error["error_code"]) == (status, code)
+        assert message in error["error_msg"]
+        assert "www-authenticate" not in reply.headers
+    wrong_key = keyed.http.post("/v1/retrieve", json={"query": "a"})
+    assert (wrong_key.status_code, wrong_key.json()["error"]["code"]) == (
+        401,
+        "invalid_api_key",
+    )

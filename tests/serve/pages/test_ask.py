@@ -153,22 +153,9 @@ KEPT = "() => Object.entries(localStorage).filter(([name]) => name.startsWith('r
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
-    """A server without keys, whose answers a model writes."""
-    with handbook(tmp_path_factory.mktemp("site"), written_by(model)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
+def signing(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
     """A server with keys, whose answers a model writes."""
-    with served(ingested(tmp_path_factory.mktemp("keyed"), written_by(model))) as running:
+    with served(ingested(tmp_path_factory.mktemp("signing"), written_by(model))) as running:
         key(running.folder, "first")
         yield running
 
@@ -195,12 +182,12 @@ def turns(page: Any, count: int, what: str = ".turn") -> None:
 
 @pytest.mark.slow
 def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
-    browser: Any, site: Running, model: ScriptedServer
+    browser: Any, writing: Running, model: ScriptedServer
 ) -> None:
     """Citations open the passage beside; a conversation is deleted where it is kept."""
     model.play(Reply(MARKED, pace=0.01))
     faults: list[str] = []
-    page = opened(browser, site.address, faults)
+    page = opened(browser, writing.address, faults)
     page.check("input[value='*']", force=True)
     ask(page, QUESTION, ".card .cited >> nth=1")
     assert page.locator(".card").count() == 2
@@ -249,13 +236,13 @@ def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
 
 @pytest.mark.slow
 def test_a_question_follows_an_answer_and_readers_rate_it(
-    browser: Any, keyed: Running, model: ScriptedServer
+    browser: Any, signing: Running, model: ScriptedServer
 ) -> None:
     faults: list[str] = []
     model.play("Every two years [1].")
     before = len(model.requests)
-    page = opened(browser, f"{keyed.address}/login", faults)
-    enter(page, keyed, key(keyed.folder, "rating"))
+    page = opened(browser, f"{signing.address}/login", faults)
+    enter(page, signing, key(signing.folder, "rating"))
     faults.clear()  # Chromium wishes a user name beside the key
     page.fill("#q", "What about")
     page.press("#q", "Shift+Enter")
@@ -290,7 +277,7 @@ def test_a_question_follows_an_answer_and_readers_rate_it(
     condensing = model.requests[before + 1].body["messages"][-1]["content"]
     assert "the brake fluid?" in condensing
     assert "How do I change it?" in condensing
-    with Workbench.open(keyed.folder) as bench:
+    with Workbench.open(signing.folder) as bench:
         [rated] = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
     assert rated.request["question"] == "How do I change it?"
     assert rated.note == "which tool?"
@@ -299,30 +286,30 @@ def test_a_question_follows_an_answer_and_readers_rate_it(
 
 @pytest.mark.slow
 def test_conversations_go_when_another_reader_comes(
-    browser: Any, keyed: Running, model: ScriptedServer
+    browser: Any, signing: Running, model: ScriptedServer
 ) -> None:
     """Also when the same reader comes with other rights, and when a reader signs out."""
     model.play("Every two years [1].")
-    ann, ben = (key(keyed.folder, name, groups=("hr",)) for name in ("ann", "ben"))
+    ann, ben = (key(signing.folder, name, groups=("hr",)) for name in ("ann", "ben"))
     context = browser.new_context()
-    page = opened(context, f"{keyed.address}/login", [])
+    page = opened(context, f"{signing.address}/login", [])
 
     def asked() -> None:
         ask(page, QUESTION)
         assert QUESTION in str(page.evaluate(KEPT))
 
-    enter(page, keyed, ann)
+    enter(page, signing, ann)
     asked()
-    enter(page, keyed, ann)
+    enter(page, signing, ann)
     assert QUESTION in str(page.evaluate(KEPT)), "the same reader finds them again"
-    enter(page, keyed, ben)
+    enter(page, signing, ben)
     assert page.evaluate(KEPT) == []
     assert page.locator("#threads").is_hidden()
     asked()
-    ServeKeys(ProjectFolder(keyed.folder)).change("ben", {"groups": ()})
-    page.goto(f"{keyed.address}/sources")
+    ServeKeys(ProjectFolder(signing.folder)).change("ben", {"groups": ()})
+    page.goto(f"{signing.address}/sources")
     assert page.evaluate(KEPT) == []
-    page.goto(keyed.address)
+    page.goto(signing.address)
     asked()
     page.get_by_label("Account of ben").click()
     page.get_by_role("button", name="Sign out").click()
@@ -333,13 +320,13 @@ def test_conversations_go_when_another_reader_comes(
 
 @pytest.mark.slow
 def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(
-    browser: Any, site: Running, model: ScriptedServer
+    browser: Any, writing: Running, model: ScriptedServer
 ) -> None:
     faults: list[str] = []
     model.play(Reply("Every two years [1]. " * 200, pace=0.05))
-    with Workbench.open(site.folder) as bench:
+    with Workbench.open(writing.folder) as bench:
         before = bench.outputs.count()
-        page = opened(browser, site.address, faults)
+        page = opened(browser, writing.address, faults)
         page.fill("#q", "When is the brake fluid changed?")
         page.press("#q", "Enter")
         until(page, "() => document.querySelector('.turn .answer')?.textContent.length > 30")
@@ -363,10 +350,10 @@ FENCED = "```python\nstart()\n```\n\nAfter it, **press** the key.\n"
 
 @pytest.mark.slow
 def test_a_passage_cut_inside_a_code_fence_is_no_code_behind_it(
-    browser: Any, site: Running
+    browser: Any, writing: Running
 ) -> None:
     faults: list[str] = []
-    page = opened(browser, site.address, faults)
+    page = opened(browser, writing.address, faults)
     for text, code, bold in (
         (FENCED, ["start()"], ["press"]),
         ("stop()\n```\n\nAfter it, **press** the key.", [], ["press"]),
