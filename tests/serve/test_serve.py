@@ -64,18 +64,13 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../private.txt",
-        "docs/../private.txt",
-        "..%2fprivate.txt",
-        "/etc/passwd",
-        "file:///etc/passwd",
-        "docs/acme.md\x00.txt",
-        ".ragwright/data/serve/keys.json",
-    ],
+PATHS = (
+    *("../private.txt", "docs/../private.txt", "..%2fprivate.txt", "docs/acme.md\x00.txt"),
+    *("/etc/passwd", "file:///etc/passwd", ".ragwright/data/serve/keys.json"),
 )
+
+
+@pytest.mark.parametrize("name", PATHS)
 def test_a_source_is_looked_up_by_id_and_never_opened_as_a_path(prices: Running, name: str) -> None:
     shown = prices.http.get("/source", params={"id": name})
     static = prices.http.get(f"/static/{quote(name)}")
@@ -175,12 +170,14 @@ def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
 def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path: Path) -> None:
     with ScriptedServer(Reply(("w" * 40_000 + "\n") * 300)) as model:
         folder = ingested(tmp_path, written_by(model))
-        with served(folder, "serve.timeout=4") as running, running.link("Brake fluid?"):
-            wait_until(lambda: model.requests)
-            time.sleep(4.2)
-            open_now = running.metric("ragwright_requests_open")
-            assert open_now == 2, "its last frames may still be read"
-            wait_until(lambda: running.metric("ragwright_requests_open") == 1, "still answered")
+        with served(folder, "serve.timeout=4") as running:
+            begun = time.monotonic()
+            with running.link("Brake fluid?"):
+                wait_until(lambda: model.requests)
+                time.sleep(max(0.0, begun + 5 - time.monotonic()))
+                open_now = running.metric("ragwright_requests_open")
+                assert open_now == 2, "its last frames may still be read"
+                wait_until(lambda: running.metric("ragwright_requests_open") == 1)
 
 
 def test_pages_take_few_threads_and_the_script_runs_no_code_of_a_page(prices: Running) -> None:
@@ -276,6 +273,9 @@ def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
                 assert allowed or page.text == absent.text.replace(f"no-{document}", document)
             answer = running.ask(DOOR, key=keys[name]).text
             assert {document for document, word in TOLD.items() if word in answer} == seen
+        for groups, more in (("hr",), {"hr.md"}), ((), set()), (("board",), {"board/minutes.md"}):
+            assert found(running, key(folder, "reader", groups=groups)) == {"open.md", *more}
+            ServeKeys(ProjectFolder(folder)).revoke("reader")
 
 
 def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Path) -> None:
@@ -292,33 +292,27 @@ def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Pat
         assert found(running, keys["owner"]) == set(TOLD)
 
 
-def test_rights_of_a_key_hold_at_its_next_request(tmp_path: Path) -> None:
-    """A key that is revoked and made again with other groups sees what these see."""
-    folder, _ = grouped(tmp_path)
-    with served(folder) as running:
-        for groups, more in (("hr",), {"hr.md"}), ((), set()), (("board",), {"board/minutes.md"}):
-            assert found(running, key(folder, "reader", groups=groups)) == {"open.md", *more}
-            ServeKeys(ProjectFolder(folder)).revoke("reader")
-
-
 def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Path) -> None:
     """Rows quote documents, so their reviewer has to be in every group."""
     folder, _ = grouped(tmp_path)
     (folder / "testsets").mkdir()
     row = {"id": "q1", "user_input": DOOR, "reference_contexts": ["The code is MAGNOLIA."]}
     (folder / "testsets" / "main.jsonl").write_text(json.dumps(row), "utf-8")
-    hr = key(folder, "hr reviewer", "reviewer", groups=("hr",))
-    both = key(folder, "reviewer", "reviewer", groups=("hr", "board"))
+    keys = [
+        key(folder, f"reviewer {len(groups)}", "reviewer", groups=groups)
+        for groups in (("hr",), ("hr", "board"))
+    ]
     with served(folder) as running:
+        hr, both = map(running.client, keys)
         for path in ("/testsets", "/testsets/main.jsonl"):
-            refused = running.client(hr).get(path)
+            refused = hr.get(path)
             assert refused.status_code == 403
             assert "MAGNOLIA" not in refused.text
-            assert running.client(both).get(path).status_code == 200
+            assert both.get(path).status_code == 200
         for path in ("decide", "undo"):
-            sent = running.client(hr).post(f"/testsets/main.jsonl/{path}", data={"row": "q1"})
+            sent = hr.post(f"/testsets/main.jsonl/{path}", data={"row": "q1"})
             assert sent.status_code == 403
-        assert "MAGNOLIA" in running.client(both).get("/testsets/main.jsonl").text
+        assert "MAGNOLIA" in both.get("/testsets/main.jsonl").text
 
 
 # -- questions to spreadsheets and databases, over the tables that a reader may see ----------------

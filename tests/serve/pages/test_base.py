@@ -38,21 +38,13 @@ SWEEP = (
     "context_tokens]}\nchunk: {size: [20, 60], overlap: 0}\n"
 )
 PAGES = {
-    "first": "/",
-    "ask": "/?q=brake+fluid&persona=*",
-    "sources": "/sources",
-    "source": "/source?id=docs%2Fservice.md",
-    "testsets": "/testsets",
-    "review": "/testsets/main.jsonl",
-    "experiments": "/experiments",
-    "sweep": "/experiments/SWEEP",
-    "trial": "/experiments/SWEEP:T001",
-    "run": "/experiments/after",
-    "compare": "/compare?baseline=before&run=after",
-    "outputs": "/outputs",
-    "output": "/outputs/1.1",
-    "error": "/experiments/nothing",
-}
+    "first": "/", "ask": "/?q=brake+fluid&persona=*", "sources": "/sources",
+    "source": "/source?id=docs%2Fservice.md", "testsets": "/testsets",
+    "review": "/testsets/main.jsonl", "experiments": "/experiments",
+    "sweep": "/experiments/SWEEP", "trial": "/experiments/SWEEP:T001",
+    "run": "/experiments/after", "compare": "/compare?baseline=before&run=after",
+    "outputs": "/outputs", "output": "/outputs/1.1", "error": "/experiments/nothing",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
