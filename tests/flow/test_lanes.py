@@ -17,10 +17,8 @@ from ragwright.core import (
 )
 from ragwright.flow import (
     Chat,
-    ChatReply,
     Flow,
     Lane,
-    OnDelta,
     RetryPolicy,
     Runner,
     RunnerOptions,
@@ -73,26 +71,17 @@ def test_pauses_grow_are_spread_and_obey_the_server() -> None:
     assert policy.pause(DOWN, 9, chance) is None
 
 
-class Noted(FakeChat):
-    """Notes what it is asked; a call to ``other`` only after 0.2 s.
+def test_retry_after_holds_the_whole_lane_back_and_no_other() -> None:
+    """Not one more request goes out between the 429 and the time it named.
 
     A loop ends its pauses in the order of their times, however busy the machine is.
     """
-
-    async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
-        if request.model == "other":
-            await asyncio.sleep(0.2)
-        return await super().send(request, on_delta)
-
-
-def test_retry_after_holds_the_whole_lane_back_and_no_other() -> None:
-    """Not one more request goes out between the 429 and the time it named."""
 
     def answer(_request: Chat, _n: int) -> str | Exception:
         first = handler.asked == ["a"]
         return RateLimitedError("slow down", retry_after=0.25) if first else "fine"
 
-    handler = Noted(answer)
+    handler = FakeChat(answer, before=lambda r: asyncio.sleep(0.2 if r.model == "other" else 0))
     flows = [*map(ask, "abcd"), named("other", "x")]
     with Runner({Chat: handler}, RunnerOptions(concurrency=1), retry=FAST) as runner:
         assert list(runner.map(flows, limit=9)) == ["fine"] * 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import sqlite3
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from children import started
 from flow_children import ask_once
-from flow_fakes import FakeChat, ask, prompt, until, user
+from flow_fakes import FakeChat, ask, prompt, user
 from postgres_server import start_server, stop_server
 from waiting import wait_until
 
@@ -31,10 +30,8 @@ from ragwright.core import (
 )
 from ragwright.flow import (
     Chat,
-    ChatReply,
     Claim,
     Flow,
-    OnDelta,
     Replies,
     ReplyEntry,
     Runner,
@@ -547,13 +544,7 @@ def test_a_run_stops_when_the_server_goes_for_long(postgres: str, shared: Shared
         store.open()
     stopped = threading.Event()
 
-    class Waiting(FakeChat):
-        async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
-            reply = await super().send(request, on_delta)
-            await asyncio.wait_for(until(stopped.is_set), 60)
-            return reply
-
-    handler = Waiting()
+    handler = FakeChat(gate=stopped)
 
     def stop() -> None:
         wait_until(lambda: len(handler.asked) == 2)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -216,12 +216,10 @@ def test_map_is_lazy_ordered_and_bounded() -> None:
 def test_results_that_wait_for_a_slow_elder_are_bounded() -> None:
     release, flows = threading.Event(), Counted(200)
 
-    class FirstIsSlow(FakeChat):
-        async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
-            await until(lambda: prompt(request) != "0" or release.is_set())
-            return await super().send(request, on_delta)
+    def first_waits(request: Chat) -> Awaitable[object]:
+        return until(lambda: prompt(request) != "0" or release.is_set())
 
-    with Runner({Chat: FirstIsSlow()}) as runner:
+    with Runner({Chat: FakeChat(before=first_waits)}) as runner:
         when(lambda: flows.given >= 5, release.set)
         outcomes = runner.outcomes(flows, limit=5)
         next(outcomes)
@@ -419,13 +417,7 @@ def test_a_flow_out_of_time_is_told_so_at_its_yield() -> None:
 
 
 def test_the_deadline_is_passed_on_to_a_gather() -> None:
-    class Stuck(FakeChat):
-        async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
-            if prompt(request) == "b":
-                await asyncio.sleep(600)
-            return await super().send(request, on_delta)
-
-    handler = Stuck()
+    handler = FakeChat(before=lambda r: asyncio.sleep(600 if prompt(r) == "b" else 0))
     flows: list[Flow[Any]] = [ask_all("a", "b", "c"), ask("d")]
     with Runner({Chat: handler}) as runner:
         found = runner.run(gather(flows, settle=True), timeout=1.0)

@@ -64,12 +64,8 @@ def test_verbs_leave_out_parameters_that_are_not_set() -> None:
 
 
 def test_gather_keeps_the_order_whatever_ends_first() -> None:
-    class Uneven(FakeChat):
-        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
-            await asyncio.sleep(0.03 - 0.01 * int(prompt(request)))
-            return await super().send(request, on_delta)
-
-    handler = Uneven(lambda r, n: prompt(r))
+    uneven = lambda r: asyncio.sleep(0.03 - 0.01 * int(prompt(r)))  # noqa: E731
+    handler = FakeChat(lambda r, n: prompt(r), before=uneven)
     with Runner({Chat: handler}) as runner:
         assert runner.run(gather([ask("0"), ask("1"), ask("2")])) == ["0", "1", "2"]
         assert runner.run(gather([])) == []
@@ -156,13 +152,8 @@ def test_a_flow_that_tries_to_end_the_program_fails_alone(kind: type[BaseExcepti
 
 
 def test_a_client_that_cancels_itself_is_an_error_and_not_a_stop() -> None:
-    class Odd(FakeChat):
-        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
-            if prompt(request) == "odd":
-                raise asyncio.CancelledError
-            return await super().send(request, on_delta)
-
-    with Runner({Chat: Odd()}, retry=ONCE) as runner:
+    odd = FakeChat(lambda r, n: asyncio.CancelledError() if prompt(r) == "odd" else "fine")
+    with Runner({Chat: odd}, retry=ONCE) as runner:
         found = list(runner.outcomes([ask("a"), ask("odd"), ask("b")]))
     assert [o.state for o in found] == ["done", "failed", "done"]
     assert isinstance(found[1].error, ModelUnavailableError)

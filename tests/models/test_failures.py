@@ -27,7 +27,8 @@ from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 __all__ = ["desk"]
 
-ALL, CHATS = tuple(REQUESTS), ("chat", "stream")
+ALL, CHATS, STREAM = tuple(REQUESTS), ("chat", "stream"), ("stream",)
+NOT_OBJECTS = "choices that are not objects"
 DEEP = b"[" * 100_000 + b"]" * 100_000
 SLOW = {"error": {"message": "slow", "code": 429}}
 
@@ -40,6 +41,16 @@ def message(value: Any) -> Raw:
     return Raw(json.dumps({"choices": [{"message": value}]}).encode())
 
 
+def at_place(value: bytes) -> Raw:
+    return Raw(b'{"detail": [{"loc": %b, "msg": "no"}]}' % value, 422)
+
+
+def piece(delta: bytes) -> Raw:
+    return events(b'{"choices": [{"delta": %b}]}' % delta)
+
+
+NO_GZIP = Raw(b"no", headers={"Content-Encoding": "gzip"})
+LIMITED = Reply("a b", malformed="error_event", error=SLOW)
 FAULTS: dict[str, tuple[Any, tuple[str, ...], type[RagwrightError], str]] = {
     "bad key": (Reply.bad_key(), ALL, MissingKeyError, ""),
     "forbidden": (told(403), ALL, MissingKeyError, ""),
@@ -54,9 +65,7 @@ FAULTS: dict[str, tuple[Any, tuple[str, ...], type[RagwrightError], str]] = {
     "500": (Reply(status=500, error="oh"), ALL, ModelUnavailableError, ""),
     "502 page": (Reply(status=502, malformed="html"), ALL, ModelUnavailableError, ""),
     "503": (Reply(status=503), ALL, ModelUnavailableError, ""),
-    "503 says when": (
-        Reply(status=503, headers={"Retry-After": "2"}), ALL, RateLimitedError, "",
-    ),
+    "503 says when": (Reply(status=503, headers={"Retry-After": "2"}), ALL, RateLimitedError, ""),
     "529": (Reply(status=529, error="overloaded"), ALL, ModelUnavailableError, ""),
     "reset": (Reply(malformed="reset"), ALL, ModelUnavailableError, ""),
     "not json": (Reply(malformed="json"), ALL, ModelReplyError, ""),
@@ -66,48 +75,27 @@ FAULTS: dict[str, tuple[Any, tuple[str, ...], type[RagwrightError], str]] = {
     "error in 200": (Reply(malformed="error_in_200"), ALL, ModelUnavailableError, ""),
     "rate limit in 200": (Reply(malformed="error_in_200", error=SLOW), ALL, RateLimitedError, ""),
     "cut": (Reply("a b c d e f", malformed="cut_stream"), CHATS, ModelReplyError, ""),
-    "ended early": (Reply("a b c", malformed="quiet_cut"), ("stream",), ModelReplyError, ""),
-    "error event": (Reply("a", malformed="error_event"), ("stream",), ModelUnavailableError, ""),
-    "rate limit event": (
-        Reply("a b", malformed="error_event", error=SLOW), ("stream",), RateLimitedError, "",
-    ),
+    "ended early": (Reply("a b c", malformed="quiet_cut"), STREAM, ModelReplyError, ""),
+    "error event": (Reply("a", malformed="error_event"), STREAM, ModelUnavailableError, ""),
+    "rate limit event": (LIMITED, STREAM, RateLimitedError, ""),
     "hangs": (Reply(malformed="hang"), ALL, ModelTimeoutError, "0.2 s"),
-    "a slow stream": (
-        Reply("a b c d e f g h", pace=0.1), ("stream",), ModelTimeoutError, "0.2 s",
-    ),
+    "a slow stream": (Reply("a b c d e f g h", pace=0.1), STREAM, ModelTimeoutError, "0.2 s"),
     "deep": (Raw(DEEP), ALL, ModelReplyError, "not JSON"),
     "a deep error": (Raw(b'{"error":' + DEEP + b"}", 400), ALL, ModelRefusedError, "400"),
-    "a place that is null": (
-        Raw(b'{"detail": [{"loc": null, "msg": "no"}]}', 422), ALL, ModelRefusedError, "no",
-    ),
-    "a place that is a number": (
-        Raw(b'{"detail": [{"loc": 5, "msg": "no"}]}', 422), ALL, ModelRefusedError, "no",
-    ),
+    "a place that is null": (at_place(b"null"), ALL, ModelRefusedError, "no"),
+    "a place that is a number": (at_place(b"5"), ALL, ModelRefusedError, "no"),
     "a message that is null": (message(None), CHATS, ModelReplyError, "without a message"),
     "a message that is text": (message("s"), CHATS, ModelReplyError, "without a message"),
-    "not gzip": (
-        Raw(b"no", headers={"Content-Encoding": "gzip"}), ALL, ModelReplyError, "decompressed",
-    ),
+    "not gzip": (NO_GZIP, ALL, ModelReplyError, "decompressed"),
     "5,000 digits": (Raw(b'{"a": ' + b"9" * 5000 + b"}"), ALL, ModelReplyError, "not JSON"),
     "not UTF-8": (Raw(b'{"choices": "\xff\xfe"}'), ALL, ModelReplyError, "not JSON"),
-    "events of texts": (
-        events({"choices": ["x"]}), ("stream",), ModelReplyError, "choices that are not objects",
-    ),
-    "events of objects": (
-        events({"choices": {"a": 1}}), ("stream",), ModelReplyError, "choices that are not objects",
-    ),
-    "events that are lists": (
-        events([1, 2]), ("stream",), ModelReplyError, "choices that are not objects",
-    ),
-    "a piece that is text": (
-        events({"choices": [{"delta": "x"}]}), ("stream",), ModelReplyError, "not an object",
-    ),
-    "a deep event": (events(DEEP), ("stream",), ModelReplyError, "cannot be read"),
-    "an event not in UTF-8": (
-        events(b'{"choices": [{"delta": {"content": "caf\xe9"}}]}'), ("stream",), ModelReplyError,
-        "cannot be read",
-    ),
-}  # fmt: skip
+    "events of texts": (events({"choices": ["x"]}), STREAM, ModelReplyError, NOT_OBJECTS),
+    "events of objects": (events({"choices": {"a": 1}}), STREAM, ModelReplyError, NOT_OBJECTS),
+    "events that are lists": (events([1, 2]), STREAM, ModelReplyError, NOT_OBJECTS),
+    "a piece that is text": (piece(b'"x"'), STREAM, ModelReplyError, "not an object"),
+    "a deep event": (events(DEEP), STREAM, ModelReplyError, "cannot be read"),
+    "an event not in UTF-8": (piece(b'"caf\xe9"'), STREAM, ModelReplyError, "cannot be read"),
+}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ragwright.core import RagwrightError, Usage
@@ -26,7 +26,7 @@ from ragwright.flow import (
     chat,
 )
 
-Answer = Callable[[Chat, int], "ChatReply | str | Exception"]
+Answer = Callable[[Chat, int], "ChatReply | str | BaseException"]
 
 FAST = RetryPolicy(base=0.001, longest=0.01)
 ONCE = RetryPolicy(attempts=1)
@@ -81,7 +81,8 @@ def prompt(request: Chat) -> str:
 class FakeChat(SendHandler[Chat, ChatReply]):
     """Answers ``re: <prompt>`` after a latency, or what ``answer`` says; counts everything.
 
-    ``gate`` holds every reply, and the last piece of a stream, back until a thread sets it.
+    ``gate`` holds every reply, and the last piece of a stream, back until a thread sets it;
+    ``before`` is awaited before a request counts as asked.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         deltas: Sequence[str] = (),
         limit: int | None = None,
         gate: threading.Event | None = None,
+        before: Callable[[Chat], Awaitable[object]] | None = None,
     ) -> None:
         self.answer = answer
         self.latency = latency
@@ -101,6 +103,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         self.deltas = deltas
         self.most = limit
         self.gate = gate
+        self.before = before
         self.name = "fake"
         self.asked: list[str] = []
         self.in_flight = 0
@@ -125,6 +128,8 @@ class FakeChat(SendHandler[Chat, ChatReply]):
 
     async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
         text = prompt(request)
+        if self.before is not None:
+            await self.before(request)
         self.asked.append(text)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -145,7 +150,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
             raise
         finally:
             self.in_flight -= 1
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             raise found
         return ChatReply(found, Usage(1, 10, 10)) if isinstance(found, str) else found
 
