@@ -135,7 +135,7 @@ def test_llm_asks_a_model_and_a_port_that_is_taken_is_said(tmp_path: Path) -> No
 def test_a_restart_lets_answers_end_and_takes_a_moment(tmp_path: Path) -> None:
     with ScriptedServer(Reply("Every two years [1]. " * 40, pace=0.01)) as model:
         folder = ingested(tmp_path, LOGGED + written_by(model))
-        with command(folder) as (process, address), httpx2.Client(verify=PLAIN) as idle:
+        with command(folder) as (process, address), httpx2.Client(verify=PLAIN, timeout=60) as idle:
 
             def stream(number: int) -> str:
                 if number == 8:
