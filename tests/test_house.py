@@ -344,8 +344,20 @@ def test_no_test_reads_a_clock_or_counts_processor_seconds() -> None:
     assert [p.name for p in files if clocks.search(p.read_text("utf-8"))] == []
 
 
+def test_tests_repeat_the_tree_of_the_package() -> None:
+    """``tests/ROOM/test_thing.py`` holds ``ROOM/_thing.py``, or its room, or cases of others."""
+    wrong = []
+    for room in ROOMS:
+        names = {path.stem.lstrip("_") for path in (SOURCE / room).rglob("*")}
+        for path in (TESTS / room).rglob("test_*.py"):
+            thing = path.stem.removeprefix("test_")
+            if thing not in names | {room} and not thing.startswith("cases_"):
+                wrong.append(str(path.relative_to(TESTS)))
+    assert wrong == []
+
+
 INSIDE = {
-    "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
+    "test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ingest/test_chunkers.py": "a pattern that is given up within a test",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "flow/test_replies.py": "a lease that ends within a test",
@@ -541,7 +553,7 @@ def test_no_room_grows_above_the_fence() -> None:
     assert {room: n for room, n in sizes.items() if n > allowed[room]} == {}
 
 
-@pytest.mark.parametrize(("folder", "most"), [("benchmarks", 6_000)])
+@pytest.mark.parametrize(("folder", "most"), [("benchmarks", 6_000), ("tests", 65_000)])
 def test_a_folder_beside_the_package_has_few_lines(folder: str, most: int) -> None:
     files = (TESTS.parent / folder).rglob("*.py")
     assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= most

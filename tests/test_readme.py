@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+README = Path(__file__).resolve().parents[1] / "README.md"
 SHOWN: list[str] = re.findall(
     r"^```text\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
 )

@@ -19,7 +19,7 @@ from ragwright.app import _serve
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def demo(command: list[str], folder: Path) -> str:

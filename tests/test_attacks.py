@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "hostile" / "attacks"
+FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "hostile" / "attacks"
 SCRIPTS = sorted(FOLDER.glob("[0-9]*.py"))
-SOURCES = Path(__file__).resolve().parents[2] / "src"
+SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 pytestmark = [
     pytest.mark.slow,
