@@ -3,7 +3,7 @@
 A row names the fault and the command (``run``), and lists what standard error ``says``. It may
 add ``files``, ``typed`` (standard input), ``env``, the exit ``code`` (1 if it says nothing), what
 the message ``hides``, and the ``project`` that the command finds: ``built`` (the small project,
-its documents ingested), ``new`` (not ingested), or ``none``. A row without ``says`` is a defect.
+its documents ingested), ``new`` (not ingested), or ``none``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_fault_is_named_with_what_to_do(
     code, typed = row.get("code", 1), row.get("typed", "")
     done = ragwright(folder, *words, code=code, typed=typed, **row.get("env", {}))
     shown = " ".join(done.stderr.split())
-    assert row["says"], "a row without a message holds nothing"
+    assert any(text not in row["run"] for text in row["says"]), "the row repeats the command"
     for text in row["says"]:
         assert text.replace("{folder}", str(folder)) in shown
     for text in row.get("hides", ()):
