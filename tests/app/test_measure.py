@@ -786,3 +786,15 @@ def test_engines_and_retrievers_of_llama_index_are_systems() -> None:
     assert [summary.mean for summary in found.summaries] == [1.0, 1.0, 1.0]
     ranking = open_system(index.as_retriever(similarity_top_k=1), options)
     assert evaluate(LANDS, "MRR@5", system=ranking)["MRR@5"].mean == 1.0
+
+
+def test_a_measure_of_the_user_is_shown_with_what_it_declares(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from ragwright.measure import custom_measure\n\n\n"
+        "@custom_measure(low=0, high=1, needs=('response',))\n"
+        "def short(row):\n    'One for a short answer.'\n    return len(row.response) < 5\n",
+        "utf-8",
+    )
+    shown = ragwright(tmp_path, "measures", "mine:short").stdout
+    assert shown.startswith("mine:short   (0 to 1, higher is better)\nOne for a short answer.")
+    assert "needs: response\n" in shown

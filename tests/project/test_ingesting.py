@@ -12,7 +12,14 @@ from story_tools import write_files
 
 from ragwright import Workbench
 from ragwright.core import Document, reader_filter
-from ragwright.ingest import Failure, FetchBytes, Reader, clean_metadata
+from ragwright.ingest import (
+    Failure,
+    FetchBytes,
+    Reader,
+    SourceFile,
+    SuffixReader,
+    clean_metadata,
+)
 from ragwright.project import init_project
 from ragwright.retrieve import parse_filter
 from ragwright.workbench import AskOptions
@@ -35,6 +42,16 @@ class CanteenReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         yield from LOADED
+
+
+class LineReader(SuffixReader):
+    """A document for each line of a file of cards."""
+
+    suffixes = (".cards",)
+
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            yield Document(f"{path}#{number}", f"{path}#{number}", line)
 
 
 CANTEEN = f"{{source: canteen, reader: '{__name__}:CanteenReader'}}"
@@ -244,3 +261,18 @@ def test_only_personas_of_the_project_are_served(tmp_path: Path) -> None:
     example = folder / "personas/support.yaml.example"
     example.rename(folder / "personas/support.yaml")
     assert models() == ["x", "x/support"]
+
+
+@pytest.mark.parametrize("source", ["docs/desk.cards", "docs/"])
+def test_a_reader_of_a_suffix_that_is_named_with_its_source_reads_it(
+    tmp_path: Path, source: str
+) -> None:
+    named = f"sources: [{{source: {source}, reader: '{__name__}:LineReader'}}]\n"
+    folder = written(tmp_path, named, plain="Bread.")
+    (folder / "docs/desk.cards").write_text("Soup.\nRice.\n", "utf-8")
+    with Workbench.open(folder) as bench:
+        report = bench.ingest()
+        ids = {document.id for document in bench.documents()}
+    assert not report.failures
+    others = {"docs/plain.md"} if source == "docs/" else set()
+    assert ids == {"docs/desk.cards#1", "docs/desk.cards#2"} | others

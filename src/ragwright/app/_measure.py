@@ -30,6 +30,7 @@ from ..measure import (
     parse_measure,
     parse_measures,
     ranking_measures,
+    read_declared_definition,
     unknown_measure,
 )
 from ..models import Models, UnderTest, open_system, read_system
@@ -323,7 +324,8 @@ def measures_command(
     if name is not None:
         plain = _plain(name)
         with suppress(MeasureError):  # `faithfulness` is a name of ragas, `Faithfulness` is ours
-            plain = parse_measure(name).name.casefold()
+            own = read_declared_definition(parse_measure(name).definition)
+            plain, entries = own.name.casefold(), tuple(dict.fromkeys((*entries, own)))
         entries = tuple(entry for entry in entries if entry.name.casefold() == plain)
         if not entries:
             raise unknown_measure(name.partition("@")[0].partition("(")[0])

@@ -143,7 +143,9 @@ def load_object(
         raise PluginError(
             f"cannot import {module_name!r}: {error}",
             where=where,
-            hint="install the package, or start from the folder that holds it",
+            hint="install the package, or start from the folder that holds it"
+            if isinstance(error, ModuleNotFoundError)
+            else "the module was found, but it fails on import: correct it",
         ) from error
     for name in path.split("."):
         if not hasattr(loaded, name):

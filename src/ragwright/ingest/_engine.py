@@ -264,11 +264,8 @@ def _carry_out(task: Any, packed: bytes, driver: str) -> Any:
     return _unpack(packed)(task)
 
 
-@lru_cache(maxsize=1)
-def _unpack(packed: bytes) -> Callable[[Any], Any]:
-    """The work for all tasks of this worker that follow, with what it holds open."""
-    work: Callable[[Any], Any] = pickle.loads(packed)  # noqa: S301 - made by our own driver
-    return work
+# The work for all tasks of this worker that follow, with what it holds open; made by our driver.
+_unpack: Callable[[bytes], Any] = lru_cache(maxsize=1)(pickle.loads)
 
 
 def _check_address(where: str) -> None:

@@ -70,6 +70,8 @@ def default_readers(
 ) -> tuple[Reader, ...]:
     """The readers in the order in which they are tried: of installed packages, then built-in.
 
+    If the options name a reader, it is alone; a `SuffixReader` has the reader of files behind it.
+
     Args:
         options: What to read and within which limits.
         base: Folder that relative paths start from; the working directory by default.
@@ -78,16 +80,21 @@ def default_readers(
 
     Raises:
         MissingExtraError: The parser that the options name is not installed.
+        PluginError: A custom reader cannot be loaded.
     """
     options = options or SourceOptions()
     check_parser(options)
-    installed = tuple(load_reader(name) for name in find_additions("readers"))
+    chosen = [options.reader] if options.reader else find_additions("readers")
+    installed = tuple(map(load_reader, chosen))
     by_suffix = {
         suffix: reader
         for reader in installed
         if isinstance(reader, SuffixReader)
         for suffix in reader.suffixes
     }
+    files = FileReader(options, base, home, scans, by_suffix)
+    if options.reader:
+        return (*installed, files) if by_suffix else installed
     return (
         *installed,
         BeirReader(base or Path()),
@@ -95,7 +102,7 @@ def default_readers(
         ArxivReader(options),
         WebReader(options),
         RemoteReader(options, base, home, scans),
-        FileReader(options, base, home, scans, by_suffix),
+        files,
     )
 
 

@@ -10,7 +10,7 @@ from ._agreement import (
     people_agreement,
     rank_agreement,
 )
-from ._catalogue import custom_measure, definitions
+from ._catalogue import custom_measure, definitions, read_declared_definition
 from ._compare import Comparison, Comparisons, compare_rows
 from ._definition import Definition, MeasureScale
 from ._embedded import (
@@ -232,6 +232,7 @@ __all__ = [
     "qa_distances",
     "rank_agreement",
     "ranking_measures",
+    "read_declared_definition",
     "read_mark",
     "read_object",
     "read_verdict",

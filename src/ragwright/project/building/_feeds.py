@@ -41,7 +41,6 @@ from ...ingest import (
     default_readers,
     engine_name,
     files_of,
-    load_reader,
     parser_version,
     pick_reader,
 )
@@ -89,10 +88,7 @@ class Recipe:
         Raises:
             PluginError: A custom reader cannot be loaded.
         """
-        entry = self.entry
-        if entry.options.reader:
-            return (load_reader(entry.options.reader),)
-        return default_readers(entry.options, self.base, self.home, scans)
+        return default_readers(self.entry.options, self.base, self.home, scans)
 
 
 @dataclass(frozen=True, slots=True)
