@@ -50,7 +50,7 @@ class LineReader(SuffixReader):
     suffixes = (".cards",)
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        for number, line in enumerate(Path(str(path)).read_text("utf-8").splitlines(), 1):
             yield Document(f"{path}#{number}", f"{path}#{number}", line)
 
 
