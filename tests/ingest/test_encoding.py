@@ -207,3 +207,9 @@ for (i = 0; i < n; i++) { le[i] = des[i] + un[i]; if (la[i] == des[i]) { qui(le,
 )
 def test_the_language_of_a_text_where_it_is_sure(language: str, text: str) -> None:
     assert guess_language(text) == language
+
+
+def test_bytes_of_no_text_are_refused() -> None:
+    data = bytes(range(32)) * 8
+    message = refused(UnsupportedSourceError, "a.txt", data)
+    assert "it is binary data of no known kind" in message

@@ -25,7 +25,7 @@ import openai  # noqa: F401
 import optuna  # noqa: F401
 import pytest  # noqa: F401
 
-from ragwright.app import command_line, main
+from ragwright.app import command_line, main  # noqa: F401
 from ragwright.flow import run_job  # noqa: F401
 from ragwright.jobs import promote  # noqa: F401
 from ragwright.models import Models, model_handlers  # noqa: F401
@@ -39,7 +39,6 @@ if "multiprocessing.forkserver" in sys.orig_argv[-1]:
         module = importlib.import_module(f"ragwright.{room}")
         for offered in module.__all__:
             getattr(module, offered)  # rooms load their parts when they are named
-    command_line()
     gc.freeze()  # what is loaded is never looked through again, so its memory stays shared
 
 
