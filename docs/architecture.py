@@ -27,22 +27,29 @@ SIZE = re.compile(r"\| (\d+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 HOUSE = runpy.run_path(str(ROOT / "tests" / "test_house.py"))
 ROOMS: tuple[str, ...] = HOUSE["ROOMS"]
 
-WINGS = {
-    "base": ("core", "ledger", "flow", "models"),
-    "search": ("ingest", "index", "retrieve", "answer"),
-    "records": ("records", "drafting"),
-    "lab": (
-        "measure",
-        "testsets",
-        "experiment",
-        "audit",
-        "training",
-        "report",
-    ),
-    "service": ("project", "jobs", "workbench", "serve", "integrations", "app"),
-    "tests": ("testing",),
+WINGS: dict[str, dict[str, int]] = {
+    "base": {"core": 1_100, "ledger": 700, "flow": 1_900, "models": 2_600},
+    "search": {"ingest": 4_000, "index": 3_600, "retrieve": 2_700, "answer": 1_400},
+    "records": {"records": 2_500, "drafting": 1_500},
+    "lab": {
+        "measure": 3_300,
+        "testsets": 2_500,
+        "experiment": 5_200,
+        "audit": 800,
+        "training": 900,
+        "report": 1_800,
+    },
+    "service": {
+        "project": 2_300,
+        "jobs": 1_300,
+        "workbench": 360,
+        "serve": 3_300,
+        "integrations": 90,
+        "app": 2_100,
+    },
+    "tests": {"testing": 900},
 }
-"""Rooms of one purpose."""
+"""Rooms of one purpose, and the statements that each aims at."""
 
 
 def sentence(room: str) -> str:
@@ -73,15 +80,16 @@ def arrows() -> dict[str, set[str]]:
 
 def drawing() -> Iterator[str]:
     """The table of rooms, and the triangle of imports."""
-    yield "| | wing | room | what it holds | files | lines | statements |\n"
-    yield f"|{'---|' * 7}\n"
+    yield "| | wing | room | what it holds | aim | files | lines | statements |\n"
+    yield f"|{'---|' * 8}\n"
     wings = {room: wing for wing, rooms in WINGS.items() for room in rooms}
+    aims = {room: aim for rooms in WINGS.values() for room, aim in rooms.items()}
     sizes = [size(room) for room in ROOMS]
     for number, (room, (files, lines, statements)) in enumerate(zip(ROOMS, sizes, strict=True), 1):
-        head = f"| {number} | {wings[room]} | `{room}/` | {sentence(room)} |"
+        head = f"| {number} | {wings[room]} | `{room}/` | {sentence(room)} | {aims[room]:,} |"
         yield f"{head} {files} | {lines:,} | {statements:,} |\n"
     files, lines, statements = (sum(column) for column in zip(*sizes, strict=True))
-    yield f"| | | **all** | | {files} | {lines:,} | {statements:,} |\n"
+    yield f"| | | **all** | | {sum(aims.values()):,} | {files} | {lines:,} | {statements:,} |\n"
     yield "\n"
     yield "```text\n"
     numbers = " ".join(f"{number:>2}" for number in range(1, len(ROOMS)))
