@@ -86,7 +86,7 @@ class Slow(Embedder):
     dimensions = 4
 
     def embed_batch(self, texts):
-        time.sleep(0.02 * len(texts))
+        time.sleep(0.04 * len(texts))
         return np.array([[1.0, len(text), text.count("e"), 1.0] for text in texts], np.float32)
 """
 
