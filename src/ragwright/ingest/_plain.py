@@ -354,7 +354,7 @@ def _write_xml(root: Element, builder: TextBuilder) -> None:
 
 
 def _xml_parts(element: Element, depth: int) -> Iterator[tuple[str, int, Any]]:
-    """Yield kind, depth and content of what stands on lines of its own.
+    """Yield the kind, depth and content of each block, in order.
 
     The kind of a paragraph is ``line`` or its tag; ``begin`` and ``end`` are around an element that
     holds others.

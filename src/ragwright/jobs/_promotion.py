@@ -352,7 +352,7 @@ def check_backup(file: Path) -> dict[str, Any]:
     """Compare every file of an archive with its checksum; returns the manifest.
 
     Raises:
-        StoreDamagedError: It is no backup, or a file of it is damaged, missing or added.
+        StoreDamagedError: It is not a backup, or a file in it is damaged, missing or extra.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -371,7 +371,7 @@ def check_backup(file: Path) -> dict[str, Any]:
         zlib.error,
     ) as error:
         raise StoreDamagedError(
-            f"this is no backup of ragwright, or a damaged one: {error}",
+            f"this is not a ragwright backup, or it is damaged: {error}",
             where=str(file),
             hint="use another backup",
         ) from error

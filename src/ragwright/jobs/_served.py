@@ -237,7 +237,7 @@ def _scores_of_answer(
     """Return one score for each measure that the answer waits for."""
     by_measure = {score.measure: score for score in scores or ()}
     state: ScoreState = "skipped"
-    reason = "the measure is no longer configured"
+    reason = "the measure was removed from the settings"
     if error:
         state, reason = "errored", f"{type(error).__name__}: {error}"
     return [by_measure.get(name) or Score(name, state, reason=reason) for name in answer.measures]

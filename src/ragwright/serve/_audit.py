@@ -7,6 +7,7 @@ import logging
 import re
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -85,7 +86,23 @@ def _flat(routes: Iterable[Any]) -> Iterator[Any]:
         yield from (route,) if included is None else _flat(included.routes)
 
 
-class RequestRecords:
+class HttpMiddleware(ABC):
+    """ASGI middleware that handles HTTP requests; whatever else is passed on as it is."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request, or pass on what is not HTTP."""
+        await (self.handle if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one HTTP request."""
+
+
+class RequestRecords(HttpMiddleware):
     """ASGI middleware: gives each request an id, and counts, logs and audits it.
 
     The id of a proxy (``x-request-id``) is kept; every reply has it in a header. What a request did
@@ -95,16 +112,12 @@ class RequestRecords:
     """
 
     def __init__(self, app: ASGIApp, service: Service, routes: Starlette) -> None:
-        self._app = app
-        self._service = service
+        super().__init__(app, service)
         self._routes = routes
         self._minute = self._count = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         sent_id = Headers(scope=scope).get(REQUEST_ID, "")
         name = sent_id if _GIVEN.fullmatch(sent_id) else secrets.token_hex(8)
         token = REQUEST.set(name)

@@ -23,6 +23,7 @@ from ..core import (
 from ..index import View
 from ..workbench import AskOptions
 from ._admission import Caller
+from ._audit import HttpMiddleware
 from ._configurations import target_of
 from ._errors import REQUEST_ID, ApiError, bears_secret, error_reply
 from ._keys import COOKIE, PROXIED, ROLES, Identity, Note, is_loopback, key_of_cookie
@@ -40,7 +41,7 @@ _MOST_BODY = 4_000_000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Door:
+class Door(HttpMiddleware):
     """ASGI middleware: every request has a :class:`Caller`, or is refused.
 
     Without keys, only requests that name this machine are let in, so that a page of another site
@@ -48,15 +49,8 @@ class Door:
     request on behalf of another site is refused.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app = app
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         request = Request(scope)
         try:
             _require_readable_host(request)
@@ -322,22 +316,15 @@ class OtherOrigins(CORSMiddleware):
         return origin in self._service.options.cors
 
 
-class CleanPaths:
+class CleanPaths(HttpMiddleware):
     """ASGI middleware: HEAD is asked as GET, and paths are read in their clean form.
 
     It serves below the path of a proxy, whether or not the proxy removes it. The server sends no
     body for HEAD. An agent's connection is not opened by it: it has no end.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app = app
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and put the path of the proxy before the addresses of redirects."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         prefix = self._service.options.prefix
         path = re.sub(r"^/+", "/", scope["path"])
         path = re.sub(rf"^{re.escape(prefix)}(?=/|$)", "", path) or "/"

@@ -86,7 +86,7 @@ class Identity:
         """The tenant that may see what is made for it: identities of equal rights are one tenant.
 
         One filter is its own name; several are a JSON list, which no filter can imitate. Groups
-        count as one filter, ``groups:hr|all``, which without a ``=`` is no filter.
+        count as one filter, ``groups:hr|all``; filters contain a ``=``, so none can equal it.
         """
         named = {*self.groups} - {EVERYONE} if self.role != "owner" else set()
         filters = sorted({*self.filters, *([f"groups:{'|'.join(sorted(named))}"] if named else [])})

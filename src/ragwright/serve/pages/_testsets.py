@@ -121,12 +121,12 @@ async def _reviewing(
     The name is compared and never opened as a path.
 
     Raises:
-        ApiError: 403; or 404, there is no such testset.
+        ApiError: 403, or 404 if the testset does not exist.
     """
     service, by = service_of(request), _require_reviewer(caller_of(request))
     path = next((p for p in _testset_files(service.folder.testsets) if p.name == name), None)
     if path is None:
-        raise ApiError(404, f"there is no testset {name!r}", "not_found")
+        raise ApiError(404, f"the testset {name!r} does not exist", "not_found")
     async with service.main() as bench:
         return await service.for_page(lambda: work(bench, TestsetReview(path, by)))
 

@@ -324,7 +324,7 @@ def one_question_each(
     decided by the question's words where the record does not say it (:func:`answer.stands_alone`).
 
     Raises:
-        TestsetError: A turn cannot be read, or the last one is no question.
+        TestsetError: A turn cannot be read, or the last turn is not a question.
     """
     column = _column_of(record)
     if column is None:
