@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..core import csv_lines, replace_text, replacing, require
-from ..experiment import TrialResult
+from ..experiment import TrialResult, WeakRow
 from ..measure import Summary
 from ._charts import LIGHT, apply_theme
 from ._headline import Headline, headline_of
 from ._page import PackedRows, pack_rows, report_page
 from ._results import (
-    WeakSpots,
     verdict_json,
     weak_blocks,
     weak_json,
@@ -42,9 +41,6 @@ from ._views import finding_charts, relation_charts, row_charts, setting_charts
 SIZE = 15.0
 """Default limit of a report in megabytes."""
 
-_NAMED = 3
-"""Weak slices that the headline names."""
-
 _PICTURE_WIDTH = 640
 _FIXED = 900_000
 """Characters reserved for everything except rows: style, scripts, licences."""
@@ -66,9 +62,7 @@ class Report:
     @cached_property
     def headline(self) -> Headline:
         """The verdict with its evidence."""
-        headline = headline_of(self.subject)
-        worst = [f"Weak: {weak.text}." for weak in self.weak[0][:_NAMED]]
-        return replace(headline, sentences=(*headline.sentences, *worst))
+        return headline_of(self.subject)
 
     @cached_property
     def blocks(self) -> tuple[ResultBlock, ...]:
@@ -94,8 +88,8 @@ class Report:
         return tuple(block for block in self.blocks if block.spec)
 
     @cached_property
-    def weak(self) -> WeakSpots:
-        """Slices and rows with low scores."""
+    def weak(self) -> list[WeakRow]:
+        """Rows with low scores."""
         return weak_of(self.subject)
 
     @cached_property

@@ -16,9 +16,7 @@ from ..experiment import (
     RowResult,
     StudyVerdict,
     WeakRow,
-    WeakSlice,
     weak_rows,
-    weak_slices,
 )
 from ..measure import Comparisons, GateOutcome, Summary, p_text, parse_rule
 from ._charts import intervals, whisker
@@ -316,75 +314,48 @@ def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     return {"text": verdict.text, "selection": selection, **rest, "run": run}
 
 
-WeakSpots: TypeAlias = tuple[Sequence[WeakSlice], Sequence[WeakRow]]
-"""Slices and rows with low scores."""
-
-
-def weak_of(subject: Subject) -> WeakSpots:
-    """Return weak slices and lowest rows of a run, or of the compared entry of a report."""
+def weak_of(subject: Subject) -> list[WeakRow]:
+    """Return the lowest rows of a run, or of the compared entry of a report."""
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or not entry.rows or subject.baselines:
-        return (), ()
+        return []
     results = list(entry.read(True))
-    rows = [row for name in subject.measures for row in weak_rows(results, name, most=5)]
-    return weak_slices(results, subject.measures)[:10], rows
+    return [row for name in subject.measures for row in weak_rows(results, name, most=5)]
 
 
-def failing(results: Sequence[RowResult], outcome: GateOutcome) -> WeakSpots:
-    """Return weak slices and lowest rows of the measures whose rules are not met."""
+def failing(results: Sequence[RowResult], outcome: GateOutcome) -> list[WeakRow]:
+    """Return the lowest rows of the measures whose rules are not met."""
     rows: list[WeakRow] = []
-    missed = [check for check in outcome.checks if check.state != "passed"]
-    for check in missed:
-        rule = parse_rule(check.rule)
-        rows += weak_rows(results, check.measure, below=rule.bound if rule.margin is None else None)
-    slices = weak_slices(results, dict.fromkeys(check.measure for check in missed))
-    return slices, list(dict.fromkeys(rows))
+    for check in outcome.checks:
+        if check.state != "passed":
+            rule = parse_rule(check.rule)
+            below = rule.bound if rule.margin is None else None
+            rows += weak_rows(results, check.measure, below=below)
+    return list(dict.fromkeys(rows))
 
 
-def weak_blocks(spots: WeakSpots) -> list[ResultBlock]:
-    """Return a table of the slices and one of the rows, those that have lines."""
-    slices, rows = spots
-    slice_lines: list[Cells] = [
-        (
-            *(weak.measure, f"{weak.by} = {weak.value}", f"{weak.mean:.3f}", str(weak.n)),
-            *(f"{weak.rest:.3f}", str(weak.others)),
-            "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}",
-        )
-        for weak in slices
-    ]
-    row_lines: list[Cells] = [
+def weak_blocks(rows: Iterable[WeakRow]) -> list[ResultBlock]:
+    """Return a table of low rows, if there are any."""
+    lines: list[Cells] = [
         (
             *(weak.measure, weak.id, weak.state if weak.value is None else f"{weak.value:.3f}"),
             shorten(weak.question, 100, placeholder=" …"),
         )
         for weak in rows
     ]
-    about = (
-        "Rows with this value score lower than the others: more than chance explains (corrected "
-        "for every slice that was looked at)."
-    )
-    heads = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected")
-    tables: dict[str, tuple[str, Cells, list[Cells]]] = {
-        "Weak slices": (about, heads, slice_lines),
-        "Worst rows": ("", ("measure", "row", "value", "question"), row_lines),
-    }
-    return [
-        ResultBlock(
-            title.lower().replace(" ", "-"), title, note, head, tuple(lines), section="weak"
-        )
-        for title, (note, head, lines) in tables.items()
-        if lines
-    ]
+    head = ("measure", "row", "value", "question")
+    block = ResultBlock("worst-rows", "Worst rows", "", head, tuple(lines), section="weak")
+    return [block] if lines else []
 
 
 def failing_text(results: Sequence[RowResult], outcome: GateOutcome, width: int = WIDTH) -> str:
-    """Return :func:`failing` as two tables; empty if every rule is met."""
+    """Return :func:`failing` as a table; empty if every rule is met."""
     return print_result((), weak_blocks(failing(results, outcome)), width=width)
 
 
-def weak_json(spots: WeakSpots) -> dict[str, Any]:
-    """Return weak slices and low rows as ``{"slices": […], "rows": […]}``."""
-    return {"slices": make_json(list(spots[0])), "rows": make_json(list(spots[1]))}
+def weak_json(rows: Iterable[WeakRow]) -> dict[str, Any]:
+    """Return low rows as ``{"rows": […]}``."""
+    return {"rows": make_json(list(rows))}
 
 
 ChangeKind: TypeAlias = Literal[

@@ -56,16 +56,12 @@ def refused(*responses: str, measures: str = "RejectionRate") -> Evaluation:
     return evaluate([{**row, "response": one} for one in responses], measures)
 
 
-def test_repeated_short_answers_that_no_cue_recognises_are_named() -> None:
-    found = refused("Non lo so.", "non lo so", "Boh.", "I don't know.")
-    assert found["RejectionRate"].mean == 0.25
-    cues, warning = found.notes
+def test_a_note_names_the_words_of_refusals() -> None:
+    found = refused("Non lo so.", "I don't know.")
+    assert found["RejectionRate"].mean == 0.5
+    [cues] = found.notes
     assert "`judge.rejection_cues`" in cues
-    for said in ("2 short answers", '"Non lo so." (2 rows)', "`judge.rejection_cues`"):
-        assert said in warning
-    passages = ("Rome.", "Rome.", "I don't know.")  # words of the passages are no refusal
-    assert len(refused(*passages).notes) == 1
-    assert refused(*passages, measures="KPrecision").notes == ()
+    assert refused("Rome.", measures="KPrecision").notes == ()
 
 
 WORDS = ("pump", "valve", "rotor", "flange", "gasket", "piston", "bearing", "nozzle")
