@@ -79,6 +79,8 @@ def test_a_file_holds_each_row_whole_and_is_scored_again(folder: Path, name: str
     again = json.loads(ragwright(folder, SCORE[0], name, *SCORE[2:], "--json").stdout)
     assert again["measures"] == first["measures"]
     assert len(again["notes"]) == len(first["notes"])
+    if not name.endswith("jsonl"):
+        return
     for summary in read_results(folder / name).summaries:
         mine = first["measures"][summary.measure]
         facts = ("mean", "n", "coverage", "no_gold", "unanswerable")

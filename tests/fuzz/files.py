@@ -56,8 +56,6 @@ _RESULTS = (
     b'"value": 0.5}], "row": {"id": "q1", "user_input": "q", "response": "r"}}\n'
     b'{"row_id": "q2", "ranking": [], "scores": [{"measure": "MRR", "state": "errored", '
     b'"reason": "x"}]}\n',
-    b"row,measure,state,value\nq1,MRR,scored,0.5\nq2,MRR,errored,\nq3,MRR,scored,\n",
-    b"id,TokenF1\nq1,0.5\n",
 )
 
 
@@ -88,8 +86,7 @@ _FILES: tuple[tuple[str, str, tuple[bytes, ...], Callable[[Path], Any], int], ..
     ("persona", "a.yaml", _PERSONA, lambda path: load_personas(path.parent), 25),
     ("rubric", "rubrics/a.yaml", _RUBRIC, lambda path: load_rubrics(path.parents[1]), 25),
     ("key of a sheet", "a.key.json", _KEY, read_key, 37),
-    ("results", "results.jsonl", _RESULTS[:1], read_results, 50),
-    ("table of results", "results.csv", _RESULTS[1:3], read_results, 37),
+    ("results", "results.jsonl", _RESULTS, read_results, 50),
 )
 
 

@@ -21,10 +21,11 @@ from ._measuring import (
     measures_of_answers,
     plan_evaluation,
 )
-from ._notes import WeakRow, WeakSlice, gold_warning, weak_rows, weak_slices
+from ._notes import WeakRow, gold_warning, weak_rows
 from ._result_files import (
     evaluations_by_name,
     gold_texts,
+    is_results_file,
     list_runs,
     make_given_row,
     open_results,
@@ -117,7 +118,6 @@ __all__ = [
     "RunMean",
     "RunOptions",
     "WeakRow",
-    "WeakSlice",
     "add_answer",
     "add_reply",
     "answer_and_score_row",
@@ -151,6 +151,7 @@ __all__ = [
     "gold_warning",
     "grounds",
     "has_result",
+    "is_results_file",
     "judge_identity",
     "judging",
     "list_changed_settings",
@@ -186,7 +187,6 @@ __all__ = [
     "sweeps_by_use",
     "system_handler",
     "weak_rows",
-    "weak_slices",
     "write_blind_sheet",
     "write_key",
     "write_sheet",

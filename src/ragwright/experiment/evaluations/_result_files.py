@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from ...core import MeasureError, Row, Score, ScoreState, TestsetError, count_noun, make_plain
+from ...core import MeasureError, Row, TestsetError, count_noun, make_plain
 from ...flow import Runs
-from ...measure import Measure, MeasureScale, gold_given, parse_measure, set_scale
+from ...measure import Measure, MeasureScale, parse_measure, set_scale
 from ...models import drop_thought
 from ...project import Project, ProjectFolder, Session
-from ...testsets import Testset, iter_rows, objects_of, open_bytes, records_of, rows_of
+from ...testsets import Testset, iter_rows, objects_of, open_bytes, rows_of
 from ._comparing import clusters_of_results
-from ._results import Evaluation, RowResult, evaluation_of, read_plain, state_of
+from ._results import Evaluation, RowResult, evaluation_of, read_plain
 from ._running import (
     GivenRows,
     KnownRun,
@@ -32,7 +30,6 @@ from ._running import (
 )
 
 _HEAD = "ragwright_results"
-_NAMES = ("row_id", "id", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +55,32 @@ def results_jsonl(evaluation: Evaluation) -> str:
 
 
 def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
-    """Read the scores in a file.
-
-    Two forms are read: the JSONL of :func:`results_jsonl` (``score -o rows.jsonl``), which alone
-    has scales and settings; and rows with a column per measure, named like the measure
-    (``TokenF1``), and ``id``. If such a column is empty, the columns ``TokenF1 state`` and
-    ``TokenF1 reason`` give the reason, as ``score -o rows.csv`` writes them; without them the row
-    is ``errored``, as the reason is unknown.
-
-    Args:
-        path: JSONL, JSON, CSV, TSV, Excel or Parquet.
-        seed: Seed of the intervals.
+    """Read the evaluation in a file of :func:`results_jsonl` (``score -o results.jsonl``).
 
     Raises:
-        TestsetError: The file holds no scores, or an invalid score; with file and line.
+        TestsetError: It is another file, or was changed by hand; with file and line.
     """
     source = Path(path)
-    if _is_ours(source):
-        return _read_own_results(source, seed)
-    records = records_of(source)
-    first = next(records, None)
-    if first is None:
-        raise TestsetError("the file is empty", where=str(source))
-    rows = _wide_scores(chain([first], records), source)
-    measures = list(dict.fromkeys(measure for scores in rows.values() for measure in scores))
-    complete = [
-        RowResult(key, (), tuple(scores.get(text) or _missing_value(text) for text in measures))
-        for key, scores in rows.items()
-    ]
-    parsed = [_parse_known_measure(text, str(source)) for text in measures]
-    _check_scales(complete, parsed, str(source))
-    return evaluation_of(complete, parsed, name=str(source), seed=seed)
+    if not is_results_file(source):
+        raise TestsetError(
+            "the file holds rows, not results",
+            where=str(source),
+            hint=f"score it first: ragwright score {path} -o results.jsonl; a column of numbers is "
+            "the measure Column(NAME)",
+        )
+    lines = _lines_of(source)
+    head, _ = next(lines)
+    results = [result for _, result in lines if result is not None]
+    try:
+        measures = [set_scale(parse_measure(text), scale) for text, scale in head.measures.items()]
+    except MeasureError as error:
+        raise TestsetError(error.what, where=str(source), hint=error.hint) from error
+    groups = clusters_of_results(results).values() or None
+    evaluation = evaluation_of(results, measures, name=str(source), seed=seed, clusters=groups)
+    return replace(evaluation, notes=head.notes, manifest=head.manifest)
 
 
-def _is_ours(source: Path) -> bool:
+def is_results_file(source: Path) -> bool:
     """True for a file of :func:`results_jsonl`, recognised by its first line."""
     with open_bytes(source) as file:
         line = file.readline(1 << 20)
@@ -102,19 +91,8 @@ def _is_ours(source: Path) -> bool:
     return isinstance(head, dict) and _HEAD in head
 
 
-def results_in(path: Path) -> Iterator[RowResult] | None:
-    """Return the results in a file of :func:`results_jsonl`, one by one; None for any other file.
-
-    Raises:
-        TestsetError: A line was changed by hand into something else; with file and line.
-    """
-    if not _is_ours(path):
-        return None
-    return (result for _, result in _lines_of(path) if result is not None)
-
-
 def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
-    """Return the head of a file of ours with None, then with each result."""
+    """Return the head of a file of results with None, then with each result."""
     where, head = f"{path}:1", None
     try:
         for place, record in objects_of(path):
@@ -123,7 +101,7 @@ def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
                 head = read_plain(_Head, record)
                 yield head, None
             else:
-                yield head, _check_result(record)
+                yield head, read_plain(RowResult, record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         fault = str(error).partition("\n")[0]
         raise TestsetError(
@@ -131,125 +109,6 @@ def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
             where=where,
             hint="write it again with -o results.jsonl",
         ) from error
-
-
-def _check_result(record: Mapping[str, Any]) -> RowResult:
-    values = [score["value"] for score in record["scores"] if score["value"] is not None]
-    if any(
-        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-        for value in values
-    ):
-        raise ValueError("the value of a score is not a number")
-    return read_plain(RowResult, record)
-
-
-def _read_own_results(source: Path, seed: int) -> Evaluation:
-    lines = _lines_of(source)
-    head, _ = next(lines)
-    results = [result for _, result in lines if result is not None]
-    measures = [
-        set_scale(_parse_known_measure(text, str(source)), scale)
-        for text, scale in head.measures.items()
-    ]
-    groups = clusters_of_results(results).values() or None
-    evaluation = evaluation_of(results, measures, name=str(source), seed=seed, clusters=groups)
-    return replace(evaluation, notes=head.notes, manifest=head.manifest)
-
-
-def _wide_scores(
-    records: Iterable[tuple[str, dict[str, Any]]], source: Path
-) -> dict[str, dict[str, Score]]:
-    """Read rows with a column per measure: row id -> measure -> score."""
-    scores: dict[str, dict[str, Score]] = {}
-    for number, (where, record) in enumerate(records, 1):
-        key = next((str(record[name]) for name in _NAMES if name in record), str(number))
-        if key in scores:
-            raise TestsetError(f"row {key!r} occurs twice", where=where)
-        names = dict.fromkeys(name.removesuffix(" state") for name in record)
-        columns = {name: _measure_of_column(name) for name in names}
-        scores[key] = {
-            text: _score_of_column(record, name, text, where)
-            for name, text in columns.items()
-            if text
-        }
-    if not any(scores.values()):
-        raise TestsetError(
-            "the file holds no scores",
-            where=str(source),
-            hint="score it first (ragwright score FILE -o results.jsonl), or name a column like "
-            "the measure",
-        )
-    return scores
-
-
-def _score_of_column(record: Mapping[str, Any], name: str, measure: str, where: str) -> Score:
-    """Read a measure's score in a row, and the state and reason in the columns beside it."""
-    value = _score_value(record.get(name), where)
-    state_text, no_gold, unanswerable = state_of(str(record.get(f"{name} state") or ""))
-    if not state_text:
-        return _missing_value(measure) if value is None else Score(measure, "scored", value)
-    state: ScoreState | None = next((s for s in get_args(ScoreState) if s == state_text), None)
-    if state is None or (value is None) == (state == "scored"):
-        fault = "unknown" if state is None else f"not that of the value {record.get(name)!r}"
-        raise TestsetError(f"the state {state_text!r} of {measure} is {fault}", where=where)
-    reason, detail = (str(record.get(f"{name} {end}") or "") for end in ("reason", "detail"))
-    return Score(
-        measure,
-        state,
-        value,
-        reason=reason,
-        detail=detail,
-        no_gold=no_gold,
-        unanswerable=unanswerable,
-        missed=state == "abstained" and not unanswerable and gold_given(record),
-    )
-
-
-def _measure_of_column(column: str) -> str:
-    """Return the measure of a column's name, with or without scale; else an empty text."""
-    try:
-        return str(parse_measure(column.partition(" (")[0]))
-    except MeasureError:
-        return ""
-
-
-def _missing_value(measure: str) -> Score:
-    return Score(measure, "errored", reason="the file has no value")
-
-
-def _score_value(value: Any, where: str) -> float | None:
-    if value is None or value == "":
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise TestsetError(f"{value!r} is not a score", where=where) from error
-    if isinstance(value, bool):
-        return float(value)
-    return number if math.isfinite(number) else None
-
-
-def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], where: str) -> None:
-    """Refuse values outside a measure's scale: other tools use some names with another scale."""
-    for result in results:
-        for score, measure in zip(result.scores, measures, strict=True):
-            scale = measure.known_scale
-            if score.value is None or scale is None:
-                continue
-            if score.value < scale.low or (scale.high is not None and score.value > scale.high):
-                raise TestsetError(
-                    f"row {result.row_id!r} has {score.value:g}, outside the scale of {measure} "
-                    f"({scale})",
-                    where=where,
-                    hint="other tools use some of these names for another scale: rename the column",
-                )
-
-
-def _parse_known_measure(text: str, where: str) -> Measure:
-    try:
-        return parse_measure(text)
-    except MeasureError as error:
-        raise TestsetError(error.what, where=where, hint=error.hint) from error
 
 
 def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
@@ -332,8 +191,10 @@ def gold_texts(row: Row) -> tuple[str, ...]:
 def _rows_of_file(path: Path) -> Iterator[Row]:
     """Read the rows of a file; a file of ``-o rows.jsonl`` yields the rows that were scored."""
     empty = True
-    results = results_in(path)
-    for row in iter_rows(path) if results is None else map(_read_stored_row, results):
+    rows = iter_rows(path)
+    if is_results_file(path):
+        rows = (_read_stored_row(result) for _, result in _lines_of(path) if result is not None)
+    for row in rows:
         empty = False
         yield row
     if empty:

@@ -437,9 +437,3 @@ def _record(
     lists = {n: list(v) if isinstance(v, tuple) else v for n, v in record.items()}
     lists["answered"] = row.response is not None
     return {**lists, **columns, **({"metadata": rest} if rest else {})}, scores, details
-
-
-def state_of(text: str) -> tuple[str, bool, bool]:
-    """Parse the state, ``no_gold`` and ``unanswerable`` from a cell of :func:`row_records`."""
-    gold, answerable = (mark in text for mark in _MARKS.values())
-    return text.partition(" (")[0], gold, answerable

@@ -5,7 +5,6 @@ Verdicts are free measures, recorded values, files of verdicts, and measures of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,13 +29,14 @@ from ...measure import (
     set_rubric_scales,
 )
 from ...project import Project, refuse_forget
-from ...testsets import Testset, open_bytes, records_of
+from ...testsets import Testset, records_of
 from ..evaluations import (
     Evaluation,
     EvaluationOptions,
     OnForecast,
     forecast_rows,
     forecast_stored,
+    is_results_file,
     judge_identity,
     judging,
     open_results,
@@ -412,12 +412,7 @@ def verdicts_in(
 
 def is_run(text: str) -> bool:
     """True for a run of the project or a file of scores, False for another file."""
-    if not Path(text).exists():
-        return True
-    with open_bytes(Path(text)) as file, suppress(ValueError, RecursionError):
-        body = json.loads(file.readline(1 << 20))
-        return isinstance(body, dict) and "ragwright_results" in body
-    return False
+    return not Path(text).exists() or is_results_file(Path(text))
 
 
 def _verdicts_of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
