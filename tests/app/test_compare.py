@@ -451,10 +451,10 @@ def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path)
 def test_people_and_judge_meet_in_python(project: Path) -> None:
     with Workbench.open(project) as wb:
         wb.score(str(project / "rows.jsonl"), "Rubric(polite)")
-        sheet, key = wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
+        count, key = wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
         with pytest.raises(TestsetError, match="exists already"):
             wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
-    assert (len(sheet.items), key) == (12, project / "sheet.key.json")
+    assert (count, key) == (12, project / "sheet.key.json")
     fill(project / "sheet.csv")
     options = PassportOptions(verdicts=("latest",))
     found = free_passport(f"review:{project}/sheet.csv", options, root=project)

@@ -173,9 +173,7 @@ def review_command(
         None, help="Runs of the project, or files of rows; without --measures a testset."
     ),
     measures: str = Option("", help="Measures by which people score, separated by commas."),
-    output: Path = Option(
-        Path("review.csv"), "-o", "--output", help="The sheet: .csv, .tsv or .jsonl."
-    ),
+    output: Path = Option(Path("review.csv"), "-o", "--output", help="The sheet, as CSV."),
     sheet: Path | None = Option(None, "--csv", help="For a testset: write a table to fill in."),
     filled: Path | None = Option(None, "--read", help="For a testset: read the filled-in table."),
     by: str = Option("", help="For a testset: name of the reviewer."),
@@ -206,10 +204,10 @@ def review_command(
     if not measures:
         return review_testset(console, only_testset(names), sheet=sheet, filled=filled, by=by)
     missing = not output.parent.is_dir()
-    written, secret = write_blind_sheet(flags.project, names, measures, output, seed=flags.seed)
+    count, secret = write_blind_sheet(flags.project, names, measures, output, seed=flags.seed)
     if missing:
         console.remark(f"created folder {output.parent}")
-    console.result(f"{count_noun(len(written.items), 'answer')} on {output}")
+    console.result(f"{count_noun(count, 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
     console.remark(f"then: ragwright passport review:{output} --verdicts RUN")
     return 0

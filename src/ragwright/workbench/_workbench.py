@@ -26,7 +26,6 @@ from ..experiment import (
     OnForecast,
     OnResult,
     Questions,
-    ReviewSheet,
     RunDiagnosis,
 )
 from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
@@ -472,7 +471,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0
-    ) -> tuple[ReviewSheet, Path]:
+    ) -> tuple[int, Path]:
         """Write a sheet for people to score the answers of runs without knowing the system.
 
         See :func:`ragwright.experiment.write_blind_sheet`.

@@ -30,6 +30,7 @@ from ._result_files import (
     make_given_row,
     open_results,
     read_results,
+    read_stored_or_given,
     results_jsonl,
 )
 from ._results import (
@@ -44,17 +45,6 @@ from ._results import (
     row_records,
     row_values,
     slices,
-)
-from ._review import (
-    Label,
-    ReviewSheet,
-    blind_sheet,
-    read_key,
-    read_labels,
-    read_sheets,
-    write_blind_sheet,
-    write_key,
-    write_sheet,
 )
 from ._rows import (
     RANKING,
@@ -109,11 +99,9 @@ __all__ = [
     "Evaluation",
     "EvaluationOptions",
     "KnownRun",
-    "Label",
     "OnForecast",
     "OnResult",
     "Questions",
-    "ReviewSheet",
     "RowResult",
     "RunMean",
     "RunOptions",
@@ -122,7 +110,6 @@ __all__ = [
     "add_reply",
     "answer_and_score_row",
     "answering_settings",
-    "blind_sheet",
     "check_models",
     "check_run_name",
     "choose_measures",
@@ -169,11 +156,9 @@ __all__ = [
     "questions_in",
     "questions_of",
     "ranking_search",
-    "read_key",
-    "read_labels",
     "read_plain",
     "read_results",
-    "read_sheets",
+    "read_stored_or_given",
     "results_jsonl",
     "retrieval_row",
     "row_records",
@@ -187,7 +172,4 @@ __all__ = [
     "sweeps_by_use",
     "system_handler",
     "weak_rows",
-    "write_blind_sheet",
-    "write_key",
-    "write_sheet",
 ]

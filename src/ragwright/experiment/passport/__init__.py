@@ -44,6 +44,7 @@ from ._people import (
     ragchecker,
     trulens,
 )
+from ._review import Label, blind_sheet, read_key, read_labels, write_blind_sheet
 
 __all__ = [
     "Dimension",
@@ -51,6 +52,7 @@ __all__ = [
     "GroupBias",
     "JudgeFigures",
     "JudgePassport",
+    "Label",
     "LabelPlan",
     "Passport",
     "PassportOptions",
@@ -59,6 +61,7 @@ __all__ = [
     "RatedAnswer",
     "SetFiles",
     "Verdicts",
+    "blind_sheet",
     "calls_a_model",
     "check_people",
     "climate_fever",
@@ -80,9 +83,12 @@ __all__ = [
     "qags",
     "qrels",
     "ragchecker",
+    "read_key",
+    "read_labels",
     "read_passport",
     "read_recorded_verdicts",
     "record_passport",
     "trulens",
     "verdicts_in",
+    "write_blind_sheet",
 ]

@@ -24,10 +24,9 @@ from ...core import (
     suggest_name,
     value_hash,
 )
-from ...measure import parse_measure
 from ...testsets import records_of, rows_of
-from ..evaluations import clusters_of_rows, read_sheets
 from ._people import Dimension, PeopleSet, RatedAnswer, SetFiles
+from ._review import read_review
 
 _QUESTIONS = {"user_input", "question", "query", "input", "inputs", "request"}
 _IDS = {"id", "query_id", "instance_id"}
@@ -353,39 +352,6 @@ def value_at(record: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def review(text: str, root: Path, runs: Sequence[str] = ()) -> PeopleSet:
-    """Filled-in sheets of `ragwright review`.
-
-    Args:
-        text: See :func:`ragwright.experiment.read_sheets`; likewise ``runs``.
-        root: Folder of the project with the reviewed run.
-        runs: See ``text``.
-
-    Raises:
-        TestsetError: As there, or the scale of a measure is unknown.
-    """
-    reviewed = read_sheets(text, root, runs)
-    results, system = reviewed.evaluation.results, reviewed.system
-    rows = {result.row_id: result.row for result in results if result.row is not None}
-    clusters = clusters_of_rows(rows.values())
-    rated = tuple(
-        RatedAnswer(
-            replace(rows[row_id], id=row_id), of_row, str(clusters.get(row_id, row_id)), system
-        )
-        for row_id, of_row in reviewed.labels.items()
-        if row_id in rows
-    )
-    scales = {summary.measure: summary.scale for summary in reviewed.evaluation.summaries}
-    dimensions = []
-    for name in reviewed.measures:
-        scale = scales.get(name) or parse_measure(name).known_scale
-        if scale is None or scale.high is None:
-            raise TestsetError(f"the scale of {name} is unknown", where=text)
-        dimensions.append(Dimension(name, scale.low, scale.high))
-    name = Path(text.partition(",")[0]).stem
-    return PeopleSet(name, rated, tuple(dimensions), runs=() if reviewed.chosen else (system,))
-
-
 def open_people(
     text: str, columns: Sequence[str] = (), *, root: Path = Path(), runs: Sequence[str] = ()
 ) -> PeopleSet:
@@ -405,7 +371,7 @@ def open_people(
     """
     name, colon, path = text.partition(":")
     if colon and name == "review":
-        return check_people(replace(review(path, root, runs), source=text))
+        return check_people(replace(read_review(path, root, runs), source=text))
     adapter: Callable[..., Any] | None = None
     if (known := addition("people", name)) is not None:
         adapter = known.load()
