@@ -265,7 +265,7 @@ def test_a_report_is_a_page_numbers_and_pictures(tmp_path: Path) -> None:
     run(tmp_path, "report one --pictures charts -q")
     assert {path.suffix for path in (tmp_path / "charts").iterdir()} == {".png", ".svg"}
     told = refused(tmp_path, "report latest -o rows.xlsx")
-    assert not lacking(told, "unknown ending '.xlsx'", "ragwright score latest -o rows.xlsx")
+    assert not lacking(told, "unknown ending '.xlsx'", "ragwright score latest -o rows.csv")
 
 
 @pytest.mark.slow

@@ -380,7 +380,7 @@ def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path)
         scores = score_rows(asked, parse_measures("Contains"))
         results = [RowResult(r.id, (), tuple(s)) for r, s in zip(asked, scores, strict=True)]
         assert results[-1].scores[0].state == "abstained"
-        (tmp_path / "s.csv").write_bytes(row_file(row_records(results), ".csv")[0])
+        (tmp_path / "s.csv").write_bytes(row_file(row_records(results), ".csv"))
         ragwright(tmp_path, "gate", "s.csv", "--rule", RULES[0], code=code)
 
 

@@ -20,7 +20,6 @@ from ragwright.report import (
     gate_junit,
     gate_table,
     measures_block,
-    rows_junit,
     summary_csv,
     summary_json,
     summary_table,
@@ -85,21 +84,6 @@ def test_the_summary_for_programs() -> None:
 
 def parsed(text: str) -> ElementTree.Element:
     return ElementTree.fromstring(text.encode("utf-8"))
-
-
-def test_rows_as_junit() -> None:
-    root = parsed(rows_junit(ROWS))
-    counts = {"tests": "8", "failures": "0", "errors": "2", "skipped": "2"}
-    for element in (root, root[0]):
-        assert {key: element.get(key) for key in counts} == counts
-    first, second, third, *_ = root[0].findall("testcase")
-    assert (first.get("classname"), first.get("name")) == ("MRR", "r1")
-    assert first.findtext("system-out") == "0.5"
-    assert second.findtext("system-out") == f"0.123457\n{WORDS}"
-    error = third.find("error")
-    assert error is not None
-    assert error.get("type") == "errored"
-    assert error.get("message") == "the\ufffd <index> & is gone\ufffd"
 
 
 def test_a_gate_in_every_form() -> None:

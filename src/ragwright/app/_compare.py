@@ -243,7 +243,7 @@ def report_command(
         raise ConfigError(
             f"unknown ending {kind!r}",
             where=f"-o {flags.output}",
-            hint=f"use {', '.join(_SUFFIXES)}; rows as a table: ragwright score {run} -o rows.xlsx",
+            hint=f"use {', '.join(_SUFFIXES)}; rows as a table: ragwright score {run} -o rows.csv",
         )
     console = flags.console
     if run.endswith(".json") and Path(run).is_file():

@@ -14,7 +14,7 @@ from typer import Exit
 
 from .. import experiment, flow, measure, models, report
 from ..answer import NO_MODEL_LINE, marks_of_answer
-from ..core import Answer, Citation, ConfigError, Hit, Row, Snippet, Usage, count_noun
+from ..core import Answer, Citation, ConfigError, Hit, Row, Snippet, Usage, count_noun, require
 from ..experiment import Evaluation, RowResult, SweepForecast
 from ..flow import Forecast, Progress, Range, TraceEntry
 from ..ingest import failure_lines
@@ -399,8 +399,8 @@ def _range(value: Range, digits: int = 0) -> str:
 
 
 _SUMMARY = ".summary.csv"
-_TABLES = (".csv", ".parquet", ".xlsx")
-_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".xml", ".txt")
+_TABLES = (".csv", ".parquet")
+_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".txt")
 """Endings of the file of ``-o``; one without an ending (``/dev/stdout``) gets the table."""
 
 
@@ -416,7 +416,8 @@ def check_output(output: Path | None) -> None:
         raise ConfigError(
             f"unknown ending {kind!r}", where=f"-o {output}", hint=f"use {', '.join(_SUFFIXES)}"
         )
-    report.check_row_file(kind)
+    if kind == ".parquet":
+        require("pyarrow.parquet", "records", "writing Parquet files")
 
 
 def _kind(output: Path | None) -> str:
@@ -434,11 +435,11 @@ def show_evaluation(
 ) -> None:
     """Print an evaluation as a table, or in the form that the output file's suffix names.
 
-    ``.csv``, ``.parquet`` and ``.xlsx`` hold a line per row, with question, answer, scores, reasons
-    and passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
-    `compare`, `gate` and `passport`; ``.summary.csv`` the means; ``.xml`` JUnit. Fields to slice by
-    are read from ``rows``, else from the rows that the results keep. ``few`` rows are shown one by
-    one below the table.
+    ``.csv`` and ``.parquet`` hold a line per row, with question, answer, scores, reasons and
+    passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
+    `compare`, `gate` and `passport`; ``.summary.csv`` the means. Fields to slice by are read from
+    ``rows``, else from the rows that the results keep. ``few`` rows are shown one by one below the
+    table.
     """
     console, kind = flags.console, _kind(flags.output)
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
@@ -446,13 +447,9 @@ def show_evaluation(
     writers: dict[str, Callable[[], str]] = {
         ".jsonl": lambda: experiment.results_jsonl(evaluation),
         _SUMMARY: lambda: report.summary_csv(evaluation.summaries),
-        ".xml": lambda: report.rows_junit(evaluation.results),
     }
     if kind in _TABLES:
-        data, note = report.row_file(experiment.row_records(evaluation.results, rows), kind)
-        console.data(data)
-        if note:
-            console.remark(f"note: {note}")
+        console.data(report.row_file(experiment.row_records(evaluation.results, rows), kind))
     elif kind in writers:
         console.result(writers[kind]().rstrip("\n"))
     elif flags.as_json or kind == ".json":
@@ -490,7 +487,7 @@ def take_few(flags: Flags, few: list[RowResult]) -> Callable[[RowResult], None] 
         if len(few) <= _FEW:
             few.append(result)
 
-    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
+    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json"}
     return None if flags.by or rowwise or flags.with_rows else take
 
 

@@ -3,7 +3,7 @@
 from ._audit import audit_json, audit_page, audit_table, audit_verdict
 from ._baseline import baseline_json, baseline_table, baselines_block
 from ._charts import DARK, LIGHT, Theme, apply_theme, heat, heat_span
-from ._files import check_row_file, gate_junit, gate_markdown, row_file, rows_junit
+from ._files import gate_junit, gate_markdown, row_file
 from ._findings import (
     ablation_json,
     ablation_table,
@@ -93,7 +93,6 @@ __all__ = [
     "baseline_table",
     "baselines_block",
     "batch_json",
-    "check_row_file",
     "comparison_block",
     "comparison_json",
     "comparison_table",
@@ -131,7 +130,6 @@ __all__ = [
     "report_subject",
     "row_file",
     "rows_block",
-    "rows_junit",
     "run_diagnosis_json",
     "run_diagnosis_table",
     "snippet_json",

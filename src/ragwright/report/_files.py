@@ -1,16 +1,16 @@
-"""Results as files: a comment for a pull request, JUnit XML, and rows as CSV, Parquet, Excel."""
+"""Results as files: a comment for a pull request, JUnit XML, and rows as CSV and Parquet."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
-from ..core import ConfigError, count_noun, csv_lines, require
-from ..experiment import Evaluation, RowResult
+from ..core import count_noun, csv_lines, require
+from ..experiment import Evaluation
 from ..measure import GateOutcome
 from ._results import failing, rules_block, weak_blocks
 from ._text import ResultBlock
@@ -88,24 +88,6 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
     return _write_junit(name, cases)
 
 
-def rows_junit(results: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
-    """Return a test case per row and measure; a score is never a failure, as it has no bound.
-
-    ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
-    ``not_applicable`` and ``skipped`` are skipped with it; a value is in ``system-out``, followed
-    by the judge's reasoning.
-    """
-    cases: list[_Case] = []
-    for result, score in ((each, score) for each in results for score in each.scores):
-        kind = "error" if score.state in ("judge_invalid", "errored") else "skipped"
-        found: tuple[str, str, str, str] = (kind, score.state, score.reason, "")
-        if score.value is not None:
-            detail = f"\n{score.detail}" if score.detail else ""
-            found = ("system-out", "", "", f"{score.value:.6g}{detail}")
-        cases.append((score.measure, result.row_id, [found]))
-    return _write_junit(name, cases)
-
-
 def _write_junit(name: str, cases: Sequence[_Case]) -> str:
     """Write cases as a suite with its counts, inside ``testsuites``."""
 
@@ -131,48 +113,24 @@ def _write_junit(name: str, cases: Sequence[_Case]) -> str:
 
 Record = Mapping[str, Any]
 
-_LONGEST_CELL = 32_767
-"""Characters of a cell in Excel."""
 
-_MOST_ROWS = 1_048_575
-_CUT = " … (cut)"
-_WIDE = frozenset({"user_input", "response", "reference", "retrieved_contexts"})
+def row_file(records: Sequence[Record], suffix: str) -> bytes:
+    """Return records with the same keys as a file of CSV or Parquet.
 
-
-def check_row_file(suffix: str) -> None:
-    """Refuse a file of rows whose package is missing, before any request is made.
-
-    Raises:
-        MissingExtraError: It is; with the line that installs it.
-    """
-    if suffix == ".parquet":
-        require("pyarrow.parquet", "records", "writing Parquet files")
-    if suffix == ".xlsx":
-        require("xlsxwriter", "docs", "writing Excel files")
-
-
-def row_file(records: Sequence[Record], suffix: str) -> tuple[bytes, str]:
-    """Return records with the same keys as a file, and what it could not hold; empty for nothing.
-
-    In CSV and Excel lists and objects are JSON. Text that a spreadsheet would run gets an
-    apostrophe in CSV; in Excel it is text. A cell of Excel holds 32,767 characters: longer ones are
-    cut, and the note counts them.
+    In CSV lists and objects are JSON, and text that a spreadsheet would run gets an apostrophe.
 
     Args:
         records: The rows.
-        suffix: ``.csv``, ``.parquet`` or ``.xlsx``.
+        suffix: ``.csv`` or ``.parquet``.
 
     Raises:
-        MissingExtraError: The package is missing.
-        ConfigError: More rows than Excel has.
+        MissingExtraError: The package for Parquet is missing.
     """
+    if suffix == ".parquet":
+        return _write_parquet(records)
     head = list(records[0]) if records else ["id"]
     lines = [[_text(record[name]) for name in head] for record in records]
-    if suffix == ".xlsx":
-        return _write_xlsx(head, lines)
-    if suffix == ".parquet":
-        return _write_parquet(records), ""
-    return "".join(csv_lines([head, *lines])).encode(), ""
+    return "".join(csv_lines([head, *lines])).encode()
 
 
 def _text(value: Any) -> Any:
@@ -205,36 +163,3 @@ def _column(values: Sequence[Any], arrow: Any) -> Any:
         return arrow.array([None if value is None else float(value) for value in values])
     texts = [None if (text := _text(value)) is None else str(text) for value in values]
     return arrow.array(texts, arrow.string())
-
-
-def _write_xlsx(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> tuple[bytes, str]:
-    writer = require("xlsxwriter", "docs", "writing Excel files")
-    if len(lines) > _MOST_ROWS:
-        raise ConfigError(
-            f"{count_noun(len(lines), 'row')}, and a sheet of Excel holds {_MOST_ROWS:,}",
-            hint="write .parquet, .jsonl or .csv",
-        )
-    out, cut = io.BytesIO(), 0
-    plain = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    with writer.Workbook(out, {"in_memory": True, **plain}) as book:
-        sheet = book.add_worksheet("rows")
-        wrapped = book.add_format({"text_wrap": True})
-        sheet.freeze_panes(1, 2)
-        sheet.write_row(0, 0, head, book.add_format({"bold": True}))
-        for at, name in enumerate(head):
-            wide = name in _WIDE
-            sheet.set_column(at, at, 40 if wide else 14)
-            for line, value in enumerate((cells[at] for cells in lines), 1):
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    sheet.write_number(line, at, value)
-                    continue
-                text = "" if value is None else str(value)
-                if len(text) > _LONGEST_CELL:
-                    text, cut = text[: _LONGEST_CELL - len(_CUT)] + _CUT, cut + 1
-                if text:
-                    sheet.write_string(line, at, text, wrapped if wide else None)
-    note = (
-        f"{cut} cells are cut at {_LONGEST_CELL:,} characters, the limit of Excel: .parquet, "
-        ".jsonl and .csv hold them whole"
-    )
-    return out.getvalue(), note if cut else ""
