@@ -112,6 +112,7 @@ def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
     page = (folder / "report.html").read_text("utf-8")
     assert "scripted:careful" in page
     assert "No change proven" in page or "No trial beats" in page  # the study comes first
+    page = (folder / "prompts.html").read_text("utf-8")
     assert "ablation-Comprehensive-preset" in page
     for preset in presets():
         assert preset in page

@@ -21,11 +21,10 @@ from ragwright.experiment import (
     read_study,
 )
 from ragwright.report import (
-    Report,
     ablation_table,
     generators_table,
-    leaderboard_table,
-    report_subject,
+    leaderboard_block,
+    print_result,
     verdict_table,
 )
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -191,7 +190,7 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     swept = bench.sweep(plan)
     if swept.stopped is not None:
         print(f"stopped: {swept.stopped}\n")
-    print(leaderboard_table(swept.board[:5], notes=swept.notes))
+    print(print_result((), [leaderboard_block(swept.board[:5])], notes=swept.notes))
     print("\n# Verdict\n")
     held = bench.confirm(swept.run, ConfirmOptions())
     print(verdict_table(held.verdict, held.run))
@@ -241,10 +240,10 @@ def main() -> None:
             ablated = ablation(bench, testset, asked.limit)
             rows = project_testset(bench.project.folder, str(testset), "tune").subset(asked.limit)
             readers(bench, cast, rows)
-            path = folder.resolve() / "report.html"
-            subject = report_subject(bench.project.folder, bench.project.runs, [run, ablated])
-            path.write_text(Report(subject).html(), "utf-8")
-    print(f"\n# Report\n\nopen in a browser: {path}")
+            pages = {"report.html": run, "prompts.html": ablated}
+            for name, reported in pages.items():
+                (folder / name).write_text(bench.report(reported).html(), "utf-8")
+    print(f"\n# Reports\n\nopen in a browser: {folder.resolve()}/report.html, prompts.html")
     if not asked.model:
         print("scripted replies: its scores mean nothing")
 

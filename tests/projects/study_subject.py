@@ -59,7 +59,7 @@ def result(at: int, values: Sequence[float | None], text: str = "", made: bool =
     return RowResult(row.id, ("docs/a.md",), scores, row, _made(prompt) if made else None)
 
 
-def reads(rows: Sequence[RowResult], _texts: bool) -> Iterable[RowResult]:
+def reads(rows: Sequence[RowResult]) -> Iterable[RowResult]:
     """Rows of an entry."""
     return rows
 

@@ -21,17 +21,16 @@ from ragwright.experiment import (
 )
 from ragwright.measure import Estimate, Summary, aggregate, parse_measure
 from ragwright.report import (
-    BoardView,
     curves_json,
     curves_table,
-    leaderboard_table,
+    leaderboard_block,
     passport_table,
     trial_json,
 )
 
 # -- trials: what is shown of them, whatever is missing --------------------------------------------
 
-VIEW = BoardView(("TokenF1",))
+ORDER = ("TokenF1",)
 
 
 def trial(number: int, mean: float | None, **values: object) -> TrialResult:
@@ -42,10 +41,10 @@ def trial(number: int, mean: float | None, **values: object) -> TrialResult:
 
 
 def test_the_project_alone_is_a_board_too_and_a_trial_as_json_names_its_run() -> None:
-    text = leaderboard_table([trial(0, 0.5)], view=VIEW)
+    text = leaderboard_block([trial(0, 0.5)], objectives=ORDER).text(120)
     assert "T000" in text
     assert "0.500 [0.10, 0.90] (80%)" in text
-    assert leaderboard_table([]) == "no trial has results"
+    assert leaderboard_block([]).text() == "no trial has results"
     found = trial_json(trial(3, 0.5, k=[]))
     assert (found["id"], found["run"], found["measures"]["TokenF1"]["mean"]) == (
         "T003",
@@ -57,7 +56,7 @@ def test_the_project_alone_is_a_board_too_and_a_trial_as_json_names_its_run() ->
 def test_keys_that_tell_nothing_apart_and_facts_that_are_nothing_are_left_out() -> None:
     model = {"answer.model": "http://a.very.long/name#m"}
     board = [trial(n, 0.5, **{"chunk.size": n, **model}) for n in (1, 2)]
-    text = leaderboard_table([*board, trial(0, 0.4)])
+    text = leaderboard_block([*board, trial(0, 0.4)]).text(120)
     head = text.splitlines()[0]
     assert [name in head for name in ("size", "model", "cost")] == [True, False, False]
     assert "current" in text
@@ -67,7 +66,7 @@ def test_keys_that_tell_nothing_apart_and_facts_that_are_nothing_are_left_out() 
 def test_a_long_board_is_cut_but_not_before_the_project_and_reasons_are_told_once() -> None:
     board = [*(trial(n, 1 - n / 100, k=n) for n in range(1, 40)), trial(0, 0.1)]
     lost = [TrialResult(n, {"k": n}, "invalid", reason="does not fit") for n in range(1, 7)]
-    text = leaderboard_table(board, view=BoardView(most=5), rest=lost)
+    text = leaderboard_block(board, most=5, rest=lost).text(120)
     assert "… 34 more; --json lists all" in text
     assert "T000" in text
     assert "T006" not in text
@@ -79,12 +78,12 @@ def test_what_orders_trials_that_lost_rows_is_said() -> None:
         one = trial(number, 1.0)
         return replace(one, summaries=(replace(one.summaries[0], worst=worst),))
 
-    text = leaderboard_table([lost(n, 0.25) for n in range(5)], view=VIEW)
+    text = leaderboard_block([lost(n, 0.25) for n in range(5)], objectives=ORDER).text(120)
     assert "0.250 (80%)" in text, "a lead is a difference of what is shown"
     assert "1.000" not in text
-    endless = leaderboard_table([lost(3, None)], view=VIEW)
+    endless = leaderboard_block([lost(3, None)], objectives=ORDER).text(120)
     assert "TokenF1 has no worst value: T003 ordered by their scored rows" in endless
-    assert "ordered by" not in leaderboard_table([lost(3, 0.25)])
+    assert "ordered by" not in leaderboard_block([lost(3, 0.25)]).text()
 
 
 def test_trials_that_abstain_are_ordered_by_the_worst_value_and_show_both_means() -> None:
@@ -96,7 +95,8 @@ def test_trials_that_abstain_are_ordered_by_the_worst_value_and_show_both_means(
     plain = ended(2, Score("TokenF1", "scored", 0.4))
     board = leaderboard([careful, plain], [Objective("TokenF1", True)])
     assert [one.id for one in board] == ["T002", "T001"]
-    head, _, first, second, *_ = leaderboard_table(board, view=VIEW).splitlines()
+    lines = leaderboard_block(board, objectives=ORDER).text(120).splitlines()
+    head, _, first, second, *_ = lines
     for line, words in (
         (head, ("abstained = 0", "answered rows only")),
         (first, ("0.625 [", "0.625 (100%)")),

@@ -110,15 +110,15 @@ def test_numbers_are_those_of_the_run() -> None:
         assert one is not None
         summary = one.summary("TokenF1")
         assert summary is not None
-        assert (cells[0], cells[7]) == (str(place), str(one.rows))
-        assert cells[2].startswith(f"{summary.mean:.4f}")
-        if summary.low is not None:
-            assert f"{summary.low:.4f} to {summary.high:.4f}" in cells[2]
+        assert cells[0].rstrip("*") == str(place)
+        [shown] = [cell for cell in cells if "[" in cell]
+        assert shown.startswith(f"{summary.mean:.3f} [{summary.low:.2f}, {summary.high:.2f}]")
+        assert str(one.rows) in cells
     data, blocks = embedded_data(found.document), embedded_blocks(found.document)
     by_id = {told["id"]: told for told in data["index"]["entries"]}
     for one in subject.entries:
         scores = unpack_block(blocks[by_id[one.id]["scores"]])
-        kept = list(one.read(True))
+        kept = list(one.read())
         for at, measure in enumerate(data["measures"]):
             values = [s.value for row in kept for s in row.scores if s.measure == measure]
             assert scores["m"][at][0] == values
@@ -166,7 +166,8 @@ def test_where_something_is_missing_that_is_said() -> None:
     assert any("errored 3" in text for text in found.texts)
     failed = MakeStudy()(3)
     lost = [replace(one, state="errored", reason="no key", rows=0) for one in failed.entries]
-    assert "no key" in Outline(replace(failed, entries=tuple(lost), boards=())).texts
+    texts = Outline(replace(failed, entries=tuple(lost), boards=())).texts
+    assert any("3 errored: no key" in text for text in texts)
     alone = Outline(MakeStudy()(1))
     assert any("no other trial to compare" in text for text in alone.texts)
     found = Outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
@@ -214,10 +215,6 @@ def test_effects_of_prompt_parts() -> None:
     assert chart.spec is not None
     assert len(chart.spec["data"]["values"]) == 2
     Outline(subject)
-    both = Report(replace(MakeStudy()(5), ablation=told, beside=True))
-    assert both.headline.text == Report(MakeStudy()(5)).headline.text
-    assert any(one.startswith(f"Prompt: {said}") for one in both.headline.sentences)
-    assert {"pareto", chart.name} <= {c.name for c in both.charts}
 
 
 def test_json_and_csv_hold_every_trial() -> None:
@@ -238,8 +235,6 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = list(report.pictures(tmp_path / "charts"))
     assert len(drawn) == len(report.charts)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
-    [svg, *_] = report.pictures(tmp_path, "svg")
-    assert svg.read_text("utf-8").startswith("<svg")
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingExtraError, match=r"ragwright\[viz\]"):
         list(report.pictures(tmp_path))

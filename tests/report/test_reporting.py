@@ -12,7 +12,7 @@ from study_project import fact_rows, study_project, swept
 from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import StoreError, StudyError
 from ragwright.experiment import DiagnosisOptions
-from ragwright.report import Report, ReportOptions, Subject, report_subject
+from ragwright.report import Report, Subject, report_subject
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import project_testset
 
@@ -46,9 +46,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def subject(folder: Path, *names: str, how: ReportOptions | None = None) -> Subject:
+def subject(folder: Path, *names: str) -> Subject:
     with Workbench.open(folder) as bench:
-        found = report_subject(bench.project.folder, bench.project.runs, names, how)
+        found = report_subject(bench.project.folder, bench.project.runs, names)
         Report(found).html()  # rows are read while the store is open
         return found
 
@@ -105,28 +105,9 @@ def test_a_diagnosis(project: Path) -> None:
     assert {"losses", "stages-TokenF1"} <= {chart.name for chart in Report(found).charts}
 
 
-@pytest.mark.slow
-def test_a_study_beside_a_run(project: Path) -> None:
-    found = subject(project, "s", "k3")
-    assert found.entries[-1].label == "k3"
-    assert found.entries[-1].id not in found.boards[0].entries
-    pair = subject(project, "k3", "s")
-    assert pair.kind == "pair"
-    assert pair.entries[1].label.startswith("T0")
-
-
-def test_chosen_trials_are_kept_whole(project: Path) -> None:
-    with Workbench.open(project) as bench:
-        how = ReportOptions(("T003",))
-        found = report_subject(bench.project.folder, bench.project.runs, ["s"], how)
-        whole = {
-            entry.id
-            for entry in found.entries
-            if all(row.row is not None for row in entry.read(True))
-        }
-    assert whole == {"T000", "T003"}
-    with pytest.raises(StoreError, match="no trial 'T099'"):
-        subject(project, "s", how=ReportOptions(("T099",)))
+def test_a_study_is_reported_alone(project: Path) -> None:
+    with pytest.raises(StoreError, match="of `ragwright sweep`, which is reported alone"):
+        subject(project, "k3", "s")
 
 
 def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> None:
@@ -138,7 +119,7 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
             bench.evaluate(str(folder / "set.jsonl"), "TokenF1", how)
             found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
             [entry] = found.entries
-            scores = [score for row in entry.read(True) for score in row.scores]
+            scores = [score for row in entry.read() for score in row.scores]
             assert {score.state for score in scores} == {"errored"}
             assert all(score.reason for score in scores)
             assert "has a score" in Report(found).headline.text

@@ -40,8 +40,7 @@ from ..experiment import (
 from ..measure import MeasureSetup
 from ..project import ProjectFolder, Session, settings_without_file
 from ..report import (
-    Report,
-    ReportOptions,
+    SIZE,
     ResultBlock,
     answer_changes,
     answers_block,
@@ -58,10 +57,8 @@ from ..report import (
     promise_status_json,
     promise_status_text,
     promise_text,
-    report_subject,
     tutorial_json,
     tutorial_table,
-    unequal_depths,
 )
 from ..training import TutorialOptions
 from ..workbench import Workbench
@@ -155,7 +152,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
             **comparison_json(comparison),
             "answers": {"compared": answers[1], "changed": make_json(list(answers[0]))},
             "settings": [asdict(change) for change in changes],
-            "notes": [*notes, *unequal_depths(comparison)],
+            "notes": notes,
         }
         if baselines:
             document["baselines"] = [baseline_json(baseline) for baseline in baselines]
@@ -174,7 +171,6 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
         *([baselines_block(baselines)] if baselines else []),
     ]
     sentences = [c.text for c in comparison.measures]
-    notes += unequal_depths(comparison)
     console.result(print_result(sentences, blocks, notes=notes, width=console.columns()))
 
 
@@ -212,7 +208,6 @@ def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:
     return "\n\n".join(tables) or "no runs yet: run `ragwright eval` or `ragwright score`"
 
 
-_SHOWN_SIZE = 15.0
 _PAGE = Path("report.html")
 _SUFFIXES = (".html", ".htm", ".json", ".csv")
 
@@ -224,14 +219,9 @@ def report_command(
         "latest",
         help="A run or a study: latest, a name, the beginning of an id; or a file of a passport.",
     ),
-    other: str = Argument("", help="A second run to show beside it; an ablation beside its study."),
-    trials: list[str] | None = Option(
-        None, "--trial", metavar="T007", help="Keep the complete rows of this trial; repeatable."
-    ),
-    size: float = Option(_SHOWN_SIZE, min=2.0, help="Maximum size of the file in megabytes."),
-    pictures: Path | None = Option(
-        None, metavar="FOLDER", help="Also write each chart as PNG and SVG."
-    ),
+    other: str = Argument("", help="A second run to show beside it."),
+    size: float = Option(SIZE, min=2.0, help="Maximum size of the file in megabytes."),
+    pictures: Path | None = Option(None, metavar="FOLDER", help="Also write each chart as PNG."),
 ) -> None:
     """Write an HTML report on runs or a study.
 
@@ -250,13 +240,11 @@ def report_command(
         _show_passport(flags, Path(run))
         return
     with flags.open() as bench:
-        options = ReportOptions(tuple(trials or ()), flags.seed)
-        subject = report_subject(bench.project.folder, bench.project.runs, names, options)
-        report = Report(subject, size)
+        report = bench.report(*names, seed=flags.seed, size=size)
         if flags.output is None:
             flags.note_export("report", pictures or _PAGE)
         if pictures is not None:
-            count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
+            count = sum(1 for _ in report.pictures(pictures))
             console.remark(f"{count} pictures written to {pictures}")
         if flags.as_json or kind == ".json":
             console.json(report.json())

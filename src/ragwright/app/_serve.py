@@ -28,7 +28,7 @@ from ..experiment import (
 )
 from ..jobs import owner_event, record
 from ..project import ProjectFolder, init_project, load_settings
-from ..report import BoardView, Report, leaderboard_table, report_subject, verdict_table
+from ..report import leaderboard_block, print_result, verdict_table
 from ..serve import ROLES, Role, ServeKey, ServeKeys
 from ..testsets import SynthesisOptions, write_rows
 from ..workbench import Workbench
@@ -435,7 +435,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     )
     hidden = len(swept.board) - _SHOWN
     console.result(
-        leaderboard_table(swept.board[:_SHOWN], view=BoardView(width=console.columns(120)))
+        print_result((), [leaderboard_block(swept.board[:_SHOWN])], width=console.columns(120))
     )
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
     head("Verdict")
@@ -446,8 +446,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     console.result(f"{text}{again if confirmed.again else ''}")
     head("Report")
     with console.progress(lambda: "writing the report"):
-        subject = report_subject(bench.project.folder, bench.project.runs, [swept.run])
-        text = Report(subject, _MEGABYTES).html()
+        text = bench.report(swept.run, size=_MEGABYTES).html()
     path = bench.project.folder.root.resolve() / "report.html"
     path.write_text(text, "utf-8")
     console.result(f"open in a browser: {path}")

@@ -26,7 +26,6 @@ from ..experiment import (
 )
 from ..project import ProjectFolder
 from ..report import (
-    BoardView,
     ablation_json,
     ablation_table,
     baseline_json,
@@ -35,13 +34,13 @@ from ..report import (
     diagnosis_table,
     generators_json,
     generators_table,
-    leaderboard_table,
+    leaderboard_block,
+    print_result,
     run_diagnosis_json,
     run_diagnosis_table,
     trial_json,
     verdict_json,
     verdict_table,
-    write_lost_rows,
 )
 from ..testsets import Testset, project_testset
 from ._console import EXIT_UNTRUSTED, Console, fail
@@ -99,17 +98,18 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
         )
         return
     names = tuple(objective.name for objective in result.objectives)
-    front = frozenset(trial.id for trial in result.front) if len(names) > 1 else frozenset()
-    view = BoardView(names, front, width=console.columns(120))
-    table = leaderboard_table(board, rest=rest, notes=result.notes, view=view)
-    verdict = ""
+    front = {trial.id for trial in result.front} if len(names) > 1 else ()
+    block = leaderboard_block(board, rest=rest, objectives=names, front=front)
+    sentences = []
     if result.selection is not None:
-        verdict = StudyVerdict(result.selection).text
+        sentences.append(StudyVerdict(result.selection).text)
         if result.selection.difference > 0:
-            verdict += f"\nto confirm it on held-out questions: ragwright confirm {result.run}"
-        verdict += "\n\n"
-    others = "".join(f"\n{line}" for line in _other_judges(result))
-    console.result(f"{verdict}{table}{others}\nrun: {result.run}")
+            confirm = f"ragwright confirm {result.run}"
+            sentences.append(f"to confirm it on held-out questions: {confirm}")
+    notes = [*result.notes, *_other_judges(result)]
+    console.result(
+        print_result(sentences, [block], run=result.run, notes=notes, width=console.columns(120))
+    )
 
 
 def _other_judges(result: SweepResult) -> list[str]:
@@ -281,9 +281,6 @@ class DiagnoseFlags:
     closed_book: bool = Option(
         False, "--closed-book", help="Also answer the questions without any passages."
     )
-    rows: str = Option(
-        "", help="Show the rows that are lost first at this stage: retrieve, none, …"
-    )
     models: str = Option(
         "",
         "--compare-models",
@@ -343,10 +340,9 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         stop_if_dry(flags, lambda: bench.forecast_diagnose(testset, flags.measures, options))
         with show_progress(console, bench):
             diagnosis, run = bench.diagnose(testset, flags.measures, options)
-    lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
     console.show(
         lambda: diagnosis_json(diagnosis, run=run.run),
-        lambda: f"{diagnosis_table(diagnosis, run=run.run, width=console.columns())}{lost}",
+        lambda: diagnosis_table(diagnosis, run=run.run, width=console.columns()),
     )
     return console.ended(run, bool(diagnosis.rows))
 
@@ -365,15 +361,14 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
             "--retry-errors": flags.retry_errors,
         },
         "not used with --run, which reads stored answers and passages",
-        "--by and --rows work with --run; for the others give --testset",
+        "--by works with --run; for the others give --testset",
     )
     console = flags.console
     with flags.open() as bench:
         diagnosis = bench.diagnose_run(own.run, flags.by or ())
-    lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
     console.show(
         lambda: run_diagnosis_json(diagnosis),
-        lambda: f"{run_diagnosis_table(diagnosis, width=console.columns())}{lost}",
+        lambda: run_diagnosis_table(diagnosis, width=console.columns()),
     )
     return 0
 
@@ -384,7 +379,6 @@ def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         {
             "--stages": own.stages,
             "--closed-book": own.closed_book,
-            "--rows": own.rows,
             "--by": flags.by,
             "--cluster": flags.cluster,
         },

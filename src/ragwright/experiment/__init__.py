@@ -117,6 +117,7 @@ from .evaluations import (
     list_runs,
     list_sweeps,
     load_evaluation,
+    load_results,
     open_results,
     promise_note,
     questions_in,
@@ -232,6 +233,7 @@ from .studies import (
     study_of,
     survivors,
     trial_result,
+    usage_means,
 )
 
 __all__ = [
@@ -384,6 +386,7 @@ __all__ = [
     "load_baseline",
     "load_baselines",
     "load_evaluation",
+    "load_results",
     "load_study",
     "load_trials",
     "load_verdict",
@@ -448,6 +451,7 @@ __all__ = [
     "system_handler",
     "trial_result",
     "trulens",
+    "usage_means",
     "verdicts_in",
     "weak_rows",
     "withdraw_promise",

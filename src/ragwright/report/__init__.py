@@ -2,7 +2,7 @@
 
 from ._audit import audit_json, audit_page, audit_table, audit_verdict
 from ._baseline import baseline_json, baseline_table, baselines_block
-from ._charts import DARK, LIGHT, Theme, apply_theme, heat, heat_span
+from ._charts import DARK, LIGHT, Theme, apply_theme, heat
 from ._files import gate_junit, gate_markdown, row_file
 from ._findings import (
     ablation_json,
@@ -15,12 +15,11 @@ from ._findings import (
     generators_table,
     run_diagnosis_json,
     run_diagnosis_table,
-    write_lost_rows,
 )
 from ._page import STATES, PackedRows, formatting, pack_rows, stylesheet, unpack_block
 from ._passport_page import passport_html, passport_table, passport_verdict
-from ._report import BoardView, Report, leaderboard_table, trial_json
-from ._reporting import ReportOptions, report_subject
+from ._report import SIZE, Report, leaderboard_block, trial_json
+from ._reporting import report_subject
 from ._results import (
     answer_changes,
     answers_block,
@@ -33,7 +32,6 @@ from ._results import (
     measures_block,
     rows_block,
     summary_table,
-    unequal_depths,
     verdict_json,
     verdict_table,
     weak_json,
@@ -69,12 +67,11 @@ from ._trained import (
 __all__ = [
     "DARK",
     "LIGHT",
+    "SIZE",
     "STATES",
     "Board",
-    "BoardView",
     "PackedRows",
     "Report",
-    "ReportOptions",
     "ResultBlock",
     "ScoredRun",
     "Subject",
@@ -111,8 +108,7 @@ __all__ = [
     "generators_json",
     "generators_table",
     "heat",
-    "heat_span",
-    "leaderboard_table",
+    "leaderboard_block",
     "make_json",
     "make_tuned_json",
     "make_tuned_table",
@@ -142,13 +138,11 @@ __all__ = [
     "trial_json",
     "tutorial_json",
     "tutorial_table",
-    "unequal_depths",
     "unpack_block",
     "value_text",
     "verdict_json",
     "verdict_table",
     "weak_json",
-    "write_lost_rows",
     "write_tuned_headline",
     "write_tuned_use",
 ]

@@ -22,7 +22,7 @@ from ..experiment import (
     load_baselines,
 )
 from ..flow import Run, Runs
-from ._charts import Spec, amount, frame, kind, layer, tooltip, whisker
+from ._charts import Spec, amount, frame, kind, layer, tooltip
 from ._subject import ScoredRun, Subject
 from ._text import WIDTH, Cells, ResultBlock, fields_of, interval, make_json, number, print_result
 
@@ -74,23 +74,36 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
 
 def baselines_block(results: Sequence[BaselineResult]) -> ResultBlock:
     """Return a line per experiment: S_b, S_e, null baselines and the verdict."""
-    return ResultBlock("baselines", "", "", BOARD_HEAD, tuple(map(board_line, results)))
-
-
-BOARD_HEAD = (
-    *("run", "experiment", "n", "S_b", "S_e", "shuffled", "echoed", "of the way"),
-    "S_e against S_b",
-)
-"""Columns of :func:`board_line`; `of the way` is that from S_b to shuffled answers."""
-
-
-def board_line(result: BaselineResult) -> tuple[str, ...]:
-    """Return an experiment as a line of a table."""
-    baseline, answered = map(_numbers, result.sets[:2])
-    means = [baseline.get("mean"), *map(answered.get, ("mean", "shuffled", "echoed"))]
-    way = "-" if result.way is None else f"{result.way:+.0%}"
-    count = str(len(result.sets[1].pairs))
-    return (result.run, result.label, count, *map(number, means), way, result.shift.outcome)
+    apart = [
+        name
+        for name in ("testset", "embedder")
+        if len({getattr(result, name) for result in results}) > 1
+    ]
+    rows = []
+    for result in results:
+        baseline, answered = map(_numbers, result.sets[:2])
+        means = [baseline.get("mean"), *map(answered.get, ("mean", "shuffled", "echoed"))]
+        rows.append(
+            (
+                *(result.run, result.label, str(len(result.sets[1].pairs))),
+                *map(number, means),
+                *("-" if result.way is None else f"{result.way:+.0%}", result.shift.outcome),
+                *(getattr(result, name) for name in apart),
+            )
+        )
+    head = ("run", "experiment", "n", "S_b", "S_e", "shuffled", "echoed", "of the way")
+    remarks = (
+        "of the way: from S_b to shuffled answers; distances of different embedding models are not "
+        "comparable.",
+    )
+    return ResultBlock(
+        "distance-board",
+        "Experiments",
+        "",
+        (*head, "S_e against S_b", *apart),
+        tuple(rows),
+        remarks=remarks,
+    )
 
 
 def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
@@ -211,7 +224,7 @@ def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
     )
 
 
-def _read_rows(side: DistanceSet, _texts: bool) -> Iterable[RowResult]:
+def _read_rows(side: DistanceSet) -> Iterable[RowResult]:
     return side.results()
 
 
@@ -239,9 +252,6 @@ _DRAWN = 300
 _LEAST_WIDE = 0.008
 """Least width of a band in a chart."""
 
-_SHORT = 48
-"""Most characters of an experiment's name in a chart."""
-
 _GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
 _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
@@ -256,7 +266,7 @@ def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iter
     for at, baseline in enumerate(baselines[:about], 1):
         if len(baseline.sets[1].pairs) > 1:
             yield _pairs_chart(baseline, at if about > 1 else 0)
-    yield _board_chart(baselines)
+    yield baselines_block(baselines)
 
 
 def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
@@ -302,57 +312,6 @@ def _pairs_chart(result: BaselineResult, at: int) -> ResultBlock:
     )
 
 
-def _board_chart(baselines: Sequence[BaselineResult]) -> ResultBlock:
-    names = _names(baselines)
-    points, bands = [], []
-    for name, baseline in zip(names, baselines, strict=True):
-        for group, side in zip(_GROUPS, baseline.sets[:2], strict=False):
-            summary = side.summary
-            if summary.mean is None:
-                continue
-            mean = round(summary.mean, 6)
-            point = whisker(name, summary.mean, summary.low, summary.high, group)
-            points.append(
-                point | {"value": mean, "n": summary.n, "outcome": baseline.shift.outcome}
-            )
-        bands += [
-            {"y": name, "group": group, **_wide(*ends)}
-            for group, ends in null_bands(baseline).items()
-        ]
-    apart = (
-        " Distances of different embedding models are not comparable: read each line alone, or "
-        "compare the column `of the way`."
-        if len({baseline.embedder for baseline in baselines}) > 1
-        else ""
-    )
-    return ResultBlock(
-        "distance-board",
-        "S_b against S_e: every experiment of the project",
-        "Mean distance of the given pairs (S_b) and of the experiment's answers (S_e) with 95 % "
-        "intervals, over bands of shuffled answers and echoed questions (their middle 80 %). S_e "
-        f"about equal to S_b, or left of it, is good.{apart}",
-        (*BOARD_HEAD, "testset", "embedding model"),
-        tuple(
-            (*board_line(baseline), baseline.testset, baseline.embedder) for baseline in baselines
-        ),
-        _board_spec(points, bands, names),
-    )
-
-
-def _names(baselines: Sequence[BaselineResult]) -> list[str]:
-    """Short and distinct names of experiments for a chart."""
-    several = len({baseline.testset for baseline in baselines}) > 1
-    labels = [
-        f"{baseline.label} on {baseline.testset}" if several else baseline.label
-        for baseline in baselines
-    ]
-    short = [text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…" for text in labels]
-    return [
-        f"{text} ({baseline.run[-6:]})" if short.count(text) > 1 else text
-        for text, baseline in zip(short, baselines, strict=True)
-    ]
-
-
 def _colour(bands: Sequence[str]) -> Spec:
     known = [name for name in _GROUPS if name in ("S_b", "S_e") or name in bands]
     colours = dict(zip(_GROUPS, _COLOURS, strict=True))
@@ -389,29 +348,5 @@ def _pairs_spec(
             layer(_BAND_MARK, {**low, "y2": {"field": "high"}, **colour}, drawn),
             layer(rule, {**across, **up, "y2": {"field": "other"}}, answered),
             layer(dot, {**across, **up, **colour, **hover}, points),
-        ],
-    )
-
-
-def _board_spec(
-    points: Sequence[Mapping[str, Any]],
-    bands: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
-) -> Spec:
-    colour = {"color": _colour([str(band["group"]) for band in bands])}
-    axis = {"labelLimit": 190, "ticks": False}
-    up: Spec = {"y": kind("y", sort=list(names), title=None, axis=axis)}
-    beside = {**up, "yOffset": kind("group", sort=["S_b", "S_e"])}
-    ends = {"x": amount("low", title=f"mean {_TITLE}"), "x2": {"field": "high"}}
-    value = {"x": amount("value", title=f"mean {_TITLE}")}
-    titles = {"y": "experiment", "group": "set", "value": "mean", "told": "95 % interval"}
-    hover = tooltip(**titles, n="pairs", outcome="S_e against S_b")
-    dot = {"type": "circle", "size": 70, "opacity": 1}
-    return frame(
-        max(90, 44 * len(names) + 30),
-        layer=[
-            layer({**_BAND_MARK, "height": {"band": 0.86}}, {**up, **ends, **colour}, bands),
-            layer({"type": "rule", "strokeWidth": 2}, {**beside, **ends, **colour}, points),
-            layer(dot, {**beside, **value, **colour, "tooltip": hover}, points),
         ],
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..measure import MeasureScale
 from ._text import interval, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
@@ -168,27 +167,6 @@ def dots(
             layer({**mark, "color": "@second"}, {**axes, "tooltip": means}, line),
         ],
     )
-
-
-_LEAST_SPAN = 0.1
-"""Least part of a measure's scale that the colours of a heat map run over."""
-
-
-def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float, float]:
-    """Return the values of the lightest and the strongest colour.
-
-    These are the least and the greatest mean, further apart where they differ by less than a tenth
-    of the measure's scale (or, without a highest value, a tenth of the greatest mean).
-    """
-    values = [*means]
-    low, high = min(values), max(values)
-    bottom, top = (scale.low, scale.high) if scale is not None else (None, None)
-    whole = top - bottom if top is not None and bottom is not None else abs(high)
-    missing = max(0.0, _LEAST_SPAN * (whole or 1.0) - (high - low)) / 2
-    # within the scale, where it has ends
-    up = max(0.0, bottom - low + missing) if bottom is not None and missing else 0.0
-    down = max(0.0, high + missing - top) if top is not None and missing else 0.0
-    return low - missing + up - down, high + missing + up - down
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:

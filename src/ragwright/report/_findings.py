@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from ..core import ConfigError, Score
+from ..core import Score
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
@@ -15,7 +15,6 @@ from ..experiment import (
     Curve,
     DiagnosedRow,
     Diagnosis,
-    GoldPlace,
     GridComparison,
     PartEffect,
     PartResult,
@@ -41,7 +40,6 @@ from ._text import (
     shorten_list,
 )
 
-_CHARACTERS = 300
 _TEXTS = (
     *("user_input", "reference", "response", "persona_name"),
     *("retrieved_contexts", "retrieved_context_ids"),
@@ -171,62 +169,6 @@ def run_diagnosis_table(diagnosis: RunDiagnosis, *, width: int = WIDTH) -> str:
     blocks += [_losses_block(part, value) for value, part in diagnosis.parts.items()]
     sentences = (*diagnosis.verdict, f"rule: {RIGHT_RULE}")
     return print_result(sentences, blocks, run=diagnosis.run, notes=diagnosis.notes, width=width)
-
-
-def write_lost_rows(diagnosis: Diagnosis | RunDiagnosis, lost: str) -> str:
-    """Return the rows first lost at one place: question, gold, answer, and ranks of the gold.
-
-    Raises:
-        ConfigError: It is not a place; ``none`` means that nothing is lost.
-    """
-    places = LOST if isinstance(diagnosis, Diagnosis) else _RUN_PLACES
-    place = "" if lost == "none" else lost
-    if place not in places:
-        known = ", ".join(name or "none" for name in places)
-        raise ConfigError(
-            f"no row can be lost at {lost!r}", where="--rows", hint=f"one of: {known}"
-        )
-    texts = [_row_text(row) for row in diagnosis.rows if row.lost == place]
-    return "\n\n".join([f"{len(texts)} of {len(diagnosis.rows)} rows: {places[place]}", *texts])
-
-
-def _row_text(row: Any) -> str:
-    details = []
-    if isinstance(row, DiagnosedRow):
-        for place in row.gold:
-            where = "" if place.start is None else f" {place.start}-{place.end}"
-            details.append(f"{place.document_id}{where}: {_ranks_text(place)}")
-        for score in row.plain.scores:
-            detail = f" ({_cut(score.detail)})" if score.detail else ""
-            shown = (
-                f"{score.state}, {score.reason}" if score.value is None else f"{score.value:.4g}"
-            )
-            details.append(f"{score.measure}: {shown}{detail}")
-        name, kept = row.plain.row_id, row.plain.row
-    else:
-        name, kept, details = row.row_id, row, [row.reason] if row.reason else []
-    texts = ("", "", "")
-    if kept is not None:
-        texts = kept.user_input, kept.reference or "(none)", kept.response or "(none)"
-    lines = [f"{name}: {texts[0]}", f"  gold: {_cut(texts[1])}", f"  answer: {_cut(texts[2])}"]
-    return "\n".join([*lines, *(f"  {detail}" for detail in details)])
-
-
-def _ranks_text(place: GoldPlace) -> str:
-    if not place.indexed:
-        return "in no chunk of the index"
-    ranks = {
-        "found at": place.found,
-        "after reranking at": place.ordered,
-        "in the context at": place.shown,
-    }
-    texts = [f"{name} {'-' if rank is None else rank}" for name, rank in ranks.items()]
-    return ", ".join([*([] if place.reachable else ["barred by a filter"]), *texts])
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]} …"
 
 
 def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:

@@ -36,23 +36,21 @@ class Headline:
 
 def headline_of(subject: Subject) -> Headline:
     """Return the verdict of a report, from the stored rows of its entries."""
-    parts: tuple[str, ...] = ()
     if subject.ablation is not None:
-        parts = tuple(subject.ablation.verdict) or ("No part was left out.",)
-        if not subject.beside:
-            return Headline(parts[0], sentences=(*parts[1:], *_limits(subject)))
-    if not any(entry.rows for entry in subject.entries):
-        return Headline("Nothing was measured.", sentences=_limits(subject))
-    if subject.baselines:
-        return _distances(subject)
-    headline = _study(subject) if subject.kind == "study" else _runs(subject)
-    prompt = (f"Prompt: {part}" for part in parts)
-    return replace(headline, sentences=(*headline.sentences, *prompt, *_limits(subject)))
+        first, *others = subject.ablation.verdict or ("No part was left out.",)
+        headline = Headline(first, sentences=tuple(others))
+    elif not any(entry.rows for entry in subject.entries):
+        headline = Headline("Nothing was measured.")
+    elif subject.baselines:
+        headline = _distances(subject)
+    else:
+        headline = _study(subject) if subject.kind == "study" else _runs(subject)
+    return replace(headline, sentences=(*headline.sentences, *_limits(subject)))
 
 
 def compare_entries(subject: Subject, a: ScoredRun, b: ScoredRun) -> Comparisons | None:
     """Compare the rows of b with those of a; None if they share no row or no measure."""
-    sides = [{row.row_id: row.scores for row in entry.read(False)} for entry in (a, b)]
+    sides = [{row.row_id: row.scores for row in entry.read()} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
     with suppress(MeasureError):
         return compare_rows(
@@ -84,7 +82,7 @@ def _distances(subject: Subject) -> Headline:
         return Headline(
             f"S_e against S_b: {shift.outcome}.",
             _STATE_OF.get(shift.outcome, "open"),
-            (shift_text(shift).removeprefix(f"{shift.outcome}. "), *_limits(subject)),
+            (shift_text(shift).removeprefix(f"{shift.outcome}. "),),
             compare_entries(subject, *sides),
             (sides[0].label, sides[1].label),
         )

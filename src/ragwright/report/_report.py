@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import csv_lines, replace_text, replacing, require
+from ..core import count_noun, csv_lines, replacing, require
 from ..experiment import TrialResult, WeakRow
 from ..measure import Summary
 from ._charts import LIGHT, apply_theme
 from ._headline import Headline, headline_of
-from ._page import PackedRows, pack_rows, report_page
+from ._page import PackedRows, PageSection, pack_rows, write_page
 from ._results import (
+    counts_block,
+    measures_block,
+    verdict_block,
     verdict_json,
     weak_blocks,
     weak_json,
     weak_of,
 )
-from ._subject import ScoredRun, Subject
+from ._subject import FACT_NAMES, ScoredRun, Subject
 from ._text import (
     Cells,
     ResultBlock,
@@ -40,6 +43,17 @@ from ._views import finding_charts, relation_charts, row_charts, setting_charts
 
 SIZE = 15.0
 """Default limit of a report in megabytes."""
+
+_SECTIONS = {
+    "weak": "Where it fails",
+    "findings": "What was found",
+    "settings": "What the settings do",
+    "rows": "What the rows show",
+    "relations": "What goes together",
+}
+"""Sections of a report for its blocks, in order."""
+
+_ABOUT_ROWS = "Every row with its question, gold, answer, passages, prompt and judges' reasoning."
 
 _PICTURE_WIDTH = 640
 _FIXED = 900_000
@@ -104,7 +118,56 @@ class Report:
 
     def html(self) -> str:
         """Return one HTML file that loads nothing."""
-        return report_page(self.subject, self.headline, self.blocks, self.packed)
+        subject, entries = self.subject, self.subject.entries
+        study = subject.kind == "study"
+        results = PageSection("measures", "Measures", blocks=_measure_blocks(subject))
+        if study:
+            boards = [*_board_blocks(subject), _places_block(subject)]
+            results = PageSection("leaderboard", "Leaderboard", blocks=boards)
+        named = [
+            PageSection(name, title, "", [block for block in self.blocks if block.section == name])
+            for name, title in _SECTIONS.items()
+        ]
+        browse = PageSection("browse", "Rows", _ABOUT_ROWS, sentences=self._left_out())
+        answered = {e.label or e.id: e.counts for e in entries if any(e.counts.lines())}
+        opening = [counts_block({} if study else answered)]
+        opening += [verdict_block(subject.verdict)] if subject.verdict else []
+        return write_page(
+            PageSection("top", subject.title, "", opening, subject.notes),
+            self.headline,
+            [
+                *(results, *(section for section in named if section.blocks)),
+                *([browse] if any(entry.rows for entry in entries) else []),
+            ],
+            facts=subject.facts,
+            packed=self.packed.blocks,
+            data={  # for the scripts of the file
+                "kind": subject.kind,
+                "incumbent": subject.incumbent,
+                "best": subject.best.id if subject.best else "",
+                "measures": list(subject.measures),
+                "scales": {
+                    measure: [scale.low, scale.high, scale.higher_is_better]
+                    for measure in subject.measures
+                    if (scale := subject.scale(measure)) is not None
+                },
+                "labels": {entry.id: entry.label for entry in entries if entry.label},
+                "settings": {entry.id: dict(entry.values) for entry in entries if entry.values},
+                "index": self.packed.index,
+            },
+        )
+
+    def _left_out(self) -> list[str]:
+        """Say which rows are included with their scores only, and how to get their texts."""
+        left_out = self.packed.left_out
+        if not left_out:
+            return []
+        return [
+            f"To keep this file small, {count_noun(sum(left_out.values()), 'row')} of "
+            f"{shorten_list(list(left_out), 3)} are included with scores only, without answers, "
+            "passages and prompts: `ragwright report --size 60` makes a larger file, and a trial's "
+            "own run can be reported."
+        ]
 
     def json(self) -> dict[str, Any]:
         """Return the report as one document.
@@ -182,12 +245,11 @@ class Report:
         ranked = {name for board in self.subject.boards for name in board.entries}
         yield from (("", "", entry) for entry in self.subject.entries if entry.id not in ranked)
 
-    def pictures(self, folder: Path, kind: str = "png") -> Iterator[Path]:
-        """Write each chart as a picture, and yield its path.
+    def pictures(self, folder: Path) -> Iterator[Path]:
+        """Write each chart as a PNG file, and yield its path.
 
         Args:
             folder: Output folder; created if missing.
-            kind: ``png`` or ``svg``.
 
         Raises:
             MissingExtraError: The drawing library is not installed.
@@ -198,58 +260,37 @@ class Report:
             spec = apply_theme(chart.spec or {}, LIGHT, _PICTURE_WIDTH)
             spec["background"] = "white"
             spec["title"] = {"text": chart.title, "anchor": "start", "fontWeight": "normal"}
-            path = folder / f"{chart.name}.{kind}"
-            if kind == "svg":
-                replace_text(path, draw.vegalite_to_svg(spec))
-            else:
-                with replacing(path) as file:
-                    file.write(draw.vegalite_to_png(spec, scale=2))
+            path = folder / f"{chart.name}.png"
+            with replacing(path) as file:
+                file.write(draw.vegalite_to_png(spec, scale=2))
             yield path
 
 
 _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
 
-_WIDTH = 120
-"""Characters of a leaderboard in a file: it has a column per key and per measure."""
-
-
 TrialLike: TypeAlias = "TrialResult | ScoredRun"
 """A trial of a sweep, from the sweep or a report."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoardView:
-    """Display settings of a leaderboard.
-
-    Attributes:
-        objectives: Measures and facts that trials are ordered by: with intervals.
-        front: Names of trials on the Pareto front, if there are several objectives.
-        most: Trials shown; the current settings are always shown.
-        width: Characters of a line.
-    """
-
-    objectives: tuple[str, ...] = ()
-    front: frozenset[str] = frozenset()
-    most: int = 20
-    width: int = _WIDTH
-
-
-def leaderboard_table(
+def leaderboard_block(
     board: Sequence[TrialLike],
     *,
     rest: Iterable[TrialLike] = (),
-    notes: Iterable[str] = (),
-    view: BoardView | None = None,
-) -> str:
+    objectives: Sequence[str] = (),
+    front: Collection[str] = (),
+    most: int = 20,
+    title: str = "",
+) -> ResultBlock:
     """Return trials in order: swept values, each measure, n, usage per answer.
 
     Args:
         board: Trials with results, best first.
-        rest: Trials without results; the reasons are listed below.
-        notes: Limits and warnings for the reader.
-        view: Display settings.
+        rest: Trials without results; the remarks say why.
+        objectives: Measures and facts that trials are ordered by: with intervals.
+        front: Names of trials on the Pareto front, if there are several objectives.
+        most: Trials shown; the current settings are always shown.
+        title: Heading.
     """
-    view = view or BoardView()
     swept = [trial.values for trial in board if trial.values]
     keys = [
         key
@@ -258,12 +299,12 @@ def leaderboard_table(
     ]
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     measures = [
-        _measure_columns(board, summary, summary.measure in view.objectives)
+        _measure_columns(board, summary, summary.measure in objectives)
         for summary in (board[0].summaries if board else ())
     ]
-    rows = [
+    rows = tuple(
         (
-            f"{place}*" if trial.id in view.front else str(place),
+            f"{place}*" if trial.id in front else str(place),
             trial.id if trial.values else f"{trial.id} current",
             *(value_text(trial.shown[key]) if key in trial.shown else "" for key in keys),
             *chain.from_iterable(cells[place - 1] for _, cells in measures),
@@ -271,18 +312,23 @@ def leaderboard_table(
             *(f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts),
         )
         for place, trial in enumerate(board, 1)
-        if place <= view.most or not trial.values
-    ]
+        if place <= most or not trial.values
+    )
     heads = chain.from_iterable(heads for heads, _ in measures)
-    head = ("", "trial", *keys, *heads, "n", *(_FACTS[name] for name in facts))
     hidden = len(board) - len(rows)
-    remarks = [f"… {hidden} more; --json lists all"] if hidden else []
-    if view.front:
+    remarks = [] if board else ["no trial has results"]
+    remarks += [f"… {hidden} more; --json lists all"] if hidden else []
+    if front:
         remarks.append("* on the Pareto front: no other trial is better on every objective")
-    remarks += [*_describe_order(board, view.objectives), *_list_without_result(rest)]
-    block = ResultBlock("board", "", "", head, tuple(rows), remarks=tuple(remarks))
-    sentences = [] if board else ["no trial has results"]
-    return print_result(sentences, [block], notes=notes, width=view.width)
+    return ResultBlock(
+        "board",
+        title,
+        "",
+        ("", "trial", *keys, *heads, "n", *(_FACTS[name] for name in facts)),
+        rows,
+        section="leaderboard",
+        remarks=(*remarks, *_describe_order(board, objectives), *_list_without_result(rest)),
+    )
 
 
 def _measure_columns(
@@ -338,6 +384,66 @@ def _list_without_result(rest: Iterable[TrialLike]) -> list[str]:
         name = f"{trial.id} {settings_text(trial.values) or 'current settings'}"
         groups.setdefault(f"{state}: {trial.reason or 'not run'}", []).append(name)
     return [f"{len(g)} {reason} ({shorten_list(g, 3)})" for reason, g in groups.items()]
+
+
+def _board_blocks(subject: Subject) -> list[ResultBlock]:
+    """A leaderboard per judge; trials without a place are named below the first."""
+    ranked = {name for board in subject.boards for name in board.entries}
+    rest = [entry for entry in subject.entries if entry.id not in ranked]
+    goals = [goal.name for goal in subject.goals]
+    boards = [
+        leaderboard_block(
+            subject.ranked(board),
+            rest=() if at else rest,
+            objectives=goals,
+            front=board.front if len(goals) > 1 else (),
+            most=len(board.entries),
+            title=f"Judged by {board.judge}" if board.judge else "",
+        )
+        for at, board in enumerate(subject.boards)
+    ]
+    return boards or [leaderboard_block((), rest=rest)]
+
+
+def _places_block(subject: Subject) -> ResultBlock:
+    """The place of each setting under each judge, if there are several."""
+    boards = subject.boards if len(subject.boards) > 1 else ()
+    places: dict[str, dict[int, str]] = {}
+    for at, board in enumerate(boards):
+        for place, entry in enumerate(subject.ranked(board), 1):
+            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
+            line = places.setdefault(settings_text(values) or "current settings", {})
+            line.setdefault(at, f"{place} of {len(board.entries)}")
+    return ResultBlock(
+        "judges",
+        "How the order depends on the judge",
+        "Scores of different judges are not comparable. A setting that leads under one judge only "
+        "says something about that judge.",
+        ("settings", *(board.judge or "judge" for board in boards)),
+        tuple(
+            (key, *(line.get(at, "-") for at in range(len(boards)))) for key, line in places.items()
+        ),
+    )
+
+
+def _measure_blocks(subject: Subject) -> list[ResultBlock]:
+    """Measures of one run, or of two below each other, and what an answer took."""
+    entries = [(entry.label or entry.id, entry) for entry in subject.entries]
+    title = (lambda name: name) if len(entries) > 1 else (lambda _name: "")
+    names = [name for name in FACT_NAMES if any(e.facts.get(name) for e in subject.entries)]
+    rows = (
+        (label, *(f"{e.facts[name]:.4g}" if name in e.facts else "-" for name in names))
+        for label, e in entries
+        if names and e.facts
+    )
+    head = ("run", *(FACT_NAMES[name] for name in names))
+    return [
+        *(
+            replace(measures_block({"": e.summaries}), title=title(label), name=f"measures-{e.id}")
+            for label, e in entries
+        ),
+        ResultBlock("usage", "What an answer took, on average", "", head, tuple(rows)),
+    ]
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:

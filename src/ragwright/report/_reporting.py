@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ..core import Score, ScoreState, StoreError, TestsetError, Usage, count_noun, value_hash
+from ..core import StoreError, TestsetError, count_noun, value_hash
 from ..experiment import (
     BASELINE,
-    AnswerRecord,
     Curve,
     DiagnosedRow,
     Evaluation,
@@ -27,71 +25,61 @@ from ..experiment import (
     evaluation_of,
     find_run,
     grounds,
-    has_result,
     leaderboard,
     list_changed_settings,
     load_ablation,
     load_evaluation,
+    load_results,
     load_verdict,
     objective_scores,
     objectives_of,
     pareto_front,
     passport_line,
-    promise_note,
     questions_of,
     read_plain,
     selection_of,
+    usage_means,
 )
-from ..flow import Run, RunRow, Runs
+from ..flow import Run, Runs
 from ..measure import parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline import baseline_subject
 from ._subject import Board, ScoredRun, Subject, no_rows
 
-_KINDS = ("eval", "score", SWEEP, CONFIRM, ABLATE, "diagnose", BASELINE, TRIAL)
-"""Kinds of runs that a report can be about."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """Settings of a report.
-
-    Attributes:
-        trials: Trials of a study whose complete rows are included first; T007, ….
-        seed: Seed of intervals.
-    """
-
-    trials: tuple[str, ...] = ()
-    seed: int = 0
+_ALONE = (SWEEP, CONFIRM, ABLATE, "diagnose")
+_KINDS = (*_ALONE, "eval", "score", BASELINE, TRIAL)
+"""Kinds of runs that a report can be about; those of ``_ALONE`` fill a report."""
 
 
 def report_subject(
-    folder: ProjectFolder, runs: Runs, names: Sequence[str], options: ReportOptions | None = None
+    folder: ProjectFolder, runs: Runs, names: Sequence[str], *, seed: int = 0
 ) -> Subject:
     """Return the subject of a report on stored runs.
 
     Args:
         folder: The project folder, with its log of openings.
         runs: Its runs.
-        names: One run, or two to show side by side: ``latest``, a name, or the beginning of an id.
-            A study in second place stands for its best trial. An ablation beside a study adds its
-            verdict and its charts.
-        options: Settings of the report.
+        names: One run, or two evaluations or baselines to show side by side: ``latest``, a name,
+            or the beginning of an id.
+        seed: Seed of the intervals.
 
     Raises:
-        StoreError: The run or the trial does not exist.
+        StoreError: A run does not exist, or cannot be shown beside another.
     """
-    reader = _Reader(folder, runs, options or ReportOptions())
-    chosen = [reader.find(name) for name in names]
+    reader = _Reader(folder, runs, seed)
+    chosen = [_find(runs, name) for name in names]
     first = chosen[0]
+    alone = [run for run in chosen if run.kind in _ALONE]
+    if alone and len(chosen) > 1:
+        raise StoreError(
+            f"{alone[0].id} is a run of `ragwright {alone[0].kind}`, which is reported alone",
+            hint="name one run, or two evaluations",
+        )
     if first.kind == CONFIRM:
-        reader.confirmed = first.id
-        first = runs.get(str(first.manifest["sweep"]))
+        return reader.study(runs.get(str(first.manifest["sweep"])), first.id)
     if first.kind == SWEEP:
-        ablations = [run for run in chosen[1:] if run.kind == ABLATE]
-        subject = reader.study(first, [run for run in chosen[1:] if run.kind != ABLATE])
-        return reader.beside_ablation(subject, ablations[0]) if ablations else subject
+        return reader.study(first)
     if first.kind == "diagnose":
         return reader.diagnosis(first)
     if first.kind == ABLATE:
@@ -101,158 +89,109 @@ def report_subject(
     return reader.evaluations(chosen)
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads runs for one report; scores are read once and cached.
-
-    ``confirmed`` is the confirmation that the report is about; by default the newest.
+def _find(runs: Runs, name: str) -> Run:
+    """Return the run with this name; ``latest`` is the newest of all kinds, ``latest~1`` the one
+    before it.
     """
+    known = [run for run in runs.list() if run.kind in _KINDS]
+    listed = [run for run in known if run.kind != TRIAL]
+    word, _, back = name.partition("~")
+    if word == "latest" and (back or "0").isdigit() and len(listed) > int(back or 0):
+        return listed[-1 - int(back or 0)]
+    studies = {run.id: run.manifest.get("study", {}).get("name") for run in listed}
+    named = [run for run in listed if name in (run.id, run.name, studies[run.id])]
+    begun = [run for run in known if run.id.startswith(name)]
+    if named or len(begun) == 1:
+        return (named or begun)[-1]
+    return runs.get(find_run(runs, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads runs for one report."""
 
     folder: ProjectFolder
     runs: Runs
-    options: ReportOptions
-    light: dict[str, list[RowResult]] = field(default_factory=dict)
-    confirmed: str = ""
-
-    def find(self, name: str) -> Run:
-        """Return the run with this name; ``latest`` is the newest of all kinds, ``latest~1`` the
-        one before it.
-        """
-        known = [run for run in self.runs.list() if run.kind in _KINDS]
-        listed = [run for run in known if run.kind != TRIAL]
-        word, _, back = name.partition("~")
-        if word == "latest" and (back or "0").isdigit() and len(listed) > int(back or 0):
-            return listed[-1 - int(back or 0)]
-        studies = {run.id: run.manifest.get("study", {}).get("name") for run in known}
-        matches = [
-            run for run in known if run.id.startswith(name) or name in (run.name, studies[run.id])
-        ]
-        exact = [run for run in matches if run.id == name]
-        exact = exact or [run for run in matches if run.kind != TRIAL] or matches
-        if len(exact) == 1 or (exact and exact[-1].name == name):
-            return exact[-1]
-        with suppress(StoreError, KeyError):
-            return {run.id: run for run in known if not exact}[find_run(self.runs, name)]
-        lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(listed[-6:]))
-        several = f"{count_noun(len(exact), 'run has', 'runs have')} the name {name!r}"
-        raise StoreError(
-            several if exact else f"unknown run {name!r}",
-            hint=f"the newest:{lines}"
-            if lines
-            else "no run is stored yet: run `ragwright eval` first",
-        )
-
-    # -- one evaluation, or two ------------------------------------------------------------
+    seed: int
 
     def evaluations(self, chosen: Sequence[Run]) -> Subject:
         """Return one evaluation, or the second compared with the first."""
-        entries = [self._evaluated(run) for run in chosen]
-        if len(entries) == 2 and entries[0].id == entries[1].id:
-            entries = entries[:1]
-        first, pair = chosen[0], len(entries) > 1
-        facts = _facts(first, sum(entry.rows for entry in entries[:1]))
+        by_id = {run.id: run for run in chosen}
+        evaluations = [load_evaluation(self.runs, name, self.seed) for name in by_id]
+        entries = tuple(map(_entry_of, by_id.values(), evaluations))
+        pair = len(by_id) > 1
+        first, results = evaluations[0], list(evaluations[0].results)
+        facts = _facts(chosen[0], len(results))
         title = f"Evaluation of {facts['testset']}"
         if pair:
-            facts["run"] = " and ".join(entry.run for entry in entries)
+            facts["run"] = " and ".join(by_id)
             if any(map(_system, chosen)):
                 facts["system"] = " and ".join(_system(run) or "the project" for run in chosen)
             title = f"{entries[0].label} and {entries[1].label}, side by side"
-            facts |= _find_changed_settings(chosen)
-        notes = [f"run {run.id} is {run.state}" for run in chosen if run.state != "complete"]
-        notes += dict.fromkeys(line for run in chosen for line in promise_note(run.manifest))
-        rows = list(self._rows(entries[0].run, True))
-        notes += grounds(rows, entries[0].summaries if pair else ())
-        passports = (
-            passport_line(
-                self.folder.root, Evaluation(run.id, (), (), manifest=run.manifest), str(measure)
-            )
-            for run in chosen
-            for measure in parse_measures(run.manifest.get("measures", []))
+            changes = [change.text for change in list_changed_settings(*evaluations)]
+            facts |= {"settings that differ": ", ".join(changes)} if changes else {}
+        notes = [note for evaluation in evaluations for note in evaluation.notes]
+        notes += grounds(results, first.summaries if pair else ())
+        notes += [
+            passport_line(self.folder.root, evaluation, str(measure))
+            for evaluation in evaluations
+            for measure in parse_measures(evaluation.manifest.get("measures", []))
             if measure.definition.kind == "judged"
-        )
+        ]
         return Subject(
             title,
             "pair" if pair else "run",
-            tuple(entries),
+            entries,
             measures=tuple(dict.fromkeys(s.measure for e in entries for s in e.summaries)),
             facts=facts,
-            openings=self._openings(first),
-            stopped=_stopped_text(first),
-            curves=() if pair else self._curves(first, rows),
-            notes=(*notes, *dict.fromkeys(passports)),
-            clusters=clusters_of_results(rows) if pair else {},
-            questions=questions_of(rows),
+            openings=self._openings(chosen[0]),
+            stopped=_stopped_text(chosen[0]),
+            curves=() if pair else self._curves(first),
+            notes=tuple(dict.fromkeys(notes)),
+            clusters=clusters_of_results(results) if pair else {},
+            questions=questions_of(results),
         )
 
-    def _evaluated(self, run: Run) -> ScoredRun:
-        if run.kind == SWEEP:
-            best = self.study(run, ()).best
-            if best is None:
-                raise StoreError(f"no trial of the sweep {run.id} has a result")
-            return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
-        evaluation = load_evaluation(self.runs, run.id, self.options.seed)
-        return ScoredRun(
-            run.id,
-            evaluation.summaries,
-            run.name or run.id,
-            rows=len(evaluation.results),
-            facts=_usage(evaluation.results),
-            run=run.id,
-            judge=_judge(run),
-            read=partial(self._rows, run.id),
-            counts=evaluation.counts,
-        )
-
-    def _curves(self, run: Run, rows: Iterable[RowResult]) -> tuple[Curve, ...]:
+    def _curves(self, evaluation: Evaluation) -> tuple[Curve, ...]:
         """Return the capability curves, if rows of the run belong to a suite."""
-        results = tuple(row for row in rows if row.row and {"suite", "dose"} <= {*row.row.metadata})
+        results = tuple(
+            row
+            for row in evaluation.results
+            if row.row and {"suite", "dose"} <= {*row.row.metadata}
+        )
         with suppress(TestsetError):
-            evaluation = Evaluation(run.id, (), results, manifest=run.manifest)
-            return capability_curves(evaluation, seed=self.options.seed) if results else ()
+            if results:
+                return capability_curves(replace(evaluation, results=results), seed=self.seed)
         return ()
 
-    # -- a study ---------------------------------------------------------------------------
-
-    def study(self, run: Run, others: Sequence[Run]) -> Subject:
-        """Return a sweep with all its trials; other runs are outside the ranking."""
+    def study(self, run: Run, confirmed: str = "") -> Subject:
+        """Return a sweep with all its trials, and its newest confirmation or the named one."""
         trials = [read_plain(TrialResult, row.body) for row in self.runs.rows(run.id) if row.body]
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
         manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}
-        entries = [
-            ScoredRun(
-                trial.id,
-                trial.summaries,
-                "" if trial.number else "current settings",
-                rows=0 if own is None else trial.rows,
-                judge="" if own is None else _judge(own),
-                read=no_rows if own is None else partial(self._rows, trial.run),
-                **{name: getattr(trial, name) for name in _OF_TRIAL},
-            )
-            for trial, own in ((trial, manifests.get(trial.run)) for trial in trials)
-        ]
+        entries = tuple(self._entry_of_trial(trial, manifests.get(trial.run)) for trial in trials)
         boards = _boards(trials, entries, objectives)
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()
-        ranked = [trial for trial in trials if trial.id in first]
-        if self.options.trials:
-            entries = self._chosen(entries)
         stopped = next((t.reason for t in trials if t.state == "skipped" and t.reason), "")
-        name = str(run.manifest.get("study", {}).get("name", ""))
         facts = _facts(run, max((trial.rows for trial in trials), default=0))
-        ordered = ", ".join(objective.name for objective in objectives)
-        rows = [] if incumbent is None else list(self._rows(incumbent.run, True))
+        rows = [] if incumbent is None else self._rows(incumbent.run)
         return Subject(
-            f"Study {name}: {count_noun(len(trials), 'trial')} on "
-            f"{run.manifest.get('testset', '')}",
+            f"Study {run.manifest.get('study', {}).get('name', '')}: "
+            f"{count_noun(len(trials), 'trial')} on {run.manifest.get('testset', '')}",
             "study",
-            (*entries, *(self._evaluated(other) for other in others)),
-            tuple(boards),
+            entries,
+            boards,
             objectives,
             tuple(map(str, measures)),
-            facts | {"trials": str(len(trials)), "ordered by": ordered},
+            facts
+            | {
+                "trials": str(len(trials)),
+                "ordered by": ", ".join(objective.name for objective in objectives),
+            },
             "" if incumbent is None else incumbent.id,
-            self._verdict(run, ranked, objectives[0]),
+            self._verdict(run, [t for t in trials if t.id in first], objectives[0], confirmed),
             self._openings(run),
             stopped or _stopped_text(run),
             notes=grounds(rows, () if incumbent is None else incumbent.summaries),
@@ -260,21 +199,28 @@ class _Reader:
             questions=questions_of(rows),
         )
 
-    def _chosen(self, entries: Sequence[ScoredRun]) -> list[ScoredRun]:
-        """Leave out the rows of all trials except the chosen ones."""
-        known = {entry.id for entry in entries}
-        unknown = [name for name in self.options.trials if name not in known]
-        if unknown:
-            raise StoreError(
-                f"the study has no trial {unknown[0]!r}",
-                where="--trial",
-                hint=f"T000 to {max(known, default='T000')}",
-            )
-        kept = {*self.options.trials, "T000"}
-        return [e if e.id in kept else replace(e, read=partial(_bare, e.read)) for e in entries]
+    def _entry_of_trial(self, trial: TrialResult, own: Run | None) -> ScoredRun:
+        """Return a trial as an entry; without its run it has no rows."""
+        return ScoredRun(
+            trial.id,
+            trial.summaries,
+            "" if trial.number else "current settings",
+            rows=0 if own is None else trial.rows,
+            judge="" if own is None else _judge(own),
+            read=no_rows if own is None else partial(load_results, self.runs, trial.run),
+            values=trial.values,
+            current=trial.current,
+            state=trial.state,
+            facts=trial.facts,
+            reason=trial.reason,
+            run=trial.run,
+        )
+
+    def _rows(self, run: str) -> list[RowResult]:
+        return list(load_results(self.runs, run)) if run else []
 
     def _verdict(
-        self, run: Run, trials: Sequence[TrialResult], objective: Objective
+        self, run: Run, trials: Sequence[TrialResult], objective: Objective, confirmed: str
     ) -> StudyVerdict | None:
         """Return results of the best trial on the tune split, and on the confirm split if known."""
         name = objective.name
@@ -283,10 +229,10 @@ class _Reader:
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None
-        rows = list(self._rows(incumbent.run, True))
+        rows = self._rows(incumbent.run)
         selection = selection_of(
-            objective_scores(self._scores(incumbent.run), name),
-            {t.id: objective_scores(self._scores(t.run), name) for t in candidates if t.run},
+            objective_scores(rows, name),
+            {t.id: objective_scores(self._rows(t.run), name) for t in candidates if t.run},
             objective,
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
             clusters=clusters_of_results(rows) or None,
@@ -294,7 +240,7 @@ class _Reader:
             questions=questions_of(rows),
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
-            if self.confirmed not in ("", confirm.id):
+            if confirmed not in ("", confirm.id):
                 continue
             if confirm.manifest.get("sweep") == run.id and confirm.state == "complete":
                 verdict = load_verdict(self.runs, confirm.id, selection)
@@ -316,12 +262,10 @@ class _Reader:
             )
         return None
 
-    # -- diagnosis, ablation ---------------------------------------------------------------
-
     def diagnosis(self, run: Run) -> Subject:
         """Return a diagnosis: its answered rows, and the points recovered by each oracle."""
         measures = parse_measures(run.manifest["measures"])
-        stages, seed = run.manifest.get("stages", ()), self.options.seed
+        stages, seed = run.manifest.get("stages", ()), self.seed
         rows = [
             read_plain(DiagnosedRow, row.body)
             for row in self.runs.rows(run.id)
@@ -334,7 +278,7 @@ class _Reader:
             evaluation_of(plain, measures, name=run.id, seed=seed).summaries,
             run.name or run.id,
             rows=len(plain),
-            facts=_usage(plain),
+            facts=usage_means(plain),
             run=run.id,
             read=partial(_plain_rows, rows),
         )
@@ -361,7 +305,7 @@ class _Reader:
         title = f"Ablation on {ablation.testset}"
         if sweep is None:
             return Subject(title, "run", (), facts=facts, ablation=ablation, notes=notes)
-        study = self.study(sweep, ())
+        study = self.study(sweep)
         return replace(
             study,
             title=title,
@@ -373,44 +317,24 @@ class _Reader:
             notes=notes,
         )
 
-    def beside_ablation(self, study: Subject, run: Run) -> Subject:
-        """Add an ablation to a study, as a further part of its report."""
-        ablation = load_ablation(self.runs, run.id)
-        notes = (*study.notes, *(f"ablation: {note}" for note in ablation.notes))
-        facts = {**study.facts, "ablation": run.id}
-        return replace(study, facts=facts, ablation=ablation, notes=notes, beside=True)
 
-    # -- rows ------------------------------------------------------------------------------
-
-    def _rows(self, run: str, texts: bool) -> Iterable[RowResult]:
-        """Return rows of a run in order; the scores of failed ones have the reason."""
-        if not texts:
-            return self._scores(run)
-        names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
-        rows = self.runs.rows(run)
-        return (
-            read_plain(RowResult, row.body) if has_result(row) else _make_failed(row, names)
-            for row in rows
-        )
-
-    def _scores(self, run: str) -> list[RowResult]:
-        """Return rows without texts, read once."""
-        if run not in self.light:
-            names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
-            self.light[run] = [
-                _light(row.body) if has_result(row) else _make_failed(row, names)
-                for row in self.runs.rows(run)
-            ]
-        return self.light[run]
-
-
-_OF_TRIAL = ("values", "state", "facts", "reason", "run", "current")
-"""Fields that an entry copies from its trial."""
+def _entry_of(run: Run, evaluation: Evaluation) -> ScoredRun:
+    return ScoredRun(
+        run.id,
+        evaluation.summaries,
+        run.name or run.id,
+        rows=len(evaluation.results),
+        facts=usage_means(evaluation.results),
+        run=run.id,
+        judge=_judge(run),
+        read=lambda: evaluation.results,
+        counts=evaluation.counts,
+    )
 
 
 def _boards(
     trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objectives: Sequence[Objective]
-) -> list[Board]:
+) -> tuple[Board, ...]:
     """One leaderboard per judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}
     for trial, entry in zip(trials, entries, strict=True):
@@ -428,7 +352,7 @@ def _boards(
         own = "; ".join(sorted(swept)) or "the project's own judge"
         ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
         boards.append(Board(ids, on_front, own if len(judged) > 1 else ""))
-    return [board for board in boards if board.entries]
+    return tuple(board for board in boards if board.entries)
 
 
 def _judge(run: Run) -> str:
@@ -455,13 +379,6 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
     return {label: text for label, text in facts.items() if text}
 
 
-def _find_changed_settings(pair: Sequence[Run]) -> dict[str, str]:
-    """The settings on which two runs differ, in words; empty if none does."""
-    sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in pair[:2]]
-    texts = [change.text for change in list_changed_settings(*sides)]
-    return {"settings that differ": ", ".join(texts)} if texts else {}
-
-
 def _stopped_text(run: Run) -> str:
     """Why a run is incomplete; empty if it is complete."""
     if run.state == "stopped":
@@ -469,45 +386,7 @@ def _stopped_text(run: Run) -> str:
     return "the run is still open, or was interrupted" if run.state == "open" else ""
 
 
-def _usage(results: Sequence[RowResult]) -> dict[str, float]:
-    """Mean usage of answers; a cost that is unknown for one answer is unknown."""
-    answers = [result.made for result in results if result.made is not None]
-    sums: dict[str, float] = {
-        "seconds": sum(answer.usage.seconds for answer in answers),
-        "context_tokens": sum(answer.context_tokens for answer in answers),
-    }
-    if not sums["context_tokens"]:
-        del sums["context_tokens"]
-    costs = [answer.usage.cost if answer.usage.calls else 0.0 for answer in answers]
-    if None not in costs:
-        sums["cost"] = sum(cost for cost in costs if cost is not None)
-    return {name: value / len(answers) for name, value in sums.items()} if answers else {}
-
-
-def _light(body: Mapping[str, Any]) -> RowResult:
-    """A stored result without its texts."""
-    kept = body.get("made")
-    answer = kept and AnswerRecord((), Usage(**kept["usage"]), kept["context_tokens"])
-    scores = tuple(
-        replace(Score(**score), reason="", detail="", parts={}) for score in body["scores"]
-    )
-    return RowResult(body["row_id"], (), scores, None, answer)
-
-
-def _make_failed(row: RunRow, measures: Sequence[str]) -> RowResult:
-    """A row without a result: errored with the reason, or skipped."""
-    state: ScoreState = "errored" if row.state == "errored" else "skipped"
-    error = f"{row.body.get('error')}: {row.body.get('what')}"
-    reason = error if state == "errored" else "not evaluated"
-    return RowResult(row.id, (), tuple(Score(name, state, reason=reason) for name in measures))
-
-
-def _bare(read: Callable[[bool], Iterable[RowResult]], _texts: bool) -> Iterable[RowResult]:
-    """Rows without texts, even if texts are requested."""
-    return read(False)
-
-
-def _plain_rows(rows: Sequence[DiagnosedRow], _texts: bool) -> Iterable[RowResult]:
+def _plain_rows(rows: Sequence[DiagnosedRow]) -> Iterator[RowResult]:
     """Rows as answered, with the place where each is lost in its metadata."""
     for row in rows:
         plain, lost = row.plain, {"lost first": row.lost or "nowhere"}

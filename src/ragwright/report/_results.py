@@ -158,21 +158,6 @@ def _score_cell(score: Score | None) -> str:
     return number(None if score is None else score.value)
 
 
-def unequal_depths(comparisons: Comparisons) -> list[str]:
-    """Say which measures the two runs have at different depths, and how to score both at one."""
-    depths: dict[str, list[int]] = {}
-    for name in comparisons.missing:
-        stem, mark, depth = name.partition("@")
-        if mark and depth.isdigit():
-            depths.setdefault(stem, []).append(int(depth))
-    measures = ",".join(f"{stem}@{min(each)}" for stem, each in depths.items() if len(each) > 1)
-    text = (
-        f"the runs measure different depths. To compare {measures}, score each of them: "
-        f"ragwright score RUN --measures {measures}"
-    )
-    return [text] if measures else []
-
-
 def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> ResultBlock:
     """Return a line per measure that compares the second with the first, and its interval drawn."""
     a, b = names
@@ -218,7 +203,6 @@ def comparison_table(
     return print_result(
         (c.text for c in comparisons.measures),
         [comparison_block(comparisons, names)],
-        notes=unequal_depths(comparisons),
         width=width,
     )
 
@@ -319,7 +303,7 @@ def weak_of(subject: Subject) -> list[WeakRow]:
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or not entry.rows or subject.baselines:
         return []
-    results = list(entry.read(True))
+    results = list(entry.read())
     return [row for name in subject.measures for row in weak_rows(results, name, most=5)]
 
 

@@ -31,7 +31,7 @@ FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context t
 """Facts of an answer -> their names; less is better for all."""
 
 
-def no_rows(_texts: bool) -> Iterable[RowResult]:
+def no_rows() -> Iterable[RowResult]:
     """Return the rows of an entry that has none."""
     return ()
 
@@ -52,7 +52,7 @@ class ScoredRun:
         reason: Why it has no result.
         run: Run that holds its rows.
         judge: Key of its judge; scores of different judges are never ranked together.
-        read: Reads its rows; False leaves out their texts, which is faster.
+        read: Reads its rows.
         counts: What became of its questions; of an evaluation.
     """
 
@@ -66,7 +66,7 @@ class ScoredRun:
     reason: str = ""
     run: str = ""
     judge: str = ""
-    read: Callable[[bool], Iterable[RowResult]] = no_rows
+    read: Callable[[], Iterable[RowResult]] = no_rows
     current: Mapping[str, Any] = field(default_factory=dict)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
 
@@ -119,7 +119,6 @@ class Subject:
         openings: Number of openings of the testset's confirm split, None if unknown.
         stopped: Why the run is incomplete, empty if it is complete.
         ablation: Effects of the parts of the prompt.
-        beside: True if the ablation is a further part of a report on a study.
         curves: Curves of capability suites.
         diagnosis: Diagnosis of lost points.
         notes: Limits and warnings for the reader.
@@ -141,7 +140,6 @@ class Subject:
     openings: int | None = None
     stopped: str = ""
     ablation: Ablation | None = None
-    beside: bool = False
     curves: tuple[Curve, ...] = ()
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()

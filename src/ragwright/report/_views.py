@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
@@ -13,7 +12,7 @@ from ..core import Score
 from ..experiment import RowResult
 from ..measure import Comparisons, Summary, aggregate
 from ._baseline import distance_charts
-from ._charts import bars, dots, front as front_spec, heat, heat_span, order_values
+from ._charts import bars, dots, front as front_spec, heat, order_values
 from ._findings import ablation_blocks, curve_block, diagnosis_blocks
 from ._headline import values_of
 from ._results import comparison_block
@@ -23,9 +22,6 @@ from ._text import ResultBlock, interval, is_numeric, name_with_scale, number, v
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
 """Most distinct values of a key in a chart."""
-
-_FEW_VALUES = 6
-"""Up to this number, distinct values are counted one by one."""
 
 
 def setting_charts(subject: Subject) -> Iterator[ResultBlock]:
@@ -42,23 +38,6 @@ def setting_charts(subject: Subject) -> Iterator[ResultBlock]:
     yield from _heat_chart(subject, swept, keys, goal)
     for key in keys:
         yield from _key_chart(subject, swept, key, goal)
-    placed = [
-        (trial.id, values_of(trial), round(trial.facts["context_tokens"], 1), score)
-        for trial in trials
-        if "context_tokens" in trial.facts and (score := trial.value(goal)) is not None
-    ]
-    if len({tokens for _, _, tokens, _ in placed}) > 1 and goal != "context_tokens":
-        points = [dict(zip(("trial", "settings", "x", "y"), each, strict=True)) for each in placed]
-        yield ResultBlock(
-            "context",
-            f"{goal} against the length of the context",
-            "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
-            "may only help by a longer context; fix retrieve.context_tokens to test this.",
-            ("trial", "settings", "context tokens", goal),
-            tuple((name, settings, f"{x:g}", number(y)) for name, settings, x, y in placed),
-            dots(points, x="context tokens", y=_entry_name(subject, goal)),
-            "settings",
-        )
 
 
 def relation_charts(subject: Subject) -> Iterator[ResultBlock]:
@@ -165,8 +144,12 @@ def _heat_chart(
         if score is not None and {down, across} <= trial.values.keys():
             at = value_text(trial.values[down]), value_text(trial.values[across])
             cells.setdefault(at, []).append(score)
-    low, high = heat_span(subject.scale(goal), map(fmean, cells.values()))
-    upward = subject.upward(goal)
+    means = [fmean(scores) for scores in cells.values()]
+    scale = subject.scale(goal)
+    low, high = min(means), max(means)
+    if scale is not None and scale.high is not None:
+        low, high = scale.low, scale.high
+    upward, span = subject.upward(goal), high - low or 1.0
     found = [
         (y, x, fmean(cells[y, x]), len(cells[y, x]))
         for y, x in product(map(value_text, values[down]), map(value_text, values[across]))
@@ -178,16 +161,15 @@ def _heat_chart(
             "y": y,
             "text": f"{mean:.3f}",
             "told": f"{mean:.4f} over {count} trials",
-            "shade": (mean - low if upward else high - mean) / (high - low),
+            "shade": (mean - low if upward else high - mean) / span,
         }
         for y, x, mean, count in found
     ]
     yield ResultBlock(
         "heat",
         f"{goal} by {down} and {across}",
-        f"The stronger the colour, the better; a cell is the mean over its trials. The colours run "
-        f"from {low:.3f} to {high:.3f}: never over less than a tenth of the scale, so that small "
-        "differences look small.",
+        "The stronger the colour, the better; a cell is the mean over its trials. The colours run "
+        f"from {low:.3f} to {high:.3f}, the ends of its scale or the least and the greatest mean.",
         (down, across, f"mean {goal}", "trials"),
         tuple((y, x, number(mean), str(count)) for y, x, mean, count in found),
         heat(drawn, x=across, y=down),
@@ -239,7 +221,7 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Resu
 
 
 def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[ResultBlock]:
-    parts = _group_by_persona(entry.read(True), subject.measures)
+    parts = _group_by_persona(entry.read(), subject.measures)
     if not parts.keys() - {""}:
         return
     shown = [
@@ -276,17 +258,18 @@ def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[ResultBlock]:
 
 
 def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
+    """Yield the rows of each entry at each point of a judge's scale."""
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
-        counted = dict(zip(names, _count_values(entries, measure), strict=True))
-        values = list(dict.fromkeys(value for counts in counted.values() for value in counts))
-        if len(values) < 2 or set(values) <= {"0", "1"}:  # the mean says all of a 0/1 measure
+        summaries = [entry.summary(measure) for entry in entries]
+        counted = [{} if summary is None else summary.histogram for summary in summaries]
+        values = sorted({value for counts in counted for value in counts}, key=float)
+        if not values:
             continue
-        values.sort(key=lambda value: float(value.split(" ")[0]))
         drawn = [
             {"x": value, "y": counts.get(value, 0), "group": name}
             for value in values
-            for name, counts in counted.items()
+            for name, counts in zip(names, counted, strict=True)
         ]
         named = _entry_name(subject, measure)
         yield ResultBlock(
@@ -294,34 +277,10 @@ def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[Resu
             f"Distribution of {measure}",
             "Number of rows; rows without a score are not included.",
             (named, *names),
-            tuple((v, *(str(counts.get(v, 0)) for counts in counted.values())) for v in values),
+            tuple((v, *(str(counts.get(v, 0)) for counts in counted)) for v in values),
             bars(drawn, x=named, y="rows", groups=names if len(names) > 1 else ()),
             "rows",
         )
-
-
-def _count_values(entries: Sequence[ScoredRun], measure: str) -> list[Mapping[str, int]]:
-    """Rows by value for each entry: points of a judge's scale, else ten equal parts."""
-    summaries = [entry.summary(measure) for entry in entries]
-    if all(summary is not None and summary.histogram for summary in summaries):
-        return [summary.histogram for summary in summaries if summary is not None]
-    values = [
-        [
-            score.value
-            for result in entry.read(False)
-            for score in result.scores
-            if score.measure == measure and score.value is not None
-        ]
-        for entry in entries
-    ]
-    distinct = sorted({round(value, 6) for side in values for value in side})
-    if len(distinct) <= _FEW_VALUES:
-        return [Counter(f"{value:.4g}" for value in side) for side in values]
-    shares = distinct[0] >= 0 and distinct[-1] <= 1
-    low, high = (0.0, 1.0) if shares else (distinct[0], distinct[-1])
-    width = (high - low) / 10
-    binned = [Counter(min(9, int((v - low) / width + 1e-9)) for v in side) for side in values]
-    return [{f"{low + width * at:.3g} –": counts[at] for at in range(10)} for counts in binned]
 
 
 def _group_by_persona(

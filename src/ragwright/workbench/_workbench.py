@@ -55,7 +55,7 @@ from ..project import (
     keep_configuration,
     list_models,
 )
-from ..report import Report, ReportOptions
+from ..report import Report
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
 from ._asking import (
@@ -485,14 +485,11 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     # -- showing and serving ---------------------------------------------------------------
 
-    def report(
-        self, *runs: str, options: ReportOptions | None = None, size: float | None = None
-    ) -> Report:
+    def report(self, *runs: str, seed: int = 0, size: float = report.SIZE) -> Report:
         """A report on a run, two runs or a study; ``latest`` by default."""
-        project = self.project
-        subject = report.report_subject(project.folder, project.runs, runs or ("latest",), options)
-        shown = report.Report(subject)
-        return shown if size is None else replace(shown, size=size)
+        folder, stored = self.project.folder, self.project.runs
+        subject = report.report_subject(folder, stored, runs or ("latest",), seed=seed)
+        return report.Report(subject, size)
 
     def promote(
         self, run: str, rules: Sequence[str] = (), options: PromotionOptions | None = None

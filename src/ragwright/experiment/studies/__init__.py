@@ -29,6 +29,7 @@ from ._trials import (
     selection_of,
     survivors,
     trial_result,
+    usage_means,
     variant_of,
 )
 
@@ -65,5 +66,6 @@ __all__ = [
     "survivors",
     "trial_job",
     "trial_result",
+    "usage_means",
     "variant_of",
 ]

@@ -60,27 +60,20 @@
     for (const head of heads) head.removeAttribute("aria-sort");
     button.dataset.way = way;
     heads[at].setAttribute("aria-sort", way === "up" ? "ascending" : "descending");
-    const key = (row) => row.cells[at].dataset.v ?? row.cells[at].textContent.trim();
+    const key = (row) => row.cells[at].textContent.trim();
     const rows = [...table.tBodies[0].rows];
-    const numeric = rows.every((row) => key(row) === "" || !isNaN(Number(key(row))));
+    const numeric = rows.every((row) => key(row) === "" || !isNaN(parseFloat(key(row))));
     const sign = way === "up" ? 1 : -1;
     rows.sort((a, b) => {
       const [x, y] = [key(a), key(b)];
       if (x === "" || y === "") return (x === "") - (y === "");
-      return sign * (numeric ? x - y : x.localeCompare(y, undefined, { numeric: true }));
+      return sign * (numeric ? parseFloat(x) - parseFloat(y) : x.localeCompare(y, undefined, { numeric: true }));
     });
-    const folded = rows.filter((row) => row.hidden).length;
-    rows.forEach((row, place) => { row.hidden = place >= rows.length - folded; });
     table.tBodies[0].append(...rows);
   }
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    if (button.classList.contains("sort")) sorted(button);
-    else if (button.classList.contains("more") && button.closest(".boardbox")) {
-      for (const row of button.closest(".boardbox").querySelectorAll("tr[hidden]")) row.hidden = false;
-      button.remove();
-    }
+    const button = event.target.closest("button.sort");
+    if (button) sorted(button);
   });
 
   // -- rows ----------------------------------------------------------------------------------
