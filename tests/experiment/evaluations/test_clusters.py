@@ -11,7 +11,6 @@ import pytest
 from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import (
     RowResult,
-    cluster_of,
     clusters_of_results,
     clusters_of_rows,
     compare_evaluations,
@@ -82,13 +81,12 @@ def test_rows_have_their_clusters(rows: list[Row], count: int) -> None:
 
 
 def test_a_cluster_is_named_by_its_field() -> None:
-    for by in ("document", "user_input"):
-        assert cluster_of(ALIKE[0], by) == cluster_of(ALIKE[1], by)
-    assert cluster_of(row("1"), "document") != cluster_of(row("2"), "document")
-    assert cluster_of(replace(row("1"), persona_name="me"), "persona_name") == ("me",)
-    assert cluster_of(span(3, "d1"), "passage") == "101-190 d1"
+    asked = clusters_of_rows(ALIKE, "user_input")
+    assert asked["0"] == asked["1"]
+    mine = replace(row("1"), persona_name="me")
+    assert clusters_of_rows([mine], "persona_name") == {"1": ("me",)}
     with pytest.raises(TestsetError, match="for clustering"):
-        cluster_of(row("1"), "nobody")
+        clusters_of_rows([row("1")], "nobody")
 
 
 @pytest.mark.slow

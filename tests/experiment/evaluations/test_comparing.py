@@ -55,8 +55,6 @@ def test_another_judge_gets_no_verdict_and_passes_no_gate(other: dict[str, Any],
     assert compare_evaluations(kind, evaluation(1, **JUDGED))["Faithfulness"].verdict == "worse"
 
 
-OLDER: dict[str, Any] = {"judge": {"model": "kind"}}
-"""Of a run before prompts and rubrics were written down."""
 SAME = [
     (JUDGED, {"judge": {"model": "kind", "repeat": 3}}),
     (JUDGED, {"judge": {"model": "kind", "rejection_cues": ["no"]}}),
@@ -73,8 +71,7 @@ def test_what_changes_no_judgment_is_no_judge(other: tuple[dict[str, Any], dict[
 
 
 def test_of_what_was_not_written_down_nothing_is_known() -> None:
-    for manifest in ({}, OLDER):
-        assert find_scored_differently(evaluation(4, **JUDGED), evaluation(4, **manifest)) == {}
+    assert find_scored_differently(evaluation(4, **JUDGED), evaluation(4)) == {}
 
 
 def test_other_models_measure_other_distances_and_words_are_words() -> None:

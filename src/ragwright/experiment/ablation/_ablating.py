@@ -28,7 +28,6 @@ from ...testsets import Openings, project_testset
 from ..evaluations import (
     RowResult,
     check_run_name,
-    cluster_of,
     clusters_of_rows,
     load_evaluation,
     measures_of_answers,
@@ -469,7 +468,7 @@ def _drop_texts(results: Sequence[RowResult]) -> list[RowResult]:
 def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
     """Row id -> cluster; rows of one question always stay together."""
     if by not in ("", "document", "passage", "row"):
-        return {row.id: cluster_of(row, by) for row in rows}
+        return clusters_of_rows(rows, by)
     first: dict[tuple[object, ...], Row] = {}
     for row in rows:
         first.setdefault((row.user_input, row.history), row)

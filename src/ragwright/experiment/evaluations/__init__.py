@@ -1,8 +1,7 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
-from ._clusters import cluster_of, clusters_of_rows, list_shared_values
+from ._clusters import clusters_of_results, clusters_of_rows, list_shared_values
 from ._comparing import (
-    clusters_of_results,
     compare_evaluations,
     differing,
     find_scored_differently,
@@ -10,6 +9,8 @@ from ._comparing import (
     judge_identity,
     list_changed_settings,
     questions_of,
+    row_values,
+    slices,
 )
 from ._measuring import (
     answering_settings,
@@ -43,8 +44,6 @@ from ._results import (
     evaluation_of,
     read_plain,
     row_records,
-    row_values,
-    slices,
 )
 from ._rows import (
     RANKING,
@@ -114,7 +113,6 @@ __all__ = [
     "check_models",
     "check_run_name",
     "choose_measures",
-    "cluster_of",
     "clusters_of_results",
     "clusters_of_rows",
     "compare_evaluations",

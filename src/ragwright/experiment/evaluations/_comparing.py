@@ -12,6 +12,7 @@ from typing import Any
 from ...core import Row, TestsetError, count_noun
 from ...measure import (
     Comparisons,
+    Measure,
     MeasureScale,
     Summary,
     compare_rows,
@@ -21,16 +22,13 @@ from ...measure import (
 )
 from ...project import project_keys
 from ._clusters import (
-    DOCUMENT,
-    GOLD_PASSAGES,
-    PASSAGE,
     QUESTION,
-    Clusters,
-    clusters_of_gold,
+    clusters_of_results,
+    clusters_of_rows,
     list_shared_values,
-    no_field,
+    shared_values_of,
 )
-from ._results import Evaluation, RowResult
+from ._results import Evaluation, RowResult, evaluation_of
 
 _NO_JUDGING = frozenset(
     {
@@ -65,20 +63,20 @@ def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
     if not manifest:
         return {}
     parsed = parse_measure(measure)
+    settings = manifest.get("judge", {})
     if parsed.definition.kind != "judged":
-        return {"measure": measure}
-    judge = {
-        key: value
-        for key, value in manifest.get("judge", {}).items()
-        if key not in _NO_JUDGING and _OF_ONE.get(key, parsed.name) == parsed.name
-    }
+        model = _MODELS.get(parsed.name)
+        return {"measure": measure, **({"judge": {model: settings.get(model)}} if model else {})}
     hashes = manifest.get("rubrics", {})
-    rubrics = {name: hashes.get(name, "") for name in rubric_names(parsed)}
     return {
         "measure": measure,
-        "judge": judge,
+        "judge": {
+            key: value
+            for key, value in settings.items()
+            if key not in _NO_JUDGING and _OF_ONE.get(key, parsed.name) == parsed.name
+        },
         "prompts": manifest.get("judge_prompts", ""),
-        "rubrics": rubrics,
+        "rubrics": {name: hashes.get(name, "") for name in rubric_names(parsed)},
     }
 
 
@@ -103,27 +101,10 @@ def find_scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
         return {}
     reasons = {}
     for measure in dict.fromkeys(summary.measure for summary in a.summaries):
-        parts = _judge_differences(a, b, measure)
-        if parts:
-            reasons[measure] = f"scored by two judges, which differ in {', '.join(parts)}"
+        parts = differing(judge_identity(a, measure), judge_identity(b, measure))
+        if named := ", ".join(part for part in parts if part != "judge.repeat"):
+            reasons[measure] = f"scored by two judges, which differ in {named}"
     return reasons
-
-
-def _judge_differences(a: Evaluation, b: Evaluation, measure: str) -> list[str]:
-    parsed = parse_measure(measure)
-    key = _MODELS.get(parsed.name)
-    if key is not None:
-        models = [run.manifest.get("judge", {}).get(key) for run in (a, b)]
-        return [f"judge.{key}"] if models[0] != models[1] else []
-    if parsed.definition.kind != "judged":
-        return []
-    sides = [judge_identity(run, measure) for run in (a, b)]
-    for part in ("judge", "rubrics"):
-        if not all(part in run.manifest for run in (a, b)):
-            sides = [{**side, part: {}} for side in sides]
-    if not all("judge_prompts" in run.manifest for run in (a, b)):
-        sides = [{**side, "prompts": ""} for side in sides]
-    return [part for part in differing(*sides) if part != "judge.repeat"]
 
 
 CEILING = 0.95
@@ -179,68 +160,11 @@ def _origins(rows: Iterable[Row | RowResult]) -> tuple[Counter[str], int]:
     kinds: dict[str, str] = {}
     for row in rows:
         name = row.id if isinstance(row, Row) else row.row_id
-        facts = _facts(row)
+        facts = shared_values_of(row)
         generated = "".join(facts.get("generated", ())).lower() in ("true", "yes", "1")
         kind = " ".join(facts.get("kind", ())) or "model"
-        kinds["".join(facts.get(QUESTION, (name,)))] = kind if generated else ""
+        kinds[facts.get(QUESTION, (name,))[0]] = kind if generated else ""
     return Counter(filter(None, kinds.values())), sum(not kind for kind in kinds.values())
-
-
-def _facts(row: Row | RowResult) -> Mapping[str, tuple[str, ...]]:
-    """Return what a row, or that of a result, may share; see :func:`list_shared_values`."""
-    if isinstance(row, Row):
-        return list_shared_values(row)
-    return row.shared if row.row is None else list_shared_values(row.row)
-
-
-ROW = "row"
-"""Value of ``by`` for independent rows."""
-
-
-def clusters_of_results(results: Sequence[RowResult], by: str = "") -> Clusters:
-    """Cluster rows by their stored results: row id -> cluster.
-
-    Args:
-        results: One or several per row; each field is taken from the first result that has it.
-        by: Empty, ``document`` or ``passage`` as for :func:`clusters_of_rows`, ``row`` for
-            independent rows, else ``persona_name`` or a metadata field that every scored row has.
-
-    Returns:
-        Empty if all rows are independent.
-
-    Raises:
-        TestsetError: A scored row does not have the field, or its result lacks it.
-    """
-    if by == ROW:
-        return Clusters({}, ROW)
-    facts_by_row: dict[str, Mapping[str, tuple[str, ...]]] = {}
-    scored: dict[str, bool] = {}
-    for result in results:
-        facts = _facts(result)
-        facts_by_row[result.row_id] = {**facts, **facts_by_row.get(result.row_id, {})}
-        has_value = any(score.value is not None for score in result.scores)
-        scored[result.row_id] = scored.get(result.row_id, False) or has_value
-    has_column = any(PASSAGE in facts for facts in facts_by_row.values())
-    if by in ("", DOCUMENT) or (by == PASSAGE and not has_column):
-        known_passages = any(GOLD_PASSAGES in facts for facts in facts_by_row.values())
-        if (by == DOCUMENT and not any(facts_by_row.values())) or (
-            by == PASSAGE and not known_passages
-        ):
-            raise no_field(next(iter(facts_by_row), ""), by)
-        return clusters_of_gold(
-            {row: facts.get(DOCUMENT, ()) for row, facts in facts_by_row.items()},
-            {row: "".join(facts.get(QUESTION, ())) for row, facts in facts_by_row.items()},
-            {row: facts.get(GOLD_PASSAGES, ()) for row, facts in facts_by_row.items()},
-            by,
-        )
-    clusters: dict[str, Hashable] = {}
-    for row, facts in facts_by_row.items():
-        if by not in facts and scored[row]:
-            raise no_field(row, by)
-        clusters[row] = facts.get(by, ("row", row))
-    if not any(by in facts for facts in facts_by_row.values()):
-        raise no_field(next(iter(facts_by_row), ""), by)
-    return Clusters(clusters, by)
 
 
 def compare_evaluations(
@@ -263,7 +187,7 @@ def compare_evaluations(
         TestsetError: A row has different questions in the two evaluations.
     """
     asked, also = (
-        {row.row_id: q for row in run.results for q in _facts(row).get(QUESTION, ())}
+        {row.row_id: q for row in run.results for q in shared_values_of(row).get(QUESTION, ())}
         for run in (a, b)
     )
     different = [row for row in asked if row in also and asked[row] != also[row]]
@@ -302,16 +226,11 @@ def compare_evaluations(
     )
 
 
-_APART = frozenset({"baseline", "measures", "scales"})
-"""Settings that a comparison shows in other places."""
+_APART = frozenset({"baseline", "index_spec", "measures", "scales"})
+"""Settings that a comparison shows in other places; `index` has those of its key."""
 
-_INDEX = "index"
 _DOCUMENTS = "documents"
-_HASHED = {
-    _DOCUMENTS: "documents in the index",
-    "index_spec": "settings of the index (chunk, keyword or embed; these runs do not record which)",
-    "rows": "rows of the testset",
-}
+_HASHED = {_DOCUMENTS: "documents in the index", "rows": "rows of the testset"}
 """Settings that are stored as a hash -> their description."""
 
 _HEX = re.compile("[0-9a-f]{12,}")
@@ -330,7 +249,7 @@ class SettingChange:
     @property
     def text(self) -> str:
         """The change as text, such as ``embed.model: none -> st:all-MiniLM-L6-v2``."""
-        if _is_hash(self.a) or _is_hash(self.b):
+        if any(isinstance(v, str) and _HEX.fullmatch(v) for v in (self.a, self.b)):
             return f"{_HASHED.get(self.key, self.key.removesuffix(' (hash)'))}: changed"
         return f"{self.key}: {_value_text(self.a)} -> {_value_text(self.b)}"
 
@@ -345,26 +264,22 @@ def list_changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, 
     if not a.manifest or not b.manifest:
         return ()
     first, second = _flat_manifest(a.manifest), _flat_manifest(b.manifest)
-    if all(_INDEX in side.manifest for side in (a, b)):
-        for side in (first, second):  # the index key consists of these settings
-            side.pop("index_spec", None)
     defaults = {name: default for name, _, default, _ in project_keys()}
     changes = []
     for key in sorted(first.keys() | second.keys()):
         section = key.partition(".")[0]
         if section in _APART or not all(_has_section(side.manifest, section) for side in (a, b)):
             continue
-        values = [side.get(key, defaults.get(key)) for side in (first, second)]
-        if _replace_tuples(values[0]) != _replace_tuples(values[1]) and not all(
-            v is None or v == {} for v in values
-        ):
+        known = (side.get(key, defaults.get(key)) for side in (first, second))
+        values = [list(value) if isinstance(value, tuple) else value for value in known]
+        if values[0] != values[1] and not all(value is None or value == {} for value in values):
             changes.append(SettingChange(key, *values))
     return tuple(changes)
 
 
 def _flat_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest by dotted key, as in a project file."""
-    values = {key.removeprefix(f"{_INDEX}."): value for key, value in _flat_items(manifest)}
+    values = {key.removeprefix("index."): value for key, value in _flat_items(manifest)}
     state = values.pop("snapshot", None)
     if state is not None:
         values[_DOCUMENTS] = str(state).partition("@")[2] or state
@@ -375,7 +290,7 @@ def _has_section(manifest: Mapping[str, Any], section: str) -> bool:
     """True if a manifest holds a section of the project file."""
     if section == _DOCUMENTS:
         return "snapshot" in manifest
-    return section in manifest or section in manifest.get(_INDEX, {})
+    return section in manifest or section in manifest.get("index", {})
 
 
 def _flat_items(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -387,10 +302,6 @@ def _flat_items(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str
             yield f"{path}{key}", value
 
 
-def _is_hash(value: Any) -> bool:
-    return isinstance(value, str) and _HEX.fullmatch(value) is not None
-
-
 def _value_text(value: Any) -> str:
     """Return a setting on one line; a long text is cut."""
     if value is None or value in ("", [], {}, ()):
@@ -399,5 +310,61 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def _replace_tuples(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+_FEW = 20
+"""Below this number of scored rows a slice gets a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The summaries of the rows that share one value, such as a persona or topic."""
+
+    by: str
+    value: str
+    summaries: tuple[Summary, ...]
+    notes: tuple[str, ...] = ()
+
+
+def slices(
+    results: Sequence[RowResult],
+    rows: Iterable[Row],
+    by: str,
+    measures: Sequence[Measure],
+    *,
+    seed: int = 0,
+) -> tuple[Slice, ...]:
+    """Summarise the rows of each persona (``persona_name``) or each value of a metadata field.
+
+    Rows with several values are in several slices; rows without the field have the empty value,
+    last.
+
+    Raises:
+        TestsetError: No row has the field.
+    """
+    rows = tuple(rows)
+    clusters = clusters_of_rows(rows)
+    by_row = {row.id: row_values(row, by) for row in rows}
+    by_value: dict[str, list[RowResult]] = {}
+    for result in results:
+        for value in by_row.get(result.row_id, ("",)):
+            by_value.setdefault(value, []).append(result)
+    if not by_value.keys() - {""}:
+        known = dict.fromkeys(name for row in rows for name in row.metadata)
+        raise TestsetError(
+            f"no row has a value in {by!r}",
+            hint=f"columns of these rows: {', '.join(known) or 'none besides the known fields'}",
+        )
+    parts = []
+    for value in sorted(by_value, key=lambda value: (not value, value)):
+        groups = [clusters.get(result.row_id, result.row_id) for result in by_value[value]]
+        summaries = evaluation_of(
+            by_value[value], measures, seed=seed, clusters=groups if clusters else None
+        ).summaries
+        few = [s.measure for s in summaries if s.n < _FEW]
+        note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
+        parts.append(Slice(by, value, summaries, (note,) if few else ()))
+    return tuple(parts)
+
+
+def row_values(row: Row, by: str) -> tuple[str, ...]:
+    """Return the values of a row in a field: its persona, or metadata; one empty text if none."""
+    return list_shared_values(row).get(by) or ("",)

@@ -15,7 +15,7 @@ from ...measure import Measure, MeasureScale, parse_measure, set_scale
 from ...models import drop_thought
 from ...project import Project, ProjectFolder, Session
 from ...testsets import Testset, iter_rows, objects_of, open_bytes, rows_of
-from ._comparing import clusters_of_results
+from ._clusters import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, read_plain
 from ._running import (
     GivenRows,

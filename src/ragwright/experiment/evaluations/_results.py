@@ -11,10 +11,8 @@ from typing import Any, TypeVar, cast
 from ...core import (
     GoldSpan,
     MeasureError,
-    MetaValue,
     Row,
     Score,
-    TestsetError,
     Usage,
     count_noun,
     frame_of,
@@ -22,7 +20,6 @@ from ...core import (
 )
 from ...measure import Measure, Summary, Tally, find_scale, is_refusal, read_mark, row_stability
 from ...testsets import row_record
-from ._clusters import clusters_of_rows
 
 T = TypeVar("T")
 
@@ -92,10 +89,6 @@ class AnswerCounts:
             yield "refused although answerable", self.wrongly_refused, self.answerable
 
 
-_FEW = 20
-"""Below this number of scored rows a slice gets a note."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:
     """The making of an answer: prompt, usage and notes.
@@ -125,7 +118,7 @@ class RowResult:
     ``row`` is the row as scored, with the answer and its passages, if answers were scored; a stored
     result with a row can be scored again. ``made`` holds the prompt and usage of the answer.
     ``shared`` holds the shared values of a row that is not stored, by field, for clustering
-    (:func:`shared_by`).
+    (:func:`list_shared_values`).
     """
 
     row_id: str
@@ -199,16 +192,6 @@ class Evaluation:
         return frame_of(self.to_records())
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The summaries of the rows that share one value, such as a persona or topic."""
-
-    by: str
-    value: str
-    summaries: tuple[Summary, ...]
-    notes: tuple[str, ...] = ()
-
-
 def evaluation_of(
     results: Iterable[RowResult],
     measures: Sequence[Measure],
@@ -247,47 +230,6 @@ def evaluation_of(
     )
 
 
-def slices(
-    results: Sequence[RowResult],
-    rows: Iterable[Row],
-    by: str,
-    measures: Sequence[Measure],
-    *,
-    seed: int = 0,
-) -> tuple[Slice, ...]:
-    """Summarise the rows of each persona (``persona_name``) or each value of a metadata field.
-
-    Rows with several values are in several slices; rows without the field have the empty value,
-    last.
-
-    Raises:
-        TestsetError: No row has the field.
-    """
-    rows = tuple(rows)
-    clusters = clusters_of_rows(rows)
-    by_row = {row.id: row_values(row, by) for row in rows}
-    by_value: dict[str, list[RowResult]] = {}
-    for result in results:
-        for value in by_row.get(result.row_id, ("",)):
-            by_value.setdefault(value, []).append(result)
-    if not by_value.keys() - {""}:
-        known = dict.fromkeys(name for row in rows for name in row.metadata)
-        raise TestsetError(
-            f"no row has a value in {by!r}",
-            hint=f"columns of these rows: {', '.join(known) or 'none besides the known fields'}",
-        )
-    parts = []
-    for value in sorted(by_value, key=lambda value: (not value, value)):
-        groups = [clusters.get(result.row_id, result.row_id) for result in by_value[value]]
-        summaries = evaluation_of(
-            by_value[value], measures, seed=seed, clusters=groups if clusters else None
-        ).summaries
-        few = [s.measure for s in summaries if s.n < _FEW]
-        note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
-        parts.append(Slice(by, value, summaries, (note,) if few else ()))
-    return tuple(parts)
-
-
 @cache
 def _reader(kind: Any) -> Any:
     from pydantic import TypeAdapter
@@ -302,13 +244,6 @@ def read_plain(kind: type[T], values: Mapping[str, Any]) -> T:
         ValueError: The values are not those of such a record.
     """
     return cast(T, _reader(cast(Any, kind)).validate_python(values))
-
-
-def row_values(row: Row, by: str) -> tuple[str, ...]:
-    """Return the values of a row in a field: its persona, or metadata; one empty text if none."""
-    value: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
-    values = value if isinstance(value, tuple) else (str(value),)
-    return values or ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

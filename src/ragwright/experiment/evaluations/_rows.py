@@ -43,7 +43,7 @@ from ...measure import (
 from ...models import UnderTest, drop_thought
 from ...retrieve import RetrieveOptions, Target, retrieve
 from ...testsets import Qrels, Run
-from ._clusters import clusters_of_gold, list_shared_values
+from ._clusters import DOCUMENT, cluster_shared, list_shared_values
 from ._results import AnswerRecord, Evaluation, RowResult, evaluation_of
 
 RANKING = frozenset({"retrieval", "span"})
@@ -167,12 +167,11 @@ def score_run(
     leaving out hard queries is not an advantage; the notes count such queries.
     """
     results = []
-    groups = clusters_of_gold(
-        {
-            query: sorted(d for d, grade in grades.items() if grade > 0)
-            for query, grades in qrels.items()
-        }
-    )
+    relevant = {
+        query: sorted(document for document, grade in grades.items() if grade > 0)
+        for query, grades in qrels.items()
+    }
+    groups = cluster_shared({query: {DOCUMENT: names} for query, names in relevant.items()})
     for query, grades in qrels.items():
         ranking = tuple(document for document, _ in run.get(query, ()))
         scores = tuple(retrieval_scores(measure, ranking, grades) for measure in measures)

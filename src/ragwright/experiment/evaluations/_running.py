@@ -34,8 +34,7 @@ from ...measure import (
 )
 from ...project import Project
 from ...testsets import Testset, make_plain_row
-from ._clusters import clusters_of_rows
-from ._comparing import clusters_of_results
+from ._clusters import clusters_of_results, clusters_of_rows
 from ._notes import NoteCollector
 from ._results import Evaluation, RowResult, RunOptions, evaluation_of, read_plain
 from ._rows import add_null_baselines, answer_row, baseline_flows
