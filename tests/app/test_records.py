@@ -36,8 +36,8 @@ def test_a_check_ends_by_its_faults_and_takes_other_sources(tmp_path: Path) -> N
     assert (found["scanned"], found["rows"], found["faults"]) == (62, 20, [])
     (tmp_path / "other.csv").write_text("n,words\n1,please donate\n", "utf-8")
     told = run(tmp_path, "records check --source other.csv --key n --text words", code=1)
-    assert "the source has no column 'sender'" in told
-    assert not lacking(told, "records/rollups.yaml:5", "donation ask")
+    assert "the source has no column 'channel'" in told
+    assert "records/source.yaml:15" in told
 
 
 def test_drafts_are_one_json_document_or_texts_for_a_person(

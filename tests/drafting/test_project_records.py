@@ -214,7 +214,7 @@ def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
         bench.records.refresh()
     assert [state for state, _ in found()] == ["ok"]
     (folder / "records/tags.yaml").write_text("tags: {odd name: x}\n", "utf-8")
-    [fault, _] = found()
+    [fault] = found()
     assert fault[0] == "fault"
     assert "tags.yaml:1" in fault[1]
 

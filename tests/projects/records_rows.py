@@ -6,41 +6,23 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from ragwright.core import parse_yaml
 from ragwright.records import HASH, KEY
-from ragwright.records.declared import (
-    Cleaning,
-    DeclaredFile,
-    MaxRepeat,
-    NamedStep,
-    Tags,
-    read_cleaning,
-    read_tags,
-)
-
-Made = TypeVar("Made")
-
-
-def read_by(reader: Callable[..., Made], text: str, *more: Any) -> Made:
-    """What a reader makes of a file of this text, without faults."""
-    file = DeclaredFile(parse_yaml(text, "file.yaml"))
-    made = reader(file, *more)
-    assert not file.faults, file.faults
-    return made
+from ragwright.records.declared import Cleaning, Tags, read_cleaning, read_tags
 
 
 def cleaning_of(text: str) -> Cleaning:
     """The cleaning that a text declares."""
-    return read_by(read_cleaning, text)
+    return read_cleaning(parse_yaml(text, "file.yaml"))
 
 
 def tags_of(text: str) -> Tags:
     """The tags that a text declares."""
-    return read_by(read_tags, text)
+    return read_tags(parse_yaml(text, "file.yaml"))
 
 
 def bronze_of(texts: Sequence[str | None], **columns: Sequence[Any]) -> pa.Table:
@@ -54,12 +36,8 @@ def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
     """What the cleaning makes of a text, in plain Python."""
     text = text.replace("\0", "")
     for step in cleaning.steps:
-        if isinstance(step, MaxRepeat):
-            times = step.times
-            each = "(.)" if step.digits else "([^0-9])"
-            text = re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
-        elif isinstance(step, NamedStep):
-            text = _NAMED[step.name](text)
+        if isinstance(step, str):
+            text = _NAMED[step](text)
         else:
             template = step.replacement.replace("\\", r"\\\\")
             template = re.sub(r"\$(\d+)|\$\{(\w+)\}", r"\\g<\1\2>", template)

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings, strategies as st
 from records_rows import bronze_of, cleaning_of, tags_of
 
 from ragwright.core import PatternError
-from ragwright.records.stages import SilverStep, clean_texts
+from ragwright.records.stages import SilverStep, clean_each
 
 ALPHABET = "aAbkKiIsS µK1_\n\r\té\u00a0😀ß日ꀀ-.$"
 
@@ -41,8 +41,8 @@ TEXTS = st.lists(st.text(alphabet=ALPHABET, min_size=1, max_size=9), min_size=1,
 def cleaned(pattern: str, replacement: str, texts: list[str | None]) -> list[str | None]:
     step = f"steps:\n- x:\n  - {{'{pattern.replace(chr(39), chr(39) * 2)}': '{replacement}'}}"
     keys = pa.array([f"row {at}" for at in range(len(texts))])
-    made = clean_texts(pa.array(texts, pa.large_string()), keys, cleaning_of(step))
-    return list(made.to_pylist())
+    *_, made = clean_each(pa.array(texts, pa.large_string()), keys, cleaning_of(step))
+    return made
 
 
 def carried(pattern: str, texts: list[str | None]) -> list[bool]:
@@ -85,5 +85,5 @@ def test_a_pattern_that_backtracks_is_stopped_and_the_row_named() -> None:
     steps = "pattern_seconds: 0.1\nsteps:\n- slow: ['(a|aa)+$']"
     texts, keys = ["aaab", "a" * 60 + "!"], pa.array(["row 0", "row 1"])
     with pytest.raises(PatternError, match="'row 1': it backtracks") as caught:
-        clean_texts(pa.array(texts, pa.large_string()), keys, cleaning_of(steps))
+        list(clean_each(pa.array(texts, pa.large_string()), keys, cleaning_of(steps)))
     assert caught.value.where == "file.yaml:3"

@@ -107,7 +107,7 @@ def check(
 ) -> int:
     """Test the declarations on real rows.
 
-    It shows every fault, and how often each pattern and rule applies.
+    It shows the first fault, or how often each pattern applies and what is left out.
     """
     with flags.open() as bench:
         report = bench.records.check(source.refreshing(), rows, flags.seed)
@@ -311,12 +311,12 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def check_text(report: CheckReport) -> str:
     """A check as text."""
-    problems = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
     blocks = [_head(report)]
-    for kind, problem in problems:
-        more = {"where": problem.where, "do": problem.hint}
+    for fault in report.faults:
+        more = {"where": fault.where, "do": fault.hint}
         lines = [f"  {name}: {text}" for name, text in more.items() if text]
-        blocks.append("\n".join([f"{kind}: {problem.what}", *lines]))
+        blocks.append("\n".join([f"fault: {fault.what}", *lines]))
+    blocks += [f"note: {note}" for note in report.notes]
     if report.rows:
         blocks += [block.text(width()) for block in _check_tables(report) if block.rows]
         blocks += [_describe_records(report), *_examples(report)]
@@ -326,71 +326,48 @@ def check_text(report: CheckReport) -> str:
 
 
 def _head(report: CheckReport) -> str:
-    count = len(report.faults)
-    verdict = count_noun(count, "fault") if count else "no faults"
-    if report.notes:
-        verdict += f", {count_noun(len(report.notes), 'note')}"
-    if not report.source:
-        return verdict
+    if report.faults:
+        return "a fault ends the check"
     if not report.scanned:
-        return f"{verdict}; {report.source} gave no rows"
-    if report.stopped:
-        return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
+        return f"no faults; {report.source} gave no rows"
     read = count_noun(report.scanned, "row") + ("" if report.whole else ", there are more")
-    usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
-    tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
-    return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
+    return f"no faults; read {report.source}: {read}; tried on {report.rows:,}"
 
 
 def _check_tables(report: CheckReport) -> Iterator[ResultBlock]:
-    """Yield how often each pattern and rule applies, and what is left out."""
+    """Yield how often each pattern applies, and what is left out."""
     for use, title in (("cleaning", "step"), ("tag", "tag")):
         patterns = (
             (
                 pattern.name,
                 _cut(pattern.pattern.replace("\n", "\\n"), _PATTERN),
                 *(f"{pattern.rows:,}", _share(pattern.rows, report.rows)),
-                ("" if pattern.rows else f"never matches ({pattern.where})")
-                if pattern.rows or pattern.where
-                else "changes nothing",
+                "" if pattern.rows else f"never matches ({pattern.where or 'changes nothing'})",
             )
             for pattern in report.patterns
             if pattern.use == use
         )
         head = (title, "pattern", "rows", "share", "remark")
         yield ResultBlock(title, "", "", head, tuple(patterns))
-    never = {"contradiction": "hits"}
-    rules = (
-        (
-            *(rule.kind, rule.name, f"{rule.rows:,}"),
-            "" if rule.rows else f"never {never.get(rule.kind, 'sets anything')} ({rule.where})",
-        )
-        for rule in report.rules
-    )
-    yield ResultBlock("rules", "", "", ("rule", "sets / name", "rows", "remark"), tuple(rules))
-    rows = [(f"{name} is empty", f"{count:,}", "") for name, count in report.lacking.items()]
-    rows += [
+    rows = (
         (why, f"{count:,}", _cut(", ".join(report.left_out_keys.get(why, ())), 60))
         for why, count in report.left_out.items()
-    ]
+    )
     yield ResultBlock("left out", "", "", ("left out because", "rows", "such as"), tuple(rows))
 
 
 def _describe_records(report: CheckReport) -> str:
     """What the records hold, a line for each fact."""
     gold, of = report.gold, count_noun(report.rows, "row")
-    others = {name: count for name, count in report.fields.items() if name != "length"}
     unknown = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
     facts = {
         "records": f"{gold:,} of {of}",
         "length": _shares(report.lengths),
-        "with a value": _shares(others, gold),
+        "with a value": _shares(report.fields, gold),
         "clients that rollups.yaml does not list": unknown,
-        "not used by the text format": ", ".join(report.unused_fields),
         "variables of the text format that no record has": ", ".join(report.empty_variables),
     }
-    always = ("records", "length", "with a value")
-    lines = [f"{name}: {text}" for name, text in facts.items() if text or name in always]
+    lines = [f"{name}: {text}" for name, text in facts.items() if text]
     return "\n".join(textwrap.fill(line, width(), subsequent_indent="  ") for line in lines)
 
 

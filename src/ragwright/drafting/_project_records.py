@@ -17,13 +17,11 @@ from ..ledger import FileLock
 from ..project import IngestProgress, Project
 from ..records import (
     CheckReport,
-    RecordsOptions,
     RecordsSpec,
     RecordTables,
     RefreshProgress,
     RefreshReport,
     TableName,
-    spec_faults,
 )
 
 
@@ -364,15 +362,12 @@ def record_findings(project: Project) -> Iterator[Finding]:
     records = ProjectRecords(project)
     if not records.folder.is_dir():
         return
-    for fault in spec_faults(
-        records.folder, project.settings.part("records", RecordsOptions).format
-    ):
-        yield "fault", f"{fault.where}: {fault.what}", fault.hint or ""
     try:
+        records.spec()
         tables = records.tables
         head = tables.manifest() if tables.version else None
     except RagwrightError as error:
-        yield "fault", error.what, error.hint or ""
+        yield "fault", f"{error.where}: {error.what}", error.hint or ""
         return
     if head is None:
         yield "note", "the tables are empty", "run: ragwright records refresh"

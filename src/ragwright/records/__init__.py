@@ -1,7 +1,6 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
-from ._check import CheckOptions, check_records, open_source
-from ._checking import CheckReport, PatternFacts
+from ._check import CheckOptions, CheckReport, PatternFacts, check_records, open_source
 from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
@@ -18,15 +17,12 @@ from ._seams import (
 from ._spec import (
     RecordsOptions,
     RecordsSpec,
-    find_unused_format_faults,
     load_draft_spec,
     load_shipped_format,
     load_spec,
-    spec_faults,
-    unread_files,
 )
 from ._tables import Changes, RecordTables, export_chats, export_table
-from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
+from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat
 
 __all__ = [
     "HASH",
@@ -58,15 +54,11 @@ __all__ = [
     "check_records",
     "export_chats",
     "export_table",
-    "find_unused_format_faults",
     "load_draft_spec",
     "load_shipped_format",
     "load_spec",
     "open_source",
-    "parse_text_format",
     "record_document_id",
     "record_key",
     "refresh",
-    "spec_faults",
-    "unread_files",
 ]

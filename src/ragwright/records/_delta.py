@@ -214,8 +214,7 @@ class TableWriter:
         delta = self._own_delta(table)
         before = [] if delta is None else [delta.to_pyarrow_table()]
         parts = [*before, _no_rows(), *map(storable, self._waiting[table])]
-        schema = join_schemas(part.schema for part in parts)
-        rows = pa.concat_tables(fit_rows(part, schema) for part in parts)
+        rows = join_rows(parts)
         last = {key: at for at, key in enumerate(rows[KEY].to_pylist())}
         stay = sorted(at for key, at in last.items() if key not in self._gone[table])
         folder = str(self._folder / table)
@@ -400,14 +399,15 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def join_schemas(schemas: Iterable[ArrowTable]) -> ArrowTable:
-    """The schema of rows of several schemas; columns without a common type become text."""
+def join_rows(parts: Sequence[ArrowTable]) -> ArrowTable:
+    """Rows of several tables as one; columns without a common type become text."""
     kinds: dict[str, Any] = {}
-    for column in chain.from_iterable(schemas):
+    for column in chain.from_iterable(part.schema for part in parts):
         before = kinds.setdefault(column.name, column.type)
         if before != column.type:
             kinds[column.name] = _delta_type(common_type(before, column.type))
-    return pa.schema(list(kinds.items()))
+    schema = pa.schema(list(kinds.items()))
+    return pa.concat_tables([fit_rows(part, schema) for part in parts] or [_no_rows()])
 
 
 def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:

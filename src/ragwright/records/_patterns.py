@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
-from typing import Any, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import regex
@@ -19,8 +19,6 @@ from ..core import PatternError
 from ._seams import ArrowTable
 
 T = TypeVar("T")
-PatternToken: TypeAlias = str | int
-"""A literal, or the number of a group."""
 
 _LONG = 100_000
 """Characters of a text that may take the limit once."""
@@ -30,7 +28,7 @@ _GROUP = regex.compile(r"\$(?:(\$)|([0-9]+)|\{(\w+)\})")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression and where it was written."""
+    """A regular expression and where it was written (``file:line``)."""
 
     find: str
     where: str = field(default="", compare=False)
@@ -47,11 +45,11 @@ class Replace:
 
     list_name: str
     pattern: Pattern
-    replacement: str
+    replacement: str = ""
 
 
 @lru_cache(maxsize=4096)
-def compile_pattern(find: str) -> Any:
+def compile_pattern(pattern: Pattern) -> Any:
     """A compiled pattern.
 
     Raises:
@@ -60,10 +58,11 @@ def compile_pattern(find: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a syntax that may come; this one holds
-            return regex.compile(find)
+            return regex.compile(pattern.find)
     except (regex.error, OverflowError, RecursionError) as error:
         raise PatternError(
-            f"the pattern {quote_text(find)} does not compile: {error}",
+            f"the pattern {quote_text(pattern.find)} does not compile: {error}",
+            where=pattern.where,
             hint="a character that means something in patterns stands for itself after a \\",
         ) from error
 
@@ -85,7 +84,7 @@ def match_rows(
     values = texts.to_pylist()
     hits = np.zeros((len(values), len(patterns)), np.bool_)
     for at, pattern in enumerate(patterns):
-        matches = _each(values, keys, (pattern, seconds), compile_pattern(pattern.find).search)
+        matches = _each(values, keys, (pattern, seconds), compile_pattern(pattern).search)
         hits[:, at] = [match is not None for match in matches]
     return hits
 
@@ -94,13 +93,7 @@ def replace_matches(
     texts: Sequence[str | None], keys: ArrowTable, step: Replace, seconds: float
 ) -> list[str | None]:
     """Texts with every match replaced; arguments and errors are those of :func:`match_rows`."""
-    tokens = read_replacement_tokens(step.replacement, step.pattern.find)
-    # a template of `regex`, which is filled in without a call of Python for each match
-    template = "".join(
-        token.replace("\\", "\\\\") if isinstance(token, str) else f"\\g<{token}>"
-        for token in tokens
-    )
-    substitute = partial(compile_pattern(step.pattern.find).sub, template)
+    substitute = partial(compile_pattern(step.pattern).sub, replacement_template(step))
     return _each(texts, keys, (step.pattern, seconds), substitute)
 
 
@@ -127,34 +120,30 @@ def _each(
     return results
 
 
-@cache
-def read_replacement_tokens(text: str, find: str) -> tuple[PatternToken, ...]:
-    """A replacement as literals and numbers of groups.
+def replacement_template(step: Replace) -> str:
+    """A replacement as a template of ``regex``, which calls no Python for each match.
 
     Raises:
         PatternError: It names a group that the pattern does not have.
     """
-    expression = compile_pattern(find)
-    tokens: list[PatternToken] = []
-    literal, at = "", 0
-    for mark in _GROUP.finditer(text):
-        literal += text[at : mark.start()]
-        at = mark.end()
+    expression = compile_pattern(step.pattern)
+
+    def group(mark: Any) -> str:
         if mark[1]:
-            literal += "$"
-            continue
+            return "$"
         name = mark[2] or mark[3]
         number = int(name) if name.isdecimal() else expression.groupindex.get(name)
         if number is None or number > expression.groups:
             raise PatternError(
-                f"the replacement {quote_text(text)} names the group {mark[0]}, "
+                f"the replacement {quote_text(step.replacement)} names the group {mark[0]}, "
                 "which the pattern lacks",
+                where=step.pattern.where,
                 hint=f"for the text itself write ${mark[0]}; for a group before a digit ${{1}}",
             )
-        tokens += [literal, number] if literal else [number]
-        literal = ""
-    literal += text[at:]
-    return tuple([*tokens, literal] if literal else tokens)
+        return f"\\g<{number}>"
+
+    template: str = _GROUP.sub(group, step.replacement.replace("\\", "\\\\"))
+    return template
 
 
 def quote_text(text: str) -> str:

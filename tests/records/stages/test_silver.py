@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
-from records_rows import bronze_of, cleaning_of, plainly_cleaned, plainly_tagged, read_by, tags_of
+from records_rows import bronze_of, cleaning_of, plainly_cleaned, plainly_tagged, tags_of
 
-from ragwright.core import RecordsError
+from ragwright.core import RecordsError, parse_yaml
 from ragwright.project import init_project
 from ragwright.records import HASH, KEY, REASON, Rollups, Rules, load_shipped_format
 from ragwright.records.declared import Cleaning, Tags, read_rollups, read_rules
@@ -251,7 +251,8 @@ ROW: Row = {"text": "donate", "sender": "Sam", "party": "D"}
 
 def gold_step(rules: str = RULES, keep: tuple[str, ...] = ("party",)) -> GoldStep:
     tags = tags_of(GOLD_TAGS)
-    rollups, made = read_by(read_rollups, ROLLUPS, Path()), read_by(read_rules, rules, tags)
+    rollups = read_rollups(parse_yaml(ROLLUPS, "rollups.yaml"), Path())
+    made = read_rules(parse_yaml(rules, "rules.yaml"), tags)
     return GoldStep(tags, rollups, made, FORMAT, keep)
 
 

@@ -1,17 +1,13 @@
-"""Reads each declared file, with the place of every fault."""
+"""Reads each declared file: a record for each, and the first fault with its file and line."""
 
-from ._file import (
+from ._cleaning import (
+    NAMED_STEPS,
+    SINGLE_QUOTES,
     Cleaning,
     CleaningStep,
-    DeclaredFile,
-    MaxRepeat,
-    NamedStep,
     Tag,
     Tags,
-    make_records_error,
     read_cleaning,
-    read_declared,
-    read_declared_text,
     read_tags,
 )
 from ._rules import (
@@ -27,7 +23,6 @@ from ._text_format import (
     FormatPiece,
     Rollups,
     TextFormat,
-    parse_text_format,
     read_biographies,
     read_rollups,
     read_text_format,
@@ -35,14 +30,13 @@ from ._text_format import (
 )
 
 __all__ = [
+    "NAMED_STEPS",
+    "SINGLE_QUOTES",
     "Cleaning",
     "CleaningStep",
     "Condition",
-    "DeclaredFile",
     "FormatPiece",
     "LengthGroup",
-    "MaxRepeat",
-    "NamedStep",
     "Refinement",
     "Rollups",
     "Rules",
@@ -50,12 +44,8 @@ __all__ = [
     "Tag",
     "Tags",
     "TextFormat",
-    "make_records_error",
-    "parse_text_format",
     "read_biographies",
     "read_cleaning",
-    "read_declared",
-    "read_declared_text",
     "read_rollups",
     "read_rules",
     "read_source_spec",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import ConfigError, RecordsError, build_options, option, suggest_name, value_hash
+from ...core import Placed, RecordsError, option, suggest_name, value_hash
 from .._patterns import Pattern
 from .._seams import FIELDS, KEYLESS, TAG_KINDS
-from ._file import DeclaredFile, Tags, make_plain, make_records_error, read_pattern, read_seconds
+from ._cleaning import Tags, read_keys, read_pattern, read_text, read_texts
 
 _TAKEN = ("kind", "text", "document", "message_at", "record_key", "record_hash", "left_out")
 
@@ -43,13 +45,11 @@ class Condition:
         field: Field of a record, or column of the source (or ``text``) if there is a pattern.
         values: Any of these; empty if there is a pattern.
         pattern: Must be found in the column.
-        place: ``file:line``.
     """
 
     field: str
     values: tuple[str, ...] = ()
     pattern: Pattern | None = None
-    place: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ class Refinement:
 
     conditions: tuple[Condition, ...]
     values: tuple[tuple[str, tuple[str, ...]], ...]
-    place: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,7 @@ class Contradiction:
     """Rows with all of these tags are left out."""
 
     name: str
-    tags: tuple[str, ...]
-    place: str = dataclasses.field(default="", compare=False)
+    tags: tuple[str, ...] = option(dataclasses.MISSING, "Two tags or more.", min_length=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +89,11 @@ class Rules:
     @property
     def fingerprint(self) -> str:
         """Hash of everything it says."""
-        rules = [
-            [
-                [[c.field, list(c.values), c.pattern and c.pattern.find] for c in r.conditions],
-                [[name, list(values)] for name, values in r.values],
-            ]
-            for r in self.refinements
-        ]
-        groups = [[g.name, g.under] for g in self.length_groups]
-        against = [[c.name, list(c.tags)] for c in self.contradictions]
-        return value_hash([groups, rules, against, list(self.duplicates_by)])
+        said = dataclasses.asdict(self)
+        for rule in said["refinements"]:
+            for condition in rule["conditions"]:
+                condition["pattern"] = condition["pattern"] and condition["pattern"]["find"]
+        return value_hash({**said, "pattern_seconds": None})
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -128,167 +121,122 @@ class Rules:
         return 0, None
 
 
-def read_rules(declared: DeclaredFile, tags: Tags | None) -> Rules:
-    """The rules in a file's values; faults are noted.
+@dataclass(frozen=True, slots=True)
+class _RulesKeys:
+    length_groups: Mapping[str, int | None] = option(dict, "Bound of each group, or null.")
+    refine: tuple[Any, ...] = option((), "Refinements, each {if: …, set: …}.")
+    contradictions: tuple[Contradiction, ...] = option((), "Tags that contradict each other.")
+    duplicates_by: tuple[str, ...] = option((), "Columns in which duplicates agree too.")
+    pattern_seconds: float = option(1.0, "Seconds a pattern may take on one row.", gt=0)
+
+
+def read_rules(placed: Placed, tags: Tags | None, kept: Sequence[str] = ()) -> Rules:
+    """The rules in a file.
 
     Args:
-        declared: The file.
+        placed: The file.
         tags: Tags that rules may name; None if unknown.
+        kept: Columns that source.yaml keeps; no rule may set them.
+
+    Raises:
+        RecordsError: A rule cannot hold, or a pattern does not compile.
+        ConfigError: A key or a value is wrong.
     """
-    from_ = ("length_groups", "refine", "contradictions", "duplicates_by", "pattern_seconds")
-    values = declared.keys(from_)
-    groups = _groups(declared, values.get("length_groups"))
-    refinements = _refinements(declared, values.get("refine"), tags, groups)
-    against = [
-        contradiction
-        for at, item in enumerate(_list(declared, values.get("contradictions"), "contradictions"))
-        if (contradiction := _contradiction(declared, item, tags, "contradictions", str(at)))
-    ]
-    same = declared.texts(values.get("duplicates_by"), "duplicates_by")
-    return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, values))
-
-
-def _list(declared: DeclaredFile, value: Any, *path: str) -> list[Any]:
-    if value is None or isinstance(value, list):
-        return value or []
-    declared.fault(f"{'.'.join(path)} must be a list, one item per dash", *path)
-    return []
-
-
-def _groups(declared: DeclaredFile, value: Any) -> tuple[LengthGroup, ...]:
-    bounds = declared.mapping(value, "length_groups")
-    if not bounds:
-        return DEFAULT_GROUPS
-    groups: list[LengthGroup] = []
-    last: int | None = 0
-    for name, under in bounds.items():
-        path = ("length_groups", name)
-        if last is None:
-            declared.fault(
-                f"the group {name!r} comes after one without a bound", *path, hint="put it before"
-            )
-        elif under is None:
-            last = None
-        elif isinstance(under, bool) or not isinstance(under, int):
-            declared.fault(f"{name} must be a number of characters or null, not {under!r}", *path)
-            continue
-        elif under <= last:
-            declared.fault(
-                f"length groups must increase: {name} is under {under}, the one before under {last}"
-                if groups
-                else f"{name} must be above 0, not {under}",
-                *path,
-            )
-        else:
-            last = under
-        groups.append(LengthGroup(name, under))
-    return tuple(groups)
-
-
-def _refinements(
-    declared: DeclaredFile, value: Any, tags: Tags | None, groups: Sequence[LengthGroup]
-) -> list[Refinement]:
+    keys = read_keys(_RulesKeys, placed)
+    groups = tuple(LengthGroup(*group) for group in keys.length_groups.items()) or DEFAULT_GROUPS
+    bounds = [0, *(math.inf if group.under is None else group.under for group in groups)]
+    if any(below >= above for below, above in pairwise(bounds)):
+        raise RecordsError(
+            "length groups must increase; the one without a bound (null) comes last",
+            where=placed.where("length_groups"),
+        )
+    for at, rule in enumerate(keys.contradictions):
+        for tag in rule.tags:
+            if tags is not None and tag not in tags.names:
+                raise RecordsError(
+                    f"unknown tag {tag!r}",
+                    where=placed.where("contradictions", str(at), "tags"),
+                    hint=suggest_name(tag, tags.names) if tags.names else "tags.yaml has no tags",
+                )
+    # None: any value will do
     known: dict[str, set[str] | None] = {
         kind: None if tags is None else set(tags.displays(kind)) for kind in TAG_KINDS
     }
-    known["length"] = {group.name for group in groups}
-    items = _list(declared, value, "refine")
-    later = {
-        name
-        for item in items
-        if isinstance(item, dict) and isinstance(item.get("set"), dict)
-        for name in item["set"]
-    }
+    known |= {"length": {group.name for group in groups}, "client": None}
+    refinements = _refinements(keys.refine, placed, known, kept)
+    return Rules(groups, refinements, keys.contradictions, keys.duplicates_by, keys.pattern_seconds)
+
+
+def _refinements(
+    items: Sequence[Any], placed: Placed, known: dict[str, set[str] | None], kept: Sequence[str]
+) -> tuple[Refinement, ...]:
+    """The refinements; what they set may be named by those after them."""
     refinements = []
     for at, item in enumerate(items):
         path = ("refine", str(at))
-        fields = declared.keys(("if", "set"), item, *path)
-        if not fields.get("if") or not fields.get("set"):
-            declared.fault(
+        parts = item if isinstance(item, dict) else {}
+        if parts.keys() != {"if", "set"} or not all(
+            value and isinstance(value, dict) for value in parts.values()
+        ):
+            raise RecordsError(
                 "a refinement needs both if: and set:",
-                *path,
+                where=placed.where(*path),
                 hint="- {if: {ask_type: money, text: PATTERN}, set: {fundraising_type: match}}",
             )
-            continue
-        conditions = _conditions(declared, fields["if"], known, later, *path, "if")
-        values = _settings(declared, fields["set"], *path, "set")
+        conditions = tuple(
+            _condition(name, wanted, placed, known, (*path, "if", name))
+            for name, wanted in parts["if"].items()
+        )
+        values = tuple(
+            (name, _values(name, value, placed, (*path, "set", name)))
+            for name, value in parts["set"].items()
+        )
         for name, several in values:
+            if name in kept:
+                raise RecordsError(
+                    f"the rule sets {name!r}, which is a column that source.yaml keeps",
+                    where=placed.where(*path, "set", name),
+                    hint="give the field another name, or rename the column in source.yaml",
+                )
             allowed = known.setdefault(name, set())
             if allowed is not None:
                 allowed.update(several)
-        refinements.append(Refinement(tuple(conditions), tuple(values), declared.where(*path)))
-    return refinements
+        refinements.append(Refinement(conditions, values))
+    return tuple(refinements)
 
 
-def _conditions(
-    declared: DeclaredFile,
-    value: Any,
+def _condition(
+    name: str,
+    wanted: Any,
+    placed: Placed,
     known: Mapping[str, set[str] | None],
-    later: set[str],
-    *path: str,
-) -> list[Condition]:
-    conditions = []
-    for name, wanted in declared.mapping(value, *path).items():
-        place = (*path, name)
-        if name in known or name == "client":
-            values = declared.texts(wanted, *place)
-            allowed = known.get(name)
-            for each in values:
-                if allowed is not None and each not in allowed:
-                    declared.fault(
-                        f"no tag or earlier rule gives a record the {name} {each!r}",
-                        *place,
-                        hint=suggest_name(each, allowed) if allowed else f"there is no {name}",
-                    )
-            conditions.append(Condition(name, values, None, declared.where(*place)))
-        elif name in later:
-            declared.fault(
-                f"{name!r} is only set by a later rule", *place, hint="put that rule first"
+    path: tuple[str, ...],
+) -> Condition:
+    """A condition on a field that tags or earlier rules give, or a pattern over a column."""
+    if name not in known:
+        return Condition(name, (), read_pattern(wanted, placed, *path))
+    values, allowed = read_texts(wanted, placed, *path), known[name]
+    for value in values:
+        if allowed is not None and value not in allowed:
+            raise RecordsError(
+                f"no tag or earlier rule gives a record the {name} {value!r}",
+                where=placed.where(*path),
+                hint=suggest_name(value, allowed) if allowed else f"there is no {name}",
             )
-        else:
-            pattern = read_pattern(declared, wanted, *place)
-            if pattern is not None:
-                conditions.append(Condition(name, (), pattern, declared.where(*place)))
-    return conditions
+    return Condition(name, values)
 
 
-def _settings(declared: DeclaredFile, value: Any, *path: str) -> list[tuple[str, tuple[str, ...]]]:
-    settings = []
-    for name, wanted in declared.mapping(value, *path).items():
-        if name in _TAKEN or (name in FIELDS and name not in TAG_KINDS):
-            declared.fault(
-                f"a rule cannot set {name!r}",
-                *path,
-                name,
-                hint=f"{', '.join(TAG_KINDS)}, or a new name",
-            )
-            continue
-        values = declared.texts(wanted, *path, name)
-        if name not in TAG_KINDS and len(values) > 1:
-            declared.fault(f"the field {name!r} takes one value", *path, name)
-        settings.append((name, values))
-    return settings
-
-
-def _contradiction(
-    declared: DeclaredFile, value: Any, tags: Tags | None, *path: str
-) -> Contradiction | None:
-    values = declared.keys(("name", "tags"), value, *path)
-    name = declared.text(values.get("name"), *path, "name")
-    named = declared.texts(values.get("tags"), *path, "tags")
-    for at, tag in enumerate(named):
-        if tags is not None and tag not in tags.names:
-            declared.fault(
-                f"unknown tag {tag!r}",
-                *path,
-                "tags",
-                str(at),
-                hint=suggest_name(tag, tags.names) if tags.names else "tags.yaml has no tags",
-            )
-    if len(named) < 2:
-        declared.fault("a contradiction needs two tags or more", *path)
-        return None
-    return Contradiction(name, named, declared.where(*path)) if name else None
+def _values(name: str, value: Any, placed: Placed, path: tuple[str, ...]) -> tuple[str, ...]:
+    """What a rule sets a field to."""
+    if name in _TAKEN or (name in FIELDS and name not in TAG_KINDS):
+        raise RecordsError(
+            f"a rule cannot set {name!r}",
+            where=placed.where(*path),
+            hint=f"{', '.join(TAG_KINDS)}, or a new name",
+        )
+    if name in TAG_KINDS:
+        return read_texts(value, placed, *path) if value else ()
+    return (read_text(value, placed, *path),)
 
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
@@ -312,18 +260,9 @@ _RESERVED = {
 """Column names of the tables that other columns must not have."""
 
 
-_PLACES = {"where", "places"}
-"""Fields that are not keys of the file."""
-
-
 @dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """The source of rows. Columns have their names after ``rename``.
-
-    Attributes:
-        where: The file, for messages.
-        places: ``file:line`` of every key that is given, or the flag; not part of the fingerprint.
-    """
+class SourceKeys:
+    """The keys of source.yaml. Columns have their names after ``rename``."""
 
     source: str = option("", "File, folder, glob, or address of a database.")
     query: str = option("", "SQL that gives the rows (databases).")
@@ -341,18 +280,26 @@ class SourceSpec:
     )
     encoding: str = option("", "Encoding of text files; empty: UTF-8.")
     delimiter: str = option("", "Delimiter of CSV files; empty: detected.")
-    where: str = dataclasses.field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec(SourceKeys):
+    """The source of rows.
+
+    Attributes:
+        places: ``file:line`` of every key that is given, or the flag; of ``""`` the file.
+    """
+
     places: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @property
     def fingerprint(self) -> str:
         """Hash of everything it says."""
-        names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
-        return value_hash({name: make_plain(getattr(self, name)) for name in names})
+        return value_hash({**dataclasses.asdict(self), "places": None})
 
     def place(self, key: str) -> str:
         """``file:line`` of a key, or of the file if it is not given."""
-        return self.places.get(key, self.where or "source.yaml")
+        return self.places.get(key) or self.places.get("", "source.yaml")
 
     def instead(self, given: Mapping[str, Any]) -> SourceSpec:
         """A copy with other values for some keys; their place is the flag."""
@@ -381,28 +328,20 @@ class SourceSpec:
         return self
 
 
-def read_source_spec(declared: DeclaredFile) -> SourceSpec:
-    """The spec in a file's values; faults are noted."""
-    known = [f.name for f in dataclasses.fields(SourceSpec) if f.name not in _PLACES]
-    values_by_key = declared.keys(known)
-    values: dict[str, Any] = {}
-    for key, value in values_by_key.items():
-        try:
-            built = build_options(SourceSpec, {key: value}, declared.placed, ())
-        except ConfigError as error:
-            declared.faults.append(make_records_error(error))
-            continue
-        values[key] = getattr(built, key)
-    for at, name in enumerate(values.get("keep", ())):
+def read_source_spec(placed: Placed) -> SourceSpec:
+    """The spec in a file.
+
+    Raises:
+        RecordsError: A column is kept whose name the tables need.
+        ConfigError: A key or a value is wrong.
+    """
+    keys = read_keys(SourceKeys, placed)
+    for name in keys.keep:
         if name in _RESERVED:
-            declared.fault(
+            raise RecordsError(
                 f"keep: {name!r} is a column that a refresh makes",
-                "keep",
-                str(at),
+                where=placed.where("keep"),
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
             )
-    return SourceSpec(
-        **values,
-        where=declared.placed.file,
-        places={key: declared.where(key) for key in values_by_key},
-    )
+    places = {key: placed.where(key) for key in ("", *(placed.value or ()))}
+    return SourceSpec(**dataclasses.asdict(keys), places=places)

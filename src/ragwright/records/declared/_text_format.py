@@ -7,18 +7,15 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import Placed, RagwrightError, RecordsError, case_folded, count_noun, value_hash
+from ...core import Placed, RecordsError, case_folded, option, value_hash
 from .._seams import TEXT, ArrowTable, pa
-from ._file import DeclaredFile
+from ._cleaning import read_keys
 
-_KEYS = ("prompt_variables", "prompt_structure")
 _JOINED_BY = ", "
-_MARK = re.compile(r"%.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +102,16 @@ def show_value(value: Any) -> str:
     return text if text.strip() else ""
 
 
-def parse_text_format(
+@dataclass(frozen=True, slots=True)
+class _FormatKeys:
+    prompt_variables: tuple[str, ...] = option(MISSING, "Names of fields, one for each %s.")
+    prompt_structure: str = option(MISSING, "A text with one %s for each variable.")
+
+
+def read_text_format(
     placed: Placed, name: str = "", known: Iterable[str] | None = None
 ) -> TextFormat:
-    """The format in a file's values.
+    """The format in a file.
 
     Args:
         placed: ``prompt_variables`` (n names) and ``prompt_structure`` (a text with n ``%s``;
@@ -117,93 +120,36 @@ def parse_text_format(
         known: Fields of records; None if unknown.
 
     Raises:
-        RecordsError: The first fault, with file and line.
+        RecordsError: The counts differ, or a variable is no field of records.
+        ConfigError: A key or a value is wrong.
     """
-    declared = DeclaredFile(placed)
-    text_format = read_text_format(declared, name, known)
-    if declared.faults:
-        raise declared.faults[0]
-    return text_format
-
-
-def read_text_format(
-    declared: DeclaredFile, name: str = "", known: Iterable[str] | None = None
-) -> TextFormat:
-    """:func:`parse_text_format` that notes every fault instead of raising the first."""
-    values = declared.keys(_KEYS)
-    for key in _KEYS:
-        if key not in values:
-            declared.fault(f"the text format needs the key {key!r}")
-    variables = declared.texts(values.get("prompt_variables"), "prompt_variables")
-    _check_variables(declared, variables, known)
-    structure = values.get("prompt_structure")
-    if "prompt_structure" not in values:
-        return TextFormat(name, ())
-    text = declared.text(structure, "prompt_structure")
-    literals = None if text is None else _cut(declared, text)
-    if literals is None:
-        return TextFormat(name, ())
-    *_, last = literals
-    count = len(literals) - 1
-    if count != len(variables):
-        declared.fault(
-            f"prompt_structure has {count} %s, prompt_variables has {len(variables)} names",
-            "prompt_structure",
-            hint="one %s per name, in the same order; %% is a percent sign",
-        )
-        return TextFormat(name, ())
-    pieces = [
-        FormatPiece(variable, before)
-        for variable, (before, _) in zip(variables, pairwise(literals), strict=True)
-    ]
-    if pieces:
-        pieces[-1] = FormatPiece(pieces[-1].variable, pieces[-1].before, last)
-    return TextFormat(name, tuple(pieces))
-
-
-def _check_variables(
-    declared: DeclaredFile, variables: tuple[str, ...], known: Iterable[str] | None
-) -> None:
-    names = None if known is None else sorted(set(known))
+    keys = read_keys(_FormatKeys, placed)
+    variables = keys.prompt_variables
     for at, variable in enumerate(variables):
-        if names is not None and variable not in names:
-            declared.fault(
+        if known is not None and variable not in known:
+            raise RecordsError(
                 f"unknown variable {variable!r} in prompt_variables",
-                "prompt_variables",
-                str(at),
-                hint=f"known: {', '.join(names)}; keep: in source.yaml adds columns",
+                where=placed.where("prompt_variables", str(at)),
+                hint=f"known: {', '.join(sorted(known))}; keep: in source.yaml adds columns",
             )
     if variables.count(TEXT) != 1:
-        declared.fault(
+        raise RecordsError(
             f"prompt_variables must name {TEXT!r} once, not {variables.count(TEXT)} times",
-            "prompt_variables",
+            where=placed.where("prompt_variables"),
             hint="it is the message itself",
         )
-
-
-def _cut(declared: DeclaredFile, structure: str) -> list[str] | None:
-    """The literals between the ``%s``, or None if there is a single percent sign."""
-    literals = [""]
-    at = 0
-    for mark in _MARK.finditer(structure):
-        literals[-1] += structure[at : mark.start()]
-        at = mark.end()
-        if mark[0] == "%s":
-            literals.append("")
-        elif mark[0] == "%%":
-            literals[-1] += "%"
-        else:
-            declared.fault(
-                f"prompt_structure contains {mark[0]!r}",
-                "prompt_structure",
-                hint="write %s for a variable and %% for a percent sign",
-            )
-            return None
-    literals[-1] += structure[at:]
-    return literals
-
-
-_FIELDS = ("name", "biography")
+    escaped = keys.prompt_structure.replace("%%", "\0")
+    *befores, last = escaped.split("%s")
+    if len(befores) != len(variables) or re.search("%(?!s)", escaped):
+        raise RecordsError(
+            f"prompt_structure has {len(befores)} %s, prompt_variables has {len(variables)} names",
+            where=placed.where("prompt_structure"),
+            hint="one %s per name, in the same order; %% is a percent sign, and no other % stands "
+            "in it",
+        )
+    ends = [*[""] * (len(befores) - 1), last.replace("\0", "%")]
+    literals = (before.replace("\0", "%") for before in befores)
+    return TextFormat(name, tuple(map(FormatPiece, variables, literals, ends)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,23 +160,16 @@ class Rollups:
         column: Column with the client's name; the column ``client`` if empty.
         names: Spellings by the client's name.
         biographies: Biography by name, as in the table.
-        place: The file.
-        column_line: ``file:line`` of the column's name, empty if unknown.
+        column_place: ``file:line`` of the column's name.
     """
 
     column: str = ""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     biographies: Mapping[str, str] = field(default_factory=dict)
-    place: str = field(default="rollups.yaml", compare=False)
-    column_line: str = field(default="", compare=False)
+    column_place: str = field(default="rollups.yaml", compare=False)
     _index: list[Mapping[str, str]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
-
-    @property
-    def column_place(self) -> str:
-        """Place of the column's name: file and line, or the file."""
-        return self.column_line or self.place
 
     @property
     def fingerprint(self) -> str:
@@ -307,113 +246,87 @@ def spelling_key(name: str) -> str:
     return folded[start:end] or folded
 
 
-def read_rollups(declared: DeclaredFile, folder: Path) -> Rollups:
-    """The rollups in a file's values; faults are noted."""
-    values = declared.keys(("client", "biographies"))
-    client = declared.keys(("column", "names"), values.get("client"), "client")
-    column = declared.text(client["column"], "client", "column") if "column" in client else ""
-    names: dict[str, tuple[str, ...]] = {}
+@dataclass(frozen=True, slots=True)
+class _ClientKeys:
+    column: str = option("", "Column with the client's name.")
+    names: Mapping[str, tuple[str, ...]] = option(dict, "Spellings by the client's name.")
+
+
+@dataclass(frozen=True, slots=True)
+class _RollupsKeys:
+    client: _ClientKeys = option(_ClientKeys, "The column of the client, and names.")
+    biographies: str = option("", "CSV file with the columns name and biography.")
+
+
+def read_rollups(placed: Placed, folder: Path) -> Rollups:
+    """The rollups in a file, and the biographies that it names.
+
+    Raises:
+        RecordsError: A spelling stands for two clients, or the biographies cannot be used.
+        ConfigError: A key or a value is wrong.
+    """
+    keys = read_keys(_RollupsKeys, placed)
     taken: dict[str, str] = {}
-    for name, value in declared.mapping(client.get("names"), "client", "names").items():
-        path = ("client", "names", name)
-        names[name] = declared.texts(value, *path)
-        for at, spelling in enumerate((name, *names[name])):
-            key = spelling_key(spelling)
-            other = taken.setdefault(key, name)
+    for name, spellings in keys.client.names.items():
+        for spelling in (name, *spellings):
+            other = taken.setdefault(spelling_key(spelling), name)
             if other != name:
-                place = path if not at else (*path, str(at - 1))
-                declared.fault(
+                raise RecordsError(
                     f"{spelling!r} is listed for {other!r} and for {name!r}",
-                    *place,
+                    where=placed.where("client", "names", name),
                     hint="case, blanks and punctuation at the ends are ignored; keep one of them",
                 )
-    biographies: dict[str, str] = {}
-    file = values.get("biographies")
-    if file is not None:
-        text = declared.text(file, "biographies")
-        biographies = _biographies(declared, folder, text) if text else {}
-    return Rollups(
-        column or "", names, biographies, declared.placed.file, declared.where("client", "column")
-    )
+    biographies = {}
+    if keys.biographies:
+        if not (folder / keys.biographies).is_file():
+            raise RecordsError(
+                f"the file {keys.biographies!r} does not exist",
+                where=placed.where("biographies"),
+                hint=f"give a path relative to {folder.name}/ of a CSV file with the columns name "
+                "and biography",
+            )
+        shown = f"{folder.name}/{keys.biographies}"
+        biographies = read_biographies(folder / keys.biographies, shown)
+    place = placed.where("client", "column")
+    return Rollups(keys.client.column, keys.client.names, biographies, place)
 
 
-def _biographies(declared: DeclaredFile, folder: Path, name: str) -> dict[str, str]:
-    file = folder / name
-    if not file.is_file():
-        declared.fault(
-            f"the file {name!r} does not exist",
-            "biographies",
-            hint=f"give a path relative to {folder.name}/ of a CSV file with the columns name and "
-            "biography",
-        )
-        return {}
-    return read_biographies(file, f"{folder.name}/{name}", declared.faults)
-
-
-def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> dict[str, str]:
+def read_biographies(file: Path, shown: str) -> dict[str, str]:
     """Biography by name, from a CSV file with the columns ``name`` and ``biography``.
 
-    Faults are noted with file and line: not UTF-8, a column missing, a row without a name or a
-    biography, a name given twice.
+    Raises:
+        RecordsError: Not UTF-8, a column missing, a row without a name or a biography, a name given
+            twice; with file and line.
     """
     biographies: dict[str, str] = {}
-    lines: dict[str, int] = {}
-
-    def fault(sentence: str, line: int, hint: str | None = None) -> None:
-        faults.append(RecordsError(sentence, where=f"{shown}:{line}", hint=hint))
-
+    seen: set[str] = set()
+    rows = csv.reader([])
     try:
         with file.open(encoding="utf-8-sig", newline="") as handle:
             rows = csv.reader(handle, strict=True)
             header = [cell.strip().lower() for cell in next(rows, [])]
-            missing = [name for name in _FIELDS if name not in header]
-            if missing:
-                fault(
-                    f"the column {missing[0]!r} is missing",
-                    1,
-                    f"the first line must contain the columns: {', '.join(_FIELDS)}",
-                )
-                return {}
-            at = [header.index(name) for name in _FIELDS]
-            for row in rows:
-                if len(row) > len(header):
-                    fault(
-                        f"the row has {len(row)} values, but the header has "
-                        f"{count_noun(len(header), 'column')}",
-                        rows.line_num,
-                        "quote values that hold a comma",
-                    )
+            if not {"name", "biography"} <= set(header):
+                raise csv.Error("the first line must contain the columns name and biography")
+            for cells in rows:
+                if len(cells) > len(header):
+                    raise csv.Error(f"the row has {len(cells)} values, the header {len(header)}")
+                row = dict(zip(header, map(str.strip, cells), strict=False))
+                name, text = row.get("name", ""), row.get("biography", "")
+                if not any(row.values()):
                     continue
-                _biography(row, at, rows.line_num, biographies, lines, fault)
-    except OSError as error:
-        fault(f"the file cannot be read: {error.strerror or error}", 1)
-    except UnicodeDecodeError as error:
-        fault(f"the file is not UTF-8: {error.reason}", 1, "save it as UTF-8")
-    except csv.Error as error:
-        fault(f"not CSV: {error}", rows.line_num)
+                if not (name and text):
+                    raise csv.Error(f"the row has no {'biography' if name else 'name'}")
+                if spelling_key(name) in seen:
+                    raise csv.Error(f"{name!r} has a biography already")
+                seen.add(spelling_key(name))
+                biographies[name] = text
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RecordsError(
+            f"the biographies cannot be read: {error}",
+            where=f"{shown}:{max(1, rows.line_num)}",
+            hint="it must be a CSV file in UTF-8 with the columns name and biography",
+        ) from error
     return biographies
-
-
-def _biography(
-    row: list[str],
-    at: list[int],
-    line: int,
-    biographies: dict[str, str],
-    lines: dict[str, int],
-    fault: Any,
-) -> None:
-    if not any(cell.strip() for cell in row):
-        return
-    name, text = (row[i].strip() if i < len(row) else "" for i in at)
-    if not name or not text:
-        fault(f"the row has no {'biography' if name else 'name'}", line)
-        return
-    key = spelling_key(name)
-    if key in lines:
-        fault(f"{name!r} has a biography already, in line {lines[key]}", line, "keep one of them")
-        return
-    lines[key] = line
-    biographies[name] = text
 
 
 def _edge(character: str) -> bool:

@@ -2,20 +2,17 @@
 
 from ._hashes import (
     BronzeRows,
-    check_text,
     duplicates,
     kind_of_reason,
-    rename_columns,
     row_hashes,
 )
 from ._silver import (
     GoldStep,
     RetagStep,
     SilverStep,
-    clean_texts,
-    find_tags,
-    limit_repeats,
-    tag_lists,
+    clean_each,
+    find_column,
+    text_column,
 )
 
 __all__ = [
@@ -23,13 +20,10 @@ __all__ = [
     "GoldStep",
     "RetagStep",
     "SilverStep",
-    "check_text",
-    "clean_texts",
+    "clean_each",
     "duplicates",
-    "find_tags",
+    "find_column",
     "kind_of_reason",
-    "limit_repeats",
-    "rename_columns",
     "row_hashes",
-    "tag_lists",
+    "text_column",
 ]

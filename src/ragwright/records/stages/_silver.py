@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,6 @@ from .._seams import (
 from ..declared import (
     Cleaning,
     Condition,
-    NamedStep,
     Rollups,
     Rules,
     Tag,
@@ -41,7 +41,7 @@ from ..declared import (
 )
 from ._hashes import row_hashes
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
+Texts: TypeAlias = list[str | None]
 
 _NAMED: dict[str, Callable[[str], str]] = {
     "strip": str.strip,
@@ -54,10 +54,10 @@ _NAMED: dict[str, Callable[[str], str]] = {
 }
 
 
-def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
-    """The texts after every step, and without NUL, which no step need ask for.
+def clean_each(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Iterator[Texts]:
+    """The texts without the character NUL, then after each step.
 
-    A model, a terminal and a database each end a text at it, or refuse it.
+    A model, a terminal and a database each end a text at NUL, or refuse it.
 
     Args:
         texts: Arrow array of large strings; nulls stay.
@@ -67,29 +67,14 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
     Raises:
         PatternError: A pattern took too long on a row; the row is named.
     """
-    values = drop_nul(texts).to_pylist()
+    values = compute.replace_substring(texts, "\x00", "").to_pylist()
+    yield values
     for step in cleaning.steps:
         if isinstance(step, Replace):
             values = replace_matches(values, keys, step, cleaning.pattern_seconds)
-            continue
-        change = (
-            _NAMED[step.name]
-            if isinstance(step, NamedStep)
-            else partial(limit_repeats, times=step.times, digits=step.digits)
-        )
-        values = [None if value is None else change(value) for value in values]
-    return drop_nul(pa.array(values, pa.large_string()))
-
-
-def drop_nul(texts: ArrowTable) -> ArrowTable:
-    """Texts without the character U+0000."""
-    return compute.replace_substring(texts, "\x00", "")
-
-
-def limit_repeats(text: str, times: int, *, digits: bool = True) -> str:
-    """A text in which no character (or none but digits) stands more than so many times in a row."""
-    each = "(.)" if digits else r"(\D)"
-    return re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
+        else:
+            values = [None if value is None else _NAMED[step](value) for value in values]
+        yield values
 
 
 _JOINT = "\x1f"
@@ -115,8 +100,9 @@ class SilverStep:
             RecordsError: The batch lacks the text column.
             PatternError: A pattern took too long on a row; the row is named.
         """
-        keys = batch.column(KEY)
-        texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
+        values = clean_each(text_column(batch, self.text_column), batch[KEY], self.cleaning)
+        [cleaned] = deque(values, maxlen=1)
+        texts = pa.array(cleaned, pa.large_string())
         reasons = _reasons(texts, self.cleaning.max_characters)
         kept = pa.array([reason is None for reason in reasons], pa.bool_())
         carried = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
@@ -224,7 +210,7 @@ def find_tags(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[
     for column in dict.fromkeys(tag.column for tag in tags):
         at = [i for i, tag in enumerate(tags) if tag.column == column]
         patterns = [tags[i].pattern for i in at]
-        texts, keys, parents = _searched(rows, column, tags[at[0]].where)
+        texts, keys, parents = _searched(rows, column, tags[at[0]].pattern.where)
         hits = match_rows(texts, keys, patterns, seconds)
         if parents is None:
             carried[:, at] = hits
@@ -254,7 +240,7 @@ def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]
     return texts, join_chunks(keys).take(parents), np.asarray(parents)
 
 
-def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
+def text_column(batch: ArrowTable, name: str) -> ArrowTable:
     """The text column as one array of large strings."""
     for column, hint in ((name, None), *((n, "rename") for n in (TEXT, TEXT_HASH, TAGS))):
         there = column in batch.column_names
@@ -327,7 +313,7 @@ class GoldStep:
         fields[TEXT] = join_chunks(batch.column(TEXT))
         for name in self.keep:
             if name not in fields:
-                fields[name] = join_chunks(_column(batch, name, "source.yaml: keep"))
+                fields[name] = join_chunks(find_column(batch, name, "source.yaml: keep"))
         records = pa.table(fields)
         document, at = self.format.fill_batch(records)
         records = records.append_column("document", document).append_column("message_at", at)
@@ -345,7 +331,7 @@ class GoldStep:
         if not self.rollups.column and column not in batch.column_names:
             return pa.nulls(batch.num_rows, pa.string())
         place = self.rollups.column_place
-        coded = cast_texts(_column(batch, column, place), column, place).dictionary_encode()
+        coded = cast_texts(find_column(batch, column, place), column, place).dictionary_encode()
         names = [self.rollups.canonical(name) for name in coded.dictionary.to_pylist()]
         return pa.array(names, pa.string()).take(coded.indices)
 
@@ -400,14 +386,15 @@ class GoldStep:
                 return np.asarray(carried.any(axis=1), np.bool_)
             wanted = pa.array(list(condition.values), pa.string())
             return np.asarray(compute.is_in(fields[condition.field], wanted), np.bool_)
-        column = _column(batch, condition.field, condition.place)
-        texts = compute.fill_null(cast_texts(column, condition.field, condition.place), "")
+        name, where = condition.field, condition.pattern.where
+        texts = compute.fill_null(cast_texts(find_column(batch, name, where), name, where), "")
         seconds = self.rules.pattern_seconds
         hits = match_rows(texts, batch.column(KEY), [condition.pattern], seconds)
         return np.asarray(hits[:, 0], np.bool_)
 
 
-def _column(batch: ArrowTable, name: str, place: str) -> ArrowTable:
+def find_column(batch: ArrowTable, name: str, place: str) -> ArrowTable:
+    """A column of a batch; raises RecordsError if it lacks it."""
     if name not in batch.column_names:
         raise RecordsError(
             f"the rows have no column {name!r}",
