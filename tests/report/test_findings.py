@@ -93,7 +93,7 @@ def test_trials_that_abstain_are_ordered_by_the_worst_value_and_show_both_means(
 
     careful = ended(1, Score("TokenF1", "abstained", missed=True))
     plain = ended(2, Score("TokenF1", "scored", 0.4))
-    board = leaderboard([careful, plain], [Objective("TokenF1", True)])
+    board = leaderboard([careful, plain], Objective("TokenF1", True))
     assert [one.id for one in board] == ["T002", "T001"]
     lines = leaderboard_block(board, objectives=ORDER).text(120).splitlines()
     head, _, first, second, *_ = lines

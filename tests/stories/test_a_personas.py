@@ -390,7 +390,7 @@ STUDY = """\
 study:
   testset: rows.jsonl
   measures: Comprehensive, ContextRelevance, Faithfulness, AnswerRelevance, Pairwise
-  objective: [Comprehensive]
+  objective: Comprehensive
   limit: 1
   search: random
   trials: 12
@@ -405,7 +405,7 @@ prompt: {preset: [complete, without_style]}
 
 def test_a13_seven_parameters_are_searched_and_ranked_within_one_judge(shop: Path) -> None:
     (shop / "seven.yaml").write_text(STUDY, "utf-8")
-    assert read_json(shop, "sweep", "seven.yaml")["objectives"] == ["Comprehensive"]
+    assert read_json(shop, "sweep", "seven.yaml")["objective"] == "Comprehensive"
     report = read_json(shop, "report", "seven")
     means = {one["id"]: one["measures"]["Comprehensive"]["mean"] for one in report["entries"]}
     values = {one["id"]: one["values"] for one in report["entries"]}

@@ -77,7 +77,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     board = result.board
     placed = {trial.number for trial in board}
     ranked = {trial.number for trial in result.judged_by_first}
-    unscored = f"no row has a score for {result.objectives[0].name}"
+    unscored = f"no row has a score for {result.objective.name}"
     rest = [
         trial
         if trial.state != "done"
@@ -90,16 +90,14 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
             {
                 "run": result.run,
                 "testset": result.testset,
-                "objectives": [objective.name for objective in result.objectives],
+                "objective": result.objective.name,
                 "trials": [trial_json(trial) for trial in (*board, *rest)],
                 "selection": None if result.selection is None else asdict(result.selection),
                 "notes": list(result.notes),
             }
         )
         return
-    names = tuple(objective.name for objective in result.objectives)
-    front = {trial.id for trial in result.front} if len(names) > 1 else ()
-    block = leaderboard_block(board, rest=rest, objectives=names, front=front)
+    block = leaderboard_block(board, rest=rest, objectives=(result.objective.name,))
     sentences = []
     if result.selection is not None:
         sentences.append(StudyVerdict(result.selection).text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -277,7 +277,6 @@ def leaderboard_block(
     *,
     rest: Iterable[TrialLike] = (),
     objectives: Sequence[str] = (),
-    front: Collection[str] = (),
     most: int = 20,
     title: str = "",
 ) -> ResultBlock:
@@ -287,7 +286,6 @@ def leaderboard_block(
         board: Trials with results, best first.
         rest: Trials without results; the remarks say why.
         objectives: Measures and facts that trials are ordered by: with intervals.
-        front: Names of trials on the Pareto front, if there are several objectives.
         most: Trials shown; the current settings are always shown.
         title: Heading.
     """
@@ -304,7 +302,7 @@ def leaderboard_block(
     ]
     rows = tuple(
         (
-            f"{place}*" if trial.id in front else str(place),
+            str(place),
             trial.id if trial.values else f"{trial.id} current",
             *(value_text(trial.shown[key]) if key in trial.shown else "" for key in keys),
             *chain.from_iterable(cells[place - 1] for _, cells in measures),
@@ -318,8 +316,6 @@ def leaderboard_block(
     hidden = len(board) - len(rows)
     remarks = [] if board else ["no trial has results"]
     remarks += [f"… {hidden} more; --json lists all"] if hidden else []
-    if front:
-        remarks.append("* on the Pareto front: no other trial is better on every objective")
     return ResultBlock(
         "board",
         title,
@@ -396,7 +392,6 @@ def _board_blocks(subject: Subject) -> list[ResultBlock]:
             subject.ranked(board),
             rest=() if at else rest,
             objectives=goals,
-            front=board.front if len(goals) > 1 else (),
             most=len(board.entries),
             title=f"Judged by {board.judge}" if board.judge else "",
         )

@@ -31,9 +31,8 @@ from ..experiment import (
     load_evaluation,
     load_results,
     load_verdict,
+    objective_of,
     objective_scores,
-    objectives_of,
-    pareto_front,
     passport_line,
     questions_of,
     read_plain,
@@ -168,10 +167,10 @@ class _Reader:
         """Return a sweep with all its trials, and its newest confirmation or the named one."""
         trials = [read_plain(TrialResult, row.body) for row in self.runs.rows(run.id) if row.body]
         measures = parse_measures(run.manifest["measures"])
-        objectives = objectives_of(run.manifest.get("objectives", ()), measures)
+        objective = objective_of(run.manifest.get("objective", ""), measures)
         manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}
         entries = tuple(self._entry_of_trial(trial, manifests.get(trial.run)) for trial in trials)
-        boards = _boards(trials, entries, objectives)
+        boards = _boards(trials, entries, objective)
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()
         stopped = next((t.reason for t in trials if t.state == "skipped" and t.reason), "")
@@ -183,15 +182,15 @@ class _Reader:
             "study",
             entries,
             boards,
-            objectives,
+            (objective,),
             tuple(map(str, measures)),
             facts
             | {
                 "trials": str(len(trials)),
-                "ordered by": ", ".join(objective.name for objective in objectives),
+                "ordered by": objective.name,
             },
             "" if incumbent is None else incumbent.id,
-            self._verdict(run, [t for t in trials if t.id in first], objectives[0], confirmed),
+            self._verdict(run, [t for t in trials if t.id in first], objective, confirmed),
             self._openings(run),
             stopped or _stopped_text(run),
             notes=grounds(rows, () if incumbent is None else incumbent.summaries),
@@ -236,7 +235,6 @@ class _Reader:
             objective,
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
             clusters=clusters_of_results(rows) or None,
-            eligible={trial.id for trial in candidates if trial.state == "done"},
             questions=questions_of(rows),
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
@@ -333,7 +331,7 @@ def _entry_of(run: Run, evaluation: Evaluation) -> ScoredRun:
 
 
 def _boards(
-    trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objectives: Sequence[Objective]
+    trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objective: Objective
 ) -> tuple[Board, ...]:
     """One leaderboard per judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}
@@ -342,16 +340,15 @@ def _boards(
             judged.setdefault(entry.judge, []).append(trial)
     boards = []
     for group in judged.values():
-        ranked = leaderboard(group, objectives)
-        front = pareto_front(ranked, objectives) if len(objectives) > 1 else ()
+        ranked = leaderboard(group, objective)
         swept = {  # the swept keys of the section `judge` tell judges apart
             ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
             for trial in group
             if trial.values
         }
         own = "; ".join(sorted(swept)) or "the project's own judge"
-        ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
-        boards.append(Board(ids, on_front, own if len(judged) > 1 else ""))
+        ids = tuple(trial.id for trial in ranked)
+        boards.append(Board(ids, own if len(judged) > 1 else ""))
     return tuple(board for board in boards if board.entries)
 
 

@@ -92,12 +92,10 @@ class Board:
 
     Attributes:
         entries: Their ids, best first.
-        front: Ids on the Pareto front of the objectives.
         judge: Description of this judge; empty if there is only one.
     """
 
     entries: tuple[str, ...]
-    front: tuple[str, ...] = ()
     judge: str = ""
 
 

@@ -178,13 +178,13 @@ def _heat_chart(
 
 
 def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
-    goals = [goal.name for goal in subject.goals]
-    costs = goals[1:] or [
+    y = subject.goals[0].name
+    costs = [
         name
         for name in FACT_NAMES
-        if name not in goals and len({trial.facts.get(name) for trial in trials}) > 1
+        if name != y and len({trial.facts.get(name) for trial in trials}) > 1
     ]
-    x, y = costs[0] if costs else "", goals[0]
+    x = costs[0] if costs else ""
     placed = [
         (trial, a, b)
         for trial in trials
@@ -194,7 +194,7 @@ def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[Resu
         return
     signs = [1 if subject.upward(name) else -1 for name in (x, y)]
     signed = [(t.id, round(a * signs[0], 6), round(b * signs[1], 6)) for t, a, b in placed]
-    best = set(subject.boards[0].front if len(goals) > 1 else ()) or {
+    best = {
         name
         for name, a, b in signed
         if not any(c >= a and d >= b and (c, d) != (a, b) for _, c, d in signed)

@@ -34,8 +34,8 @@ ROWS = [
     )
 ]
 SWEEP = (
-    "study: {testset: testsets/main.jsonl, measures: TokenF1, objective: [TokenF1, "
-    "context_tokens]}\nchunk: {size: [20, 60], overlap: 0}\n"
+    "study: {testset: testsets/main.jsonl, measures: TokenF1}\n"
+    "chunk: {size: [20, 60], overlap: 0}\n"
 )
 PAGES = {
     "first": "/", "ask": "/?q=brake+fluid&persona=*", "sources": "/sources",

@@ -351,7 +351,7 @@ def test_runs_are_listed_with_scores_compared_and_swept(tmp_path: Path) -> None:
     (folder / "rows.jsonl").write_text(json.dumps(asked) + "\n", "utf-8")
     (folder / "more.jsonl").write_text(f"{json.dumps(asked)}\n{json.dumps(unknown)}\n", "utf-8")
     (folder / "s.yaml").write_text(
-        "study: {testset: rows.jsonl, measures: TokenF1, objective: [TokenF1, context_tokens]}\n"
+        "study: {testset: rows.jsonl, measures: TokenF1, objective: TokenF1}\n"
         "chunk: {size: [20, 60], overlap: 0}\n"
     )
     answers = EvaluationOptions(answers=True)

@@ -35,12 +35,12 @@ from ..evaluations import (
     read_plain,
 )
 from ..studies import (
+    Point,
     Study,
     StudyOptions,
     SweepForecast,
     SweepOptions,
     SweepResult,
-    Trial,
     TrialResult,
     forecast_sweep,
     run_sweep,
@@ -372,17 +372,16 @@ class _Ablation:
             "confirm",
             purpose=f"ablation: do without {', '.join(contrast.part for contrast in chosen)}",
         ).asked_for(study.options.personas)
-        trials = [Trial(0, {})]
-        trials += [Trial(contrast.trial, study.points[contrast.trial - 1]) for contrast in chosen]
+        points: dict[int, Point] = {0: {}}
+        points |= {contrast.trial: study.points[contrast.trial - 1] for contrast in chosen}
         together = None
         parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
         if len(parts) > 1:  # all at once
             together = Contrast(" + ".join(parts), "leave one out", len(study.points) + 1)
-            trials.append(Trial(together.trial, deletion(project.settings.prompt, parts, study)))
-        fresh = run_trials(project, study, trials, testset, parse_measures(swept.measures))
-        results = {
-            trial.number: _drop_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
-        }
+            points[together.trial] = deletion(project.settings.prompt, parts, study)
+        measures = parse_measures(swept.measures)
+        fresh = run_trials(project, study, points.values(), testset, measures)
+        results = {number: _drop_texts(rows) for number, rows in zip(points, fresh, strict=True)}
         options = self._effect_options(testset.rows, scales)
         contrasts = chosen if together is None else [*chosen, together]
         effects = {

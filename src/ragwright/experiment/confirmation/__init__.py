@@ -1,6 +1,6 @@
 """Confirmation: the winner of a sweep on held-out questions."""
 
-from ._confirming import (
+from ._confirm import (
     Confirmation,
     ConfirmOptions,
     ConfirmResult,

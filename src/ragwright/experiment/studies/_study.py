@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +23,7 @@ from ...core import (
 
 SearchKind: TypeAlias = Literal["grid", "random", "tpe"]
 
-_RANGE = {"low", "high", "log", "step"}
-
-_ALMOST = 1e-6
-"""Tolerance of steps for floating-point rounding, as a share of a step."""
+_RANGE = {"low", "high", "log"}
 
 _LARGEST = 2**53
 """Largest end of a range: beyond it floats cannot represent every whole number."""
@@ -44,18 +40,14 @@ class StudyOptions:
     measures: str = option(
         "", "Measures, separated by commas; by default those that suit the rows."
     )
-    objective: tuple[str, ...] = option(
-        (),
-        "Objectives: a measure, cost, seconds or context_tokens; several give a Pareto front. By "
-        "default the first measure.",
+    objective: str = option(
+        "",
+        "What trials are ordered by: a measure, cost, seconds or context_tokens; by default the "
+        "first measure.",
     )
     search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
     trials: int = option(40, "Trials of a random or tpe search.", ge=1)
     batch: int = option(4, "Trials per batch of a tpe search.", ge=1)
-    rungs: tuple[int, ...] = option(
-        (), "Successive halving: numbers of questions after which the weaker trials are dropped."
-    )
-    keep: float = option(0.5, "Share of the trials kept after each rung.", gt=0, lt=1)
     limit: int | None = option(None, "Most questions of the tune split, chosen by the seed.", ge=1)
     personas: tuple[str, ...] = option(
         (), "Ask every question for each of these personas; the rows' own by default."
@@ -69,20 +61,13 @@ class StudyOptions:
 class SweptRange:
     """Values between two ends, both included; on a logarithmic scale if ``log`` is set.
 
-    With a ``step``, only every step from ``low`` on; if ``whole``, only whole numbers.
+    If ``whole``, only whole numbers.
     """
 
     low: float
     high: float
     log: bool = False
-    step: float | None = None
     whole: bool = False
-
-    @property
-    def steps(self) -> int | None:
-        """Number of its values; None for a continuous range."""
-        step = 1 if self.whole and not self.log and self.step is None else self.step
-        return None if step is None else int((self.high - self.low) / step + _ALMOST) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +149,7 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
 
     Args:
         file: A project file with lists of values to sweep (a key that is itself a list takes a list
-            of lists; ranges are ``{low, high, log, step}``), and a section ``study``.
+            of lists; ranges are ``{low, high, log}``), and a section ``study``.
         sections: Option record of every section that may be swept.
 
     Raises:
@@ -225,7 +210,6 @@ def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> St
 
 
 def _check_study(study: Study, placed: Placed) -> None:
-    options = study.options
     if not study.axes:
         raise StudyError(
             "the study sweeps nothing",
@@ -234,19 +218,6 @@ def _check_study(study: Study, placed: Placed) -> None:
         )
     _check_size(study, placed)
     _check_judging(study)
-    rungs = options.rungs
-    if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
-        raise StudyError(
-            "the rungs must increase, from 1 question on",
-            where=placed.where("study", "rungs"),
-            hint="write for example  rungs: [20, 60]",
-        )
-    if rungs and options.search == "tpe":
-        raise StudyError(
-            "successive halving needs all trials at once, which tpe does not have",
-            where=placed.where("study", "rungs"),
-            hint="choose search: random or grid, or leave out the rungs",
-        )
 
 
 def _check_size(study: Study, placed: Placed) -> None:
@@ -278,7 +249,6 @@ def _check_size(study: Study, placed: Placed) -> None:
 
 def _check_judging(study: Study) -> None:
     """Refuse to rank trials with different judges together."""
-    options = study.options
     for axis in study.judging:
         if axis.range is not None:
             raise StudyError(
@@ -288,7 +258,7 @@ def _check_judging(study: Study) -> None:
                 hint=f"write a list of values, such as  {axis.path[-1]}: "
                 f"[{axis.range.low:g}, {axis.range.high:g}]",
             )
-        if options.search == "tpe" or options.rungs:
+        if study.options.search == "tpe":
             raise StudyError(
                 f"{axis.key} is swept, but trials of different judges cannot be ranked together",
                 where=axis.where,
@@ -344,42 +314,25 @@ def _range_of(
     kinds = set(get_args(hint)) or {hint}
     if not kinds & {int, float}:
         raise StudyError(f"{name} is not a number: it has no range", where=placed.where(*path))
-    low, high, step = item["low"], item["high"], item.get("step")
-    numbers = [n for n in (low, high, step) if n is not None]
-    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
+    low, high, log = item["low"], item["high"], bool(item.get("log"))
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in (low, high)):
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
-    if not all(abs(n) <= _LARGEST for n in numbers):
+    if max(abs(low), abs(high)) > _LARGEST:
         raise StudyError(f"the ends of {name} are too large", where=placed.where(*path))
-    whole_numbers = float not in kinds
-    if whole_numbers and any(n != int(n) for n in numbers):
+    whole = float not in kinds
+    if whole and (low != int(low) or high != int(high)):
         raise StudyError(
             f"{name} takes whole numbers, and its range has others",
             where=placed.where(*path),
-            hint="write low, high and step without a fraction",
+            hint="write low and high without a fraction",
         )
-    log = bool(item.get("log"))
-    if not low < high or (log and low <= 0) or (step is not None and step <= 0):
+    if not low < high or (log and low <= 0):
         raise StudyError(
             f"{name} has no values between {low} and {high}",
             where=placed.where(*path),
-            hint="use low below high, above 0 with log, and a step above 0",
+            hint="use low below high, and above 0 with log",
         )
-    if log and step is not None:
-        raise StudyError(
-            f"{name} has both step and log", where=placed.where(*path), hint="choose one"
-        )
-    if whole_numbers:
-        low, high, step = int(low), int(high), None if step is None else int(step)
-    checked = SweptRange(low, high, log, step, whole_numbers)
-    if step is not None and checked.steps is not None:
-        last = round(low + (checked.steps - 1) * step, 9)
-        if abs(high - last) > _ALMOST * step:
-            raise StudyError(
-                f"{high:g}, the end of {name}, is not reached by steps of {step:g} from {low:g}",
-                where=placed.where(*path),
-                hint=f"write  high: {last + step:g}" + (f"  or {last:g}" if last > low else ""),
-            )
-    return checked
+    return SweptRange(low, high, log, whole)
 
 
 def _list_nesting(hint: Any) -> int:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from ...answer import prompt_parts
-from ...core import ConfigError, PromptError, Score, StudyError, canonical_json, make_plain
+from ...core import (
+    ConfigError,
+    PromptError,
+    RagwrightError,
+    Score,
+    StudyError,
+    canonical_json,
+)
 from ...measure import Measure, MeasureScale, Selection, Summary, choose_best, find_scale
 from ...project import Overrides, Project, Settings, load_settings, project_sections
 from ..evaluations import AnswerRecord, Evaluation, RowResult
 from ._study import FACTS, Axis, Study, load_study
 
-TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "same", "skipped"]
-"""``dropped`` by a rung of successive halving; ``invalid`` if the values are incompatible; ``same``
-as the current settings, and so no candidate."""
+TrialState: TypeAlias = Literal["done", "errored", "invalid", "same", "skipped"]
+"""``invalid`` if the values are incompatible; ``same`` as the current settings: no candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class TrialResult:
     @property
     def id(self) -> str:
         """``T007``."""
-        return f"T{self.number:03d}"
+        return trial_id(self.number)
 
     def value(self, objective: str) -> float | None:
         """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; else None."""
@@ -95,26 +98,23 @@ class TrialResult:
         return self.value(objective)
 
 
-def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Objective, ...]:
-    """Objectives by name; by default the first measure.
+def objective_of(name: str, measures: Sequence[Measure]) -> Objective:
+    """The objective with a name; by default the first measure.
 
     Raises:
-        StudyError: One is neither a measure of the study nor a fact.
+        StudyError: It is neither a measure of the study nor a fact.
     """
     known = {
         str(m): Objective(str(m), m.definition.higher_is_better, m.known_scale) for m in measures
     }
     known.update((fact, Objective(fact, False)) for fact in FACTS)
-    objectives = []
-    for name in names or [str(measures[0])]:
-        if name not in known:
-            raise StudyError(
-                f"the objective {name!r} is not measured",
-                where="study.objective",
-                hint=f"one of: {', '.join(known)}",
-            )
-        objectives.append(known[name])
-    return tuple(objectives)
+    if name and name not in known:
+        raise StudyError(
+            f"the objective {name!r} is not measured",
+            where="study.objective",
+            hint=f"one of: {', '.join(known)}",
+        )
+    return known[name or str(measures[0])]
 
 
 def _facts_of(answer: AnswerRecord) -> dict[str, float | None]:
@@ -148,77 +148,20 @@ def trial_result(
     )
 
 
-def swept_settings(settings: Settings, paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Swept key -> its value in a project's settings, None where it has none."""
-    values = {key: settings.value(key) for key in map(".".join, paths)}
-    return {
-        key: make_plain(list(value) if isinstance(value, tuple) else value)
-        for key, value in values.items()
-    }
+def leaderboard(trials: Sequence[TrialResult], objective: Objective) -> tuple[TrialResult, ...]:
+    """Trials that are done and have a value, best first; ties are broken by number.
 
-
-def leaderboard(
-    trials: Sequence[TrialResult], objectives: Sequence[Objective]
-) -> tuple[TrialResult, ...]:
-    """Trials that are done and have a value, best first by the first objective.
-
-    Rows without a score count as the worst value (:meth:`TrialResult.ranked_value`). Ties are
-    broken by the further objectives, then by number.
+    Rows without a score count as the worst value (:meth:`TrialResult.ranked_value`).
     """
-    first = objectives[0].name
-    finished = [
-        (trial, _merits(trial, objectives))
+    sign = -1 if objective.higher_is_better else 1
+    placed = [
+        (sign * value, trial.number, trial)
         for trial in trials
-        if trial.state == "done" and trial.value(first) is not None
+        if trial.state == "done"
+        and trial.value(objective.name) is not None
+        and (value := trial.ranked_value(objective.name)) is not None
     ]
-    finished.sort(key=lambda pair: ([-merit for merit in pair[1]], pair[0].number))
-    return tuple(trial for trial, _ in finished)
-
-
-def _merits(trial: TrialResult, objectives: Sequence[Objective]) -> list[float]:
-    """Return a trial's values, more is better; one that is missing is worse than any."""
-    values = [(trial.ranked_value(each.name), each.higher_is_better) for each in objectives]
-    return [-math.inf if v is None else v if higher else -v for v, higher in values]
-
-
-def pareto_front(
-    trials: Sequence[TrialResult], objectives: Sequence[Objective]
-) -> tuple[TrialResult, ...]:
-    """The Pareto front: trials that no other trial dominates.
-
-    Trials without a value for an objective are left out; rows without a score count as the worst
-    value.
-    """
-    placed = [(trial, _merits(trial, objectives)) for trial in trials if trial.state == "done"]
-    known = [(trial, merits) for trial, merits in placed if -math.inf not in merits]
-    return tuple(
-        trial
-        for trial, merits in known
-        if not any(
-            other != merits and all(o >= v for o, v in zip(other, merits, strict=True))
-            for _, other in known
-        )
-    )
-
-
-def survivors(
-    trials: Sequence[TrialResult], objectives: Sequence[Objective], keep: float
-) -> tuple[TrialResult, ...]:
-    """The trials that continue after a rung of successive halving, at least one.
-
-    With several objectives whole fronts continue, the best first; the last of them is filled up in
-    the order of the leaderboard (Jamieson and Talwalkar 2016; fronts as in NSGA-II, Deb 2002).
-    """
-    remaining = list(leaderboard(trials, objectives))
-    count = max(1, math.ceil(keep * len(remaining)))
-    chosen: list[TrialResult] = []
-    while remaining and len(chosen) < count:
-        front = {trial.number for trial in pareto_front(remaining, objectives)} or {
-            remaining[0].number
-        }
-        chosen += [trial for trial in remaining if trial.number in front][: count - len(chosen)]
-        remaining = [trial for trial in remaining if trial.number not in front]
-    return tuple(chosen)
+    return tuple(trial for _, _, trial in sorted(placed, key=lambda place: place[:2]))
 
 
 def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
@@ -256,7 +199,6 @@ def selection_of(
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
-    eligible: Collection[str] | None = None,
     questions: str = "",
 ) -> Selection:
     """The best candidate on the rows that selected it; see :func:`ragwright.measure.choose_best`.
@@ -270,7 +212,6 @@ def selection_of(
         seed=seed,
         clusters=clusters,
         scale=scale_of(objective),
-        eligible=eligible,
     )
     return replace(selection, questions=questions or selection.questions)
 
@@ -285,20 +226,13 @@ def scale_of(objective: Objective) -> MeasureScale | None:
 _TRIES = 100
 """Consecutive repeated points after which a search ends."""
 
+Point: TypeAlias = Mapping[str, Any]
+"""Swept key -> value; empty for the current settings."""
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One choice of values for the swept keys of a study; number 0 is the project with its current
-    settings.
-    """
 
-    number: int
-    values: Mapping[str, Any]
-
-    @property
-    def id(self) -> str:
-        """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
-        return f"T{self.number:03d}"
+def trial_id(number: int) -> str:
+    """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
+    return f"T{number:03d}"
 
 
 def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
@@ -306,117 +240,95 @@ def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
     if study.points:
         yield from study.points
         return
-    for values in itertools.product(*(axis.values for axis in study.axes)):
+    for values in product(*(axis.values for axis in study.axes)):
         yield {axis.key: value for axis, value in zip(study.axes, values, strict=True)}
 
 
-def random_points(study: Study) -> list[Mapping[str, Any]]:
-    """Draw ``study.trials`` different points with the study's seed; fewer if there are fewer.
+def search_points(
+    study: Study, objective: Objective | None = None
+) -> Generator[Sequence[Point], Sequence[float | None], None]:
+    """Yield batches of different points to try, each answered by the values of its trials.
 
-    Values of a list are drawn uniformly, those of a range uniformly or by their logarithm.
+    A grid and random points are one batch; values of a list are drawn uniformly, those of a range
+    uniformly or by their logarithm. TPE suggests ``study.batch`` points at a time. Equal values
+    give equal points, so an interrupted study is resumed by repeating it from the start with stored
+    results. It ends where every point, or a hundred in a row, were tried before.
     """
-    drawn = replace(study, options=replace(study.options, search="random"))
-    return [trial.values for trial in Sampler(drawn, ()).ask()]
-
-
-class Sampler:
-    """Chooses trials in fixed batches; equal results give equal suggestions.
-
-    A grid and random points are one batch; TPE suggests ``study.batch`` points at a time, and with
-    several objectives searches for the Pareto front. Optuna draws points; the stored result of a
-    repeated point is reported again. An interrupted study is resumed by replaying it from the
-    start with stored results, so the state of a search is never saved.
-    """
-
-    def __init__(self, study: Study, objectives: Sequence[Objective]) -> None:
-        self._study = study
-        self._trials: dict[str, Trial] = {}
-        self._suggestions: dict[int, Any] = {}
-        self._results: dict[int, Sequence[float] | None] = {}
-        if study.options.search == "grid":
-            return
-        import optuna
-
-        seed = study.options.seed
-        self._failed = optuna.trial.TrialState.FAIL
-        self._space = {axis.key: _axis_distribution(optuna, axis) for axis in study.axes}
-        with _quiet_optuna(optuna):
-            self._search = optuna.create_study(
-                sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-                if study.options.search == "tpe"
-                else optuna.samplers.RandomSampler(seed),
-                directions=["maximize" if o.higher_is_better else "minimize" for o in objectives]
-                or ["minimize"],
-            )
-
-    def ask(self) -> Sequence[Trial]:
-        """The next batch, empty once the search is over, or if nearby points were all run."""
-        options, size = self._study.options, self._study.size
-        batch: list[Trial] = []
-        if options.search == "grid":
-            points = () if self._trials else grid_points(self._study)
-            batch = [Trial(number, point) for number, point in enumerate(points, 1)]
-            self._trials.update((trial.id, trial) for trial in batch)
-            return batch
-        most = min(options.trials, options.trials if size is None else size)
-        wanted = options.batch if options.search == "tpe" else most
+    options, size = study.options, study.size
+    if options.search == "grid":
+        yield list(grid_points(study))
+        return
+    search, space = _open_search(study, objective), _search_space(study)
+    most = options.trials if size is None else min(options.trials, size)
+    values: dict[str, float | None] = {}
+    while True:
+        batch: dict[str, tuple[Any, Point]] = {}
+        wanted = min(options.batch if options.search == "tpe" else most, most - len(values))
         repeated = 0
-        while len(batch) < wanted and len(self._trials) < most and repeated < _TRIES:
-            suggestion = self._search.ask(self._space)
+        while len(batch) < wanted and repeated < _TRIES:
+            suggestion = search.ask(space)
             point = {
-                axis.key: _axis_value(axis, suggestion.params[axis.key])
-                for axis in self._study.axes
+                axis.key: _axis_value(axis, suggestion.params[axis.key]) for axis in study.axes
             }
-            trial = Trial(len(self._trials) + 1, point)
-            known = self._trials.setdefault(canonical_json(point), trial)
-            if known is trial:
-                repeated = 0
-                self._suggestions[trial.number] = suggestion
-                batch.append(trial)
-            else:
+            text = canonical_json(point)
+            if text in values or text in batch:
                 repeated += 1
-                self._report(suggestion, self._results.get(known.number))
-        return batch
-
-    def tell(self, trial: Trial, values: Sequence[float] | None) -> None:
-        """Report a trial's values, in objective order; None if it has none.
-
-        Trials are reported in their order, not in the order in which they ended.
-        """
-        if trial.number in self._suggestions:
-            self._results[trial.number] = values
-            self._report(self._suggestions[trial.number], values)
-
-    def _report(self, suggestion: Any, values: Sequence[float] | None) -> None:
-        if values is None:
-            self._search.tell(suggestion, state=self._failed)
-        else:
-            self._search.tell(suggestion, list(values))
+                _tell(search, suggestion, values.get(text))
+            else:
+                repeated = 0
+                batch[text] = suggestion, point
+        if not batch:
+            return
+        told = yield [point for _, point in batch.values()]
+        for (text, (suggestion, _)), value in zip(batch.items(), told, strict=True):
+            values[text] = value
+            _tell(search, suggestion, value)
 
 
-@contextmanager
-def _quiet_optuna(optuna: Any) -> Iterator[None]:
-    """Silence Optuna's log; its level is restored afterwards."""
+def random_points(study: Study) -> Sequence[Point]:
+    """Draw ``study.trials`` different points with the study's seed; fewer if there are fewer."""
+    return next(search_points(replace(study, options=replace(study.options, search="random"))), ())
+
+
+def _open_search(study: Study, objective: Objective | None) -> Any:
+    import optuna
+
+    samplers, options = optuna.samplers, study.options
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
-def _axis_distribution(optuna: Any, axis: Axis) -> Any:
-    among = axis.range
-    if among is None:
-        return optuna.distributions.CategoricalDistribution(list(range(len(axis.values))))
-    if among.whole:
-        step = 1 if among.step is None else int(among.step)
-        return optuna.distributions.IntDistribution(
-            int(among.low), int(among.high), log=among.log, step=step
-        )
-    return optuna.distributions.FloatDistribution(
-        among.low, among.high, log=among.log, step=among.step
+    search = optuna.create_study(
+        sampler=samplers.TPESampler(seed=options.seed, constant_liar=True)
+        if options.search == "tpe"
+        else samplers.RandomSampler(options.seed),
+        direction="maximize" if objective and objective.higher_is_better else "minimize",
     )
+    optuna.logging.set_verbosity(before)
+    return search
+
+
+def _tell(search: Any, suggestion: Any, value: float | None) -> None:
+    from optuna.trial import TrialState
+
+    search.tell(suggestion, value, TrialState.FAIL if value is None else None)
+
+
+def _search_space(study: Study) -> dict[str, Any]:
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    space: dict[str, Any] = {}
+    for axis in study.axes:
+        if axis.range is None:
+            space[axis.key] = CategoricalDistribution(list(range(len(axis.values))))
+        elif axis.range.whole:
+            low, high = int(axis.range.low), int(axis.range.high)
+            space[axis.key] = IntDistribution(low, high, log=axis.range.log)
+        else:
+            space[axis.key] = FloatDistribution(axis.range.low, axis.range.high, log=axis.range.log)
+    return space
 
 
 def _axis_value(axis: Axis, drawn: Any) -> Any:
@@ -443,47 +355,35 @@ def read_study(project: Project, file: Path) -> Study:
             where=str(file),
             hint="write  study: {testset: testsets/mine.jsonl}",
         )
+    for name in study.options.personas:
+        project.persona(name)
     for axis in study.axes:
         for value in axis.values:
             _check_value(project, study, axis, value)
-    _check_personas(project, study)
     return study
-
-
-def _check_personas(project: Project, study: Study) -> None:
-    names = [(name, "study.personas") for name in study.options.personas]
-    for axis in study.axes:
-        if axis.path == ("answer", "persona"):
-            names += [(str(value), axis.where) for value in axis.values if value]
-    for name, where in names:
-        if name not in project.personas:
-            raise StudyError(
-                f"unknown persona {name!r}",
-                where=where,
-                hint=f"known: {', '.join(sorted(project.personas))}",
-            )
 
 
 def _check_value(project: Project, study: Study, axis: Axis, value: Any) -> None:
     """Build settings with a value; a value that is invalid alone may be valid with others."""
-    try:
-        settings = _trial_settings(project, study, {**study.fixed, axis.path: value})
-    except ConfigError as error:
-        among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
-        for point in islice(grid_points(among), _TRIED):
-            with suppress(ConfigError):
-                _trial_settings(project, study, {**among.settings_of(point), axis.path: value})
-                return
-        raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
-    if axis.path[0] == "prompt":
+    others = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
+    combinations = map(others.settings_of, islice(grid_points(others), _TRIED))
+    fault: RagwrightError | None = None
+    for values in chain([study.fixed], combinations):
         try:
-            prompt_parts(settings.prompt)
-        except PromptError as error:
-            raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
+            settings = _trial_settings(project, study, {**values, axis.path: value})
+            if axis.path[0] == "prompt":
+                prompt_parts(settings.prompt)
+            elif axis.path == ("answer", "persona") and value:
+                project.persona(value)
+            return
+        except (ConfigError, PromptError) as error:
+            fault = fault or error
+    assert fault is not None
+    raise ConfigError(fault.what, where=axis.where, hint=fault.hint) from fault
 
 
-def variant_of(project: Project, study: Study, trial: Trial) -> Project:
-    """The project under a trial's settings; trial 0 is the project with its current settings.
+def variant_of(project: Project, study: Study, point: Point) -> Project:
+    """The project under a trial's settings; an empty point is the project as it is.
 
     It is judged like the trials: with the study's judge settings, and by the first of several
     judges. Ranked trials have one judge.
@@ -492,8 +392,8 @@ def variant_of(project: Project, study: Study, trial: Trial) -> Project:
         ConfigError: The values are incompatible.
     """
     judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
-    judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
-    values = study.settings_of(trial.values) if trial.number else judge
+    judge |= {axis.path: axis.values[0] for axis in study.judging}
+    values = study.settings_of(point) if point else judge
     return project.variant(_trial_settings(project, study, values))
 
 

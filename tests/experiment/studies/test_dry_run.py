@@ -72,10 +72,9 @@ JUDGED = "judge: {model: 'URL#judge'}\n"
     ("study", "options", "settings"),
     [
         (SIZES + PROMPTS, "limit: 3", ""),
-        (SIZES, "rungs: [2, 4]", "chunk: {size: 60, overlap: 0}\n"),
         (SIZES, "", "embed: {model: 'URL#e'}\n"),
     ],
-    ids=["a grid", "rungs", "vectors"],
+    ids=["a grid", "vectors"],
 )
 def test_the_calls_foretold_are_the_calls_made(
     tmp_path: Path, server: ScriptedServer, study: str, options: str, settings: str
@@ -94,8 +93,7 @@ def test_the_calls_foretold_are_the_calls_made(
         assert forecast.forecast.calls.expected == made
     again = told(folder)
     assert again.indexes == 0
-    if "rungs" not in options:
-        assert again.forecast.calls.expected == 0  # everything is known now
+    assert again.forecast.calls.expected == 0  # everything is known now
 
 
 def test_learning_is_foretold_by_stand_ins(tmp_path: Path, server: ScriptedServer) -> None:

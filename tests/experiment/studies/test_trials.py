@@ -1,4 +1,4 @@
-"""The leaderboard: what is refused or lost is no way to its top."""
+"""Trials: the points of a search, and a leaderboard that refused rows do not lead."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from ragwright.experiment import (
     TrialResult,
     evaluation_of,
     leaderboard,
-    objectives_of,
-    pareto_front,
+    objective_of,
     read_plain,
-    survivors,
     trial_result,
 )
 from ragwright.measure import MeasureScale, parse_measure, parse_measures, set_scale
 
-F1 = objectives_of(["TokenF1"], parse_measures("TokenF1"))
+F1 = objective_of("TokenF1", parse_measures("TokenF1"))
 REFUSED = Score("TokenF1", "abstained", reason="refused")
 BARE = Score("TokenF1", "not_applicable", reason="no reference", no_gold=True)
 
@@ -37,8 +35,6 @@ def test_one_that_refuses_what_is_hard_does_not_lead() -> None:
     assert (shy.value("TokenF1"), shy.ranked_value("TokenF1")) == (1.0, 0.25)
     assert (plain.value("TokenF1"), plain.ranked_value("TokenF1")) == (0.75, 0.75)
     assert [one.id for one in leaderboard([shy, plain], F1)] == ["T000", "T001"]
-    assert [one.id for one in pareto_front([shy, plain], F1)] == ["T000"]
-    assert [one.id for one in survivors([shy, plain], F1, 0.5)] == ["T000"]
     # Rows without gold cost nothing, and a stored trial ranks alike.
     bare = trial(2, [0.5, BARE])
     assert bare.ranked_value("TokenF1") == 0.5
@@ -52,4 +48,4 @@ def test_without_a_worst_value_the_mean_ranks_and_a_rubric_has_its_own_scale() -
     assert endless.ranked_value("Perplexity") == 2.0
     assert endless.ranked_value("seconds") is None
     rubric = set_scale(parse_measure("Rubric(tone)"), MeasureScale(1, 7))
-    assert objectives_of([], [rubric]) == (Objective("Rubric(tone)", True, MeasureScale(1, 7)),)
+    assert objective_of("", [rubric]) == Objective("Rubric(tone)", True, MeasureScale(1, 7))

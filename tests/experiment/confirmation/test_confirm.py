@@ -24,8 +24,8 @@ from ragwright.experiment import (
     compare_with_incumbent,
     correct_confirmations,
     load_trials,
+    objective_of,
     objective_scores,
-    objectives_of,
     read_plain,
     selection_of,
 )
@@ -341,14 +341,8 @@ def test_lost_rows(values: Values, outcome: str, difference: float, said: tuple[
 
 def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says_so() -> None:
     objective = Objective("Perplexity", False)
-    assert objectives_of(["Perplexity"], parse_measures("Perplexity"))[0].name == "Perplexity"
+    assert objective_of("Perplexity", parse_measures("Perplexity")).name == "Perplexity"
     before, after = (rows(one, name="Perplexity") for one in ([2.0] * 12, [1.0] * 11 + [None]))
     found = chosen(before, {"T001": after}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
     assert "1 question lacks a score under T001" in StudyVerdict(found).text
-
-
-def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:
-    candidates = {"T1": f1([1.0] * 4), "T2": f1([0.5] * 12)}
-    found = chosen(f1([0.0] * 12), candidates, F1, eligible={"T2"})
-    assert (found.best, found.candidates) == ("T2", 2)

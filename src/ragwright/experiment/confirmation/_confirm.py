@@ -1,17 +1,16 @@
-"""ConfirmOptions: the best trials of a sweep against the current settings, on held-out rows."""
+"""Confirm: the best trials of a sweep against the current settings, on held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from ...core import StoreError, StudyError, TestsetError, count_noun, make_plain
-from ...flow import Forecast, Run, RunRow, Runs
+from ...core import StudyError, TestsetError, count_noun, make_plain
+from ...flow import Forecast, Runs
 from ...measure import (
     Comparison,
-    Measure,
     MeasureScale,
     Selection,
     compare_rows,
@@ -19,11 +18,7 @@ from ...measure import (
     p_text,
     parse_measures,
 )
-from ...project import (
-    CONFIRM,
-    Project,
-    refuse_forget,
-)
+from ...project import CONFIRM, Project, refuse_forget
 from ...testsets import Openings, Testset, project_testset
 from ..evaluations import (
     RowResult,
@@ -32,19 +27,15 @@ from ..evaluations import (
     load_evaluation,
     questions_of,
     read_plain,
-    sweeps_by_use,
 )
 from ..studies import (
     Objective,
     Study,
-    Trial,
     TrialResult,
     incumbent_hash,
-    leaderboard,
-    load_trials,
+    load_sweep,
     objective_scores,
-    objectives_of,
-    rebuild_study,
+    open_once,
     run_trials,
     scale_of,
     selection_of,
@@ -86,27 +77,6 @@ class ConfirmResult:
     verdict: StudyVerdict
     again: bool = False
     overrides: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredSweep:
-    """The parts of a stored sweep that confirming needs."""
-
-    run: Run
-    study: Study
-    trials: tuple[TrialResult, ...]
-    measures: tuple[Measure, ...]
-    objective: Objective
-
-    @property
-    def board(self) -> tuple[TrialResult, ...]:
-        """Candidates with a value, best first."""
-        return tuple(trial for trial in leaderboard(self.trials, [self.objective]) if trial.number)
-
-    @property
-    def incumbent(self) -> TrialResult:
-        """The trial of the current settings."""
-        return next(trial for trial in self.trials if not trial.number)
 
 
 @refuse_forget("confirm")
@@ -169,84 +139,91 @@ class _Opening:
         told: Callable[[str], None] | None,
     ) -> None:
         self._swept = swept = load_sweep(project, name)
-        self.project = project = set_swept_values(project, swept.run.id)
+        self._measures = parse_measures(swept.measures)
+        self.project = project = set_swept_values(project, swept.run)
         self._by, self._told = options.clusters, told
         self._tune = study_rows(project, swept.study)
-        base = variant_of(project, swept.study, Trial(0, {}))
-        now = incumbent_hash(base, swept.study, self._tune, swept.measures)
-        if now != swept.run.manifest.get("incumbent"):
+        base = variant_of(project, swept.study, {})
+        now = incumbent_hash(base, swept.study, self._tune, self._measures)
+        if now != project.runs.get(swept.run).manifest.get("incumbent"):
             raise StudyError(
                 "the project, its files, its index or the tune split have changed since the sweep, "
                 "so its trials cannot be compared with the current settings",
-                where=f"run {swept.run.id}",
+                where=f"run {swept.run}",
                 hint="run the sweep again (paid replies are reused), undo the change, or name "
                 "the values of --set that the sweep was run with",
             )
-        self._incumbent = _trial_rows(project, swept.incumbent)
+        self._incumbent = self._tune_results(swept.trials[0])
         self._clusters = clusters_of_results(self._incumbent, self._by) or None
-        self._selection = self._select()
-        best = self._selection.best
-        self._chosen = sorted(swept.board, key=lambda trial: trial.id != best)[: options.top]
-
-    def _select(self) -> Selection:
-        """Choose on the tune split, with one trial's rows in memory at a time."""
-        swept, name = self._swept, self._swept.objective.name
-        dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
-        tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
-        return selection_of(
-            objective_scores(self._incumbent, name),
-            {trial.id: objective_scores(_trial_rows(self.project, trial), name) for trial in tried},
+        board = [trial for trial in swept.board if trial.number]
+        objective = swept.objective.name
+        self._selection = selection_of(
+            objective_scores(self._incumbent, objective),
+            {  # one trial's rows are in memory at a time
+                trial.id: objective_scores(self._tune_results(trial), objective)
+                for trial in sorted(board, key=lambda trial: trial.number)
+            },
             swept.objective,
             seed=swept.study.options.seed,
             clusters=self._clusters,
-            eligible={trial.id for trial in swept.board},
             questions=questions_of(self._incumbent),
         )
+        best = self._selection.best
+        self._chosen = sorted(board, key=lambda trial: trial.id != best)[: options.top]
+        self._names = [trial.id for trial in self._chosen]
+
+    def _tune_results(self, trial: TrialResult) -> Sequence[RowResult]:
+        return load_evaluation(self.project.runs, trial.run).results
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
         return {
-            "sweep": self._swept.run.id,
-            "trials": [trial.id for trial in self._chosen],
+            "sweep": self._swept.run,
+            "trials": self._names,
             "clusters": self._by,
-            "rows": self._load_confirm_rows(dry_run=True).opened,
+            "rows": self._load_split(dry_run=True).opened,
         }
 
-    def _load_confirm_rows(self, *, dry_run: bool) -> Testset:
+    def _load_split(self, *, dry_run: bool) -> Testset:
+        """The confirm split; opening it is logged unless it is a dry run."""
         study = self._swept.study
+        purpose = f"confirm {study.name}: {', '.join(self._names)}"
         testset = project_testset(
             self.project.folder,
             study.options.testset,
             CONFIRM,
-            purpose=f"confirm {study.name}: {', '.join(trial.id for trial in self._chosen)}",
+            purpose=purpose,
             dry_run=dry_run,
         )
         return testset.asked_for(study.options.personas)
 
     def confirm(self) -> ConfirmResult:
         """Return the stored result, or open the split and compare on it."""
-        runs, study, selection = self.project.runs, self._swept.study, self._selection
+        study, selection = self._swept.study, self._selection
         if selection.difference <= 0:
-            notes = grounds(self._incumbent, self._swept.incumbent.summaries)
+            notes = grounds(self._incumbent, self._swept.trials[0].summaries)
             return ConfirmResult("", study, StudyVerdict(selection, notes=notes))
-        run = runs.complete(CONFIRM, self._manifest)
-        if run is not None:
-            return ConfirmResult(run, study, load_verdict(runs, run, selection), again=True)
-        run = self._open()
-        return ConfirmResult(run, study, load_verdict(runs, run, selection))
+        runs = self.project.runs
+        run, again = open_once(
+            runs,
+            CONFIRM,
+            self._manifest,
+            lambda begun: (self._outlook(), self._load_split(dry_run=begun)),
+            lambda run, opened: self._compare_both(*opened[0], opened[1]),
+        )
+        return ConfirmResult(run, study, load_verdict(runs, run, selection), again)
 
     def forecast(self) -> Forecast:
         """Forecast the calls and cost of the trials on the held-out rows."""
-        project, swept = self.project, self._swept
+        project, study = self.project, self._swept.study
         forecast = project.runner.forecast([])
         if self._selection.difference <= 0 or project.runs.complete(CONFIRM, self._manifest):
             return forecast
         self._outlook()
-        testset = _held_out_rows(self._load_confirm_rows(dry_run=True), self._tune)
-        for candidate in (swept.incumbent, *self._chosen):
-            trial = Trial(candidate.number, candidate.values)
-            variant = variant_of(project, swept.study, trial)
-            job = trial_job(variant, swept.study, testset, swept.measures)
+        testset = _held_out_rows(self._load_split(dry_run=True), self._tune)
+        for point in ({}, *(trial.values for trial in self._chosen)):
+            variant = variant_of(project, study, point)
+            job = trial_job(variant, study, testset, self._measures)
             forecast += variant.runner.forecast(make for _, make in job.items)
         return forecast
 
@@ -255,17 +232,17 @@ class _Opening:
 
         It is that of the held-out rows, if they vary as those of the tune split.
         """
-        project = self.project
-        results = [self._incumbent, *(_trial_rows(project, trial) for trial in self._chosen)]
+        project, objective = self.project, self._swept.objective
+        results = [self._incumbent, *map(self._tune_results, self._chosen)]
         tune = self._compare(results, self._clusters)
-        closed = self._load_confirm_rows(dry_run=True)
+        closed = self._load_split(dry_run=True)
         held = _held_out_rows(closed, self._tune).rows
         openings = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
         openings += project.runs.unfinished(CONFIRM, self._manifest) is None
         clusters = clusters_of_results([RowResult(row.id, (), (), row) for row in held], self._by)
         units, side = len(set(clusters.values())) or len(held), tune[0].deciding
         least = side.needed(len(held), units, len(self._chosen) * openings).smallest
-        name = self._swept.objective.name + (f" ({side.scale})" if side.scale else "")
+        name = objective.name + (f" ({side.scale})" if side.scale else "")
         on = f"{count_noun(len(held), 'held-out question')}"
         on += f" in {count_noun(units, 'cluster')}" if clusters else ""
         outlook = (
@@ -288,34 +265,26 @@ class _Opening:
             for rows in results[1:]
         ]
 
-    def _open(self) -> str:
-        """Run the trials on the confirm split and store the result.
-
-        An interrupted run continues with the logged opening.
-        """
+    def _compare_both(
+        self, tune: Sequence[Comparison], outlook: str, opened: Testset
+    ) -> Iterator[dict[str, Any]]:
+        """Run the trials on the opened split, and compare them on both splits."""
         project, swept = self.project, self._swept
-        tune, outlook = self._outlook()
-        run = project.runs.unfinished(CONFIRM, self._manifest)
-        testset = self._load_confirm_rows(dry_run=run is not None)
-        run = run or project.runs.start(CONFIRM, self._manifest)
-        testset = _note_earlier_openings(project, _held_out_rows(testset, self._tune))
-        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]
-        fresh = run_trials(project, swept.study, trials, testset, swept.measures)
+        testset = _note_earlier_openings(project, _held_out_rows(opened, self._tune))
+        points = [{}, *(trial.values for trial in self._chosen)]
+        fresh = run_trials(project, swept.study, points, testset, self._measures)
         clusters = clusters_of_results(fresh[0], self._by)
-        confirmed = self._compare(fresh, clusters or None)
         both = [
             Confirmation(trial.id, trial.values, swept.objective.name, before, after)
-            for trial, before, after in zip(self._chosen, tune, confirmed, strict=True)
+            for trial, before, after in zip(
+                self._chosen, tune, self._compare(fresh, clusters or None), strict=True
+            )
         ]
         openings = len(Openings.touching(project.folder.openings, testset.name, testset.opened))
-        notes = [*testset.notes, outlook, *([clusters.note] if clusters.note else [])]
-        notes += grounds(testset.rows, swept.incumbent.summaries)
-        confirmations = correct_confirmations(both, swept.objective, openings)
-        for position, trial in enumerate(confirmations):
-            body = {**make_plain(trial), "openings": openings, "notes": notes}
-            project.runs.append(run, RunRow(position, trial.trial, "done", body))
-        project.runs.finish(run, "complete")
-        return run
+        notes = [*testset.notes, outlook, *filter(None, [clusters.note])]
+        notes += grounds(testset.rows, swept.trials[0].summaries)
+        for confirmation in correct_confirmations(both, swept.objective, openings):
+            yield {**make_plain(confirmation), "openings": openings, "notes": notes}
 
 
 def _held_out_rows(testset: Testset, tune: Testset) -> Testset:
@@ -361,49 +330,6 @@ def _note_earlier_openings(project: Project, testset: Testset) -> Testset:
         "the confirm split: if settings were chosen by their results, this split is not independent"
     )
     return replace(testset, notes=(*testset.notes, note))
-
-
-def load_sweep(project: Project, name: str) -> _StoredSweep:
-    """Read a stored sweep: ``latest``, its name, the beginning of one, or its study's name.
-
-    Raises:
-        StoreError: No sweep, or several, match.
-        StudyError: It has no trial with a value.
-    """
-    runs = sweeps_by_use(project.runs)
-    if not runs:
-        raise StoreError("no sweep is stored", hint="run `ragwright sweep STUDY`")
-    if name == "latest":  # not the sweep of an ablation, which lists its points
-        matches = [run for run in runs if not run.manifest["study"].get("points")][-1:]
-    else:
-        matches = [run for run in runs if run.id.startswith(name)]
-        matches = matches or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
-    if len(matches) != 1:
-        latest = ", ".join(run.id for run in runs[-5:])
-        problem = f"{len(matches)} sweeps begin with" if matches else "unknown sweep"
-        raise StoreError(f"{problem} {name!r}", hint=f"the last sweeps: {latest}")
-    run = matches[0]
-    study = rebuild_study(run.manifest["study"])
-    measures = parse_measures(run.manifest["measures"])
-    [objective, *_] = objectives_of(run.manifest["objectives"], measures)
-    first = {axis.key: axis.values[0] for axis in study.judging if axis.values}
-    trials = tuple(
-        trial
-        for trial in load_trials(project, run.id)
-        if all(trial.values.get(key, value) == value for key, value in first.items())
-    )
-    swept = _StoredSweep(run, study, trials, measures, objective)
-    if not swept.board or not any(not trial.number and trial.run for trial in trials):
-        raise StudyError(
-            f"no trial of the sweep {run.id} has a value of {objective.name}",
-            hint="see its trials: ragwright report, or sweep again",
-        )
-    return swept
-
-
-def _trial_rows(project: Project, trial: TrialResult) -> Sequence[RowResult]:
-    """Read a trial's rows of the tune split."""
-    return load_evaluation(project.runs, trial.run).results
 
 
 def load_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
@@ -522,12 +448,7 @@ def _outcome(confirmation: Confirmation, p: float, objective: Objective) -> Conf
 
 def _verdict_sentence(verdict: StudyVerdict) -> str:
     chosen = verdict.selection
-    if chosen.difference == 0:
-        return (
-            f"None of {chosen.candidates} candidates beats the current settings on the tune split; "
-            f"{chosen.best} scores the same."
-        )
-    if chosen.difference < 0:
+    if chosen.difference <= 0:
         return (
             f"None of {chosen.candidates} candidates beats the current settings on the tune split; "
             f"the closest, {chosen.best}, differs by {chosen.difference:+.4f}."
@@ -558,36 +479,29 @@ def _verdict_sentence(verdict: StudyVerdict) -> str:
     return f"No change proven for {first.trial}: {'; '.join([difference, *filter(None, why)])}."
 
 
-def _verdict_doubts(verdict: StudyVerdict) -> list[str]:
-    sentences = []
+def _verdict_doubts(verdict: StudyVerdict) -> Iterator[str]:
     for confirmation in verdict.confirmations:
         held = None if confirmation.confirmed is None else confirmation.confirmed.deciding
+        where = f"{confirmation.trial} on the confirm split"
         if held is not None and held.doubt:
-            sentences.append(f"{confirmation.trial} on the confirm split: {held.doubt}.")
+            yield f"{where}: {held.doubt}."
         elif held is not None and held.lost:
-            sentences.append(
-                f"{confirmation.trial} on the confirm split: "
-                f"{count_noun(held.lost, 'question lacks', 'questions lack')} a score under "
-                "one of the two settings and are not compared."
+            yield (
+                f"{where}: {count_noun(held.lost, 'question lacks', 'questions lack')} a score "
+                "under one of the two settings and are not compared."
             )
     chosen = verdict.selection
-    if chosen.lost:
-        sentences.append(
-            "On the tune split, "
-            f"{count_noun(chosen.lost, 'question lacks', 'questions lack')} a score under "
-            f"{chosen.best} or the "
-            "current settings: in the choice they count as the worst value."
-        )
-    if chosen.left_out:
-        sentences.append(
-            "On the tune split, "
-            f"{count_noun(chosen.left_out, 'question lacks', 'questions lack')} a score under "
-            f"{chosen.best} or "
-            "the current settings: they are left out, since the scale has no worst value."
-        )
+    for count, meaning in (
+        (chosen.lost, "in the choice they count as the worst value"),
+        (chosen.left_out, "they are left out, since the scale has no worst value"),
+    ):
+        if count:
+            yield (
+                f"On the tune split, {count_noun(count, 'question lacks', 'questions lack')} a "
+                f"score under {chosen.best} or the current settings: {meaning}."
+            )
     if verdict.openings > 1:
-        sentences.append(
+        yield (
             f"The confirm split has been opened {verdict.openings} times. Each time makes it less "
             "independent; p is corrected for this."
         )
-    return sentences

@@ -142,19 +142,6 @@ def test_a_missing_index_costs_its_own_trials_only(tmp_path: Path, server: Scrip
     assert whole.stopped is None
 
 
-def test_successive_halving_drops_the_weaker_trials_and_keeps_the_project(tmp_path: Path) -> None:
-    study = "retrieve: {top_k: [1, 2]}\nchunk: {size: [60, 90]}\n"
-    folder = project(tmp_path, study, options="rungs: [1, 2], keep: 0.5")
-    found = swept(folder)
-    dropped = [trial for trial in found.trials if trial.state == "dropped"]
-    assert sorted(trial.rows for trial in dropped) == [1, 1, 2]
-    assert all("not among the better 50%" in trial.reason for trial in dropped)
-    assert {trial.number: trial.rows for trial in found.trials if trial.state == "done"}[0] == 3
-    assert len(found.board) == 2
-    again = swept(folder)
-    assert (again.run, again.trials) == (found.run, found.trials)
-
-
 def test_judges_of_a_study(tmp_path: Path, server: ScriptedServer) -> None:
     strict, kind = f"{server.url}#strict", f"{server.url}#kind"
 
@@ -184,19 +171,6 @@ def test_tpe_asks_in_batches_repeats_and_finds_what_the_grid_finds(tmp_path: Pat
     options = "search: tpe, trials: 30, batch: 2"
     few = swept(project(tmp_path / "c", "retrieve: {top_k: [1, 2, 3]}\n", options=options))
     assert sorted(dict(t.values)["retrieve.top_k"] for t in few.trials[1:]) == [1, 2, 3]
-
-
-def test_several_objectives_show_the_front(tmp_path: Path) -> None:
-    options = "objective: [KPrecision, context_tokens]"
-    found = swept(project(tmp_path, "retrieve: {top_k: [1, 2, 4]}\n", SMALL, options))
-    cheapest = min(found.trials, key=lambda trial: trial.facts["context_tokens"])
-    assert cheapest.number in {trial.number for trial in found.front}
-    for trial in found.front:
-        for other in found.trials:
-            pair = [
-                (t.value("KPrecision") or 0, -t.facts["context_tokens"]) for t in (other, trial)
-            ]
-            assert not (pair[0] != pair[1] and all(a >= b for a, b in zip(*pair, strict=True)))
 
 
 def test_a_trial_of_the_current_settings_is_not_run(tmp_path: Path, server: ScriptedServer) -> None:
