@@ -474,11 +474,6 @@ def test_its_run_is_like_any_other(rag: Path) -> None:
     assert told["facts"]["system"] == "rag.py:answer and rag:worse"
     again = read_json(rag, "score good --measures ExactMatch")
     assert again["measures"]["ExactMatch"]["n"] == 3
-    for name, measure in (("deep", "nDCG@10,TokenF1"), ("shallow", "nDCG@5,TokenF1")):
-        run(rag, f"{ASKED} rag:answer --name {name} --measures {measure} -q")
-    notes = read_json(rag, "compare deep shallow")["notes"]
-    assert "ragwright score RUN --measures nDCG@5" in notes[-1]
-    assert "--measures nDCG@5" in run(rag, "compare deep shallow")
 
 
 def test_a_price_is_foretold_a_budget_stops_it_and_resume_goes_on(rag: Path) -> None:

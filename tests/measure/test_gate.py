@@ -12,7 +12,7 @@ from command_line import ragwright
 
 from ragwright import evaluate
 from ragwright.core import MeasureError, Row, Score
-from ragwright.experiment import RowResult, row_records
+from ragwright.experiment import RowResult, evaluation_of, results_jsonl
 from ragwright.measure import (
     Comparison,
     Comparisons,
@@ -33,7 +33,6 @@ from ragwright.measure import (
     score_rows,
     set_scale,
 )
-from ragwright.report import row_file
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Side = dict[str, list[Score]]
@@ -371,7 +370,7 @@ def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path)
     assert (one.lost, one.unanswerable, one.coverage, one.lowest) == (0, 20, 1.0, 0.0)
     assert gate([found], RULES, against=against).state == "passed"
     rows = [Row(f"r{n}", "q?", response="yes", reference="yes") for n in range(190)]
-    for answerable, code in ((False, 0), (True, 101)):
+    for answerable, code in ((False, 0), (True, 100)):
         marks = {"abstained": True, "answerable": answerable}
         asked = [
             *rows,
@@ -380,8 +379,9 @@ def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path)
         scores = score_rows(asked, parse_measures("Contains"))
         results = [RowResult(r.id, (), tuple(s)) for r, s in zip(asked, scores, strict=True)]
         assert results[-1].scores[0].state == "abstained"
-        (tmp_path / "s.csv").write_bytes(row_file(row_records(results), ".csv"))
-        ragwright(tmp_path, "gate", "s.csv", "--rule", RULES[0], code=code)
+        evaluation = evaluation_of(results, parse_measures("Contains"))
+        (tmp_path / "s.jsonl").write_text(results_jsonl(evaluation), "utf-8")
+        ragwright(tmp_path, "gate", "s.jsonl", "--rule", RULES[0], code=code)
 
 
 MISSED = Score("TokenF1", "abstained", reason="the system gave no answer", missed=True)
