@@ -1,5 +1,20 @@
 """Test sets: rows and their formats, splits, review, synthesis, capability suites."""
 
+from ._candidates import (
+    Candidate,
+    Survey,
+    Synthesis,
+    Vocabulary,
+    context_fault,
+    language_fault,
+    locate_quote,
+    plan_splits,
+    reject_near_duplicates,
+    synthesis_of,
+)
+from ._corpus import all_given, answer_from_given, read_rgb, rgb_rows
+from ._dialects import unread_columns, unread_note
+from ._falsify import GoldAnswer, LeakCheck, entities, falsify, gold_answer
 from ._labels import (
     FEEDBACK,
     ReviewAgreement,
@@ -13,6 +28,15 @@ from ._labels import (
     is_feedback,
     store_candidates,
 )
+from ._questions import (
+    Passage,
+    QuestionWriter,
+    cloze_questions,
+    heading_questions,
+    spread,
+    strip_marks,
+)
+from ._records import make_plain_row, objects_of, open_bytes, records_of, row_record, write_rows
 from ._review import (
     ReviewStatus,
     SheetOutcome,
@@ -22,6 +46,7 @@ from ._review import (
     write_chat,
     write_review_sheet,
 )
+from ._rows import half_note, holds_half, iter_rows, read_rows, rows_of
 from ._splits import (
     Opening,
     Openings,
@@ -46,6 +71,8 @@ from ._stale import (
     refresh_gold,
     stale_rows,
 )
+from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, suite_rows
+from ._synthesize import SynthesisOptions, forecast_synthesis, import_testset, synthesize
 from ._testsets import (
     Qrels,
     Run,
@@ -56,58 +83,6 @@ from ._testsets import (
     read_qrels,
     read_run,
     rows_fingerprint,
-)
-from .rows import (
-    half_note,
-    holds_half,
-    iter_rows,
-    make_plain_row,
-    objects_of,
-    open_bytes,
-    read_rows,
-    records_of,
-    row_record,
-    rows_of,
-    unread_columns,
-    unread_note,
-    write_rows,
-)
-from .suites import (
-    CLOSED_BOOK,
-    Evidence,
-    GoldAnswer,
-    LeakCheck,
-    SuiteOptions,
-    all_given,
-    answer_from_given,
-    entities,
-    falsify,
-    gold_answer,
-    read_rgb,
-    rgb_rows,
-    suite_rows,
-)
-from .synthesis import (
-    Candidate,
-    Passage,
-    QuestionWriter,
-    Survey,
-    Synthesis,
-    SynthesisOptions,
-    Vocabulary,
-    cloze_questions,
-    context_fault,
-    forecast_synthesis,
-    heading_questions,
-    import_testset,
-    language_fault,
-    locate_quote,
-    plan_splits,
-    reject_near_duplicates,
-    spread,
-    strip_marks,
-    synthesis_of,
-    synthesize,
 )
 
 __all__ = [

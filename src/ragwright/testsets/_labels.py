@@ -13,8 +13,9 @@ from typing import Any
 from ..core import Row, TestsetError, appending
 from ..ledger import folder_locked
 from ..measure import bootstrap_statistic, clopper_pearson, krippendorff
-from .rows import objects_of, read_rows, write_lines, write_rows
-from .suites import gold_answer
+from ._falsify import gold_answer
+from ._records import objects_of, write_lines, write_rows
+from ._rows import read_rows
 
 _LABELS = {"accepted": 1.0, "edited": 1.0, "rejected": 0.0}
 """Decisions as labels: 1 if the row stays in the testset, else 0."""

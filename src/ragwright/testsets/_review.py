@@ -20,14 +20,8 @@ from ..core import (
 )
 from ..ledger import folder_locked
 from ._labels import MARKS, ReviewLabels, ReviewLog, drop_review, require_gold
-from .rows import (
-    open_bytes,
-    read_rows,
-    records_of,
-    row_record,
-    write_lines,
-    write_rows,
-)
+from ._records import open_bytes, records_of, row_record, write_lines, write_rows
+from ._rows import read_rows
 
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
 

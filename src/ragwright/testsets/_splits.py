@@ -24,7 +24,7 @@ from ..core import (
 )
 from ..flow import Flow
 from ..retrieve import Target
-from .rows import objects_of
+from ._records import objects_of
 
 Split: TypeAlias = Literal["all", "tune", "confirm"]
 """Splits of a testset."""

@@ -12,16 +12,11 @@ from typing import Literal, TypeAlias
 from ..core import GoldSpan, Row, TestsetError, current_user, list_names
 from ..index import Store
 from ..project import Project, ProjectFolder, refuse_forget
+from ._corpus import corpus_evidence, open_corpus, rgb_rows
 from ._review import TestsetReview
 from ._splits import Openings
+from ._suites import SuiteOptions, suite_rows
 from ._testsets import Testset, declares_splits, load_testset
-from .suites import (
-    SuiteOptions,
-    corpus_evidence,
-    open_corpus,
-    rgb_rows,
-    suite_rows,
-)
 
 TextOf: TypeAlias = Callable[[str], str | None]
 """A function that returns the text of a document by its id, None if it does not exist."""

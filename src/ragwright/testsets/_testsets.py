@@ -12,8 +12,11 @@ from typing import TypeAlias
 import numpy as np
 
 from ..core import Row, TestsetError, count_noun, text_hash, value_hash
-from . import suites
+from ._corpus import rgb_rows
+from ._dialects import unread_columns, unread_note
 from ._labels import drop_review, is_candidate, is_feedback
+from ._records import lines_of, make_plain_row, objects_of
+from ._rows import half_note, holds_half, read_rows
 from ._splits import (
     Openings,
     Split,
@@ -22,16 +25,6 @@ from ._splits import (
     names_splits,
     opening_note,
     read_split,
-)
-from .rows import (
-    half_note,
-    holds_half,
-    lines_of,
-    make_plain_row,
-    objects_of,
-    read_rows,
-    unread_columns,
-    unread_note,
 )
 
 
@@ -228,7 +221,7 @@ def load_testset(
     if address.startswith("beir:"):
         testset = _beir_testset(address)
     elif address.startswith("rgb:"):
-        suite = suites.rgb_rows(address)
+        suite = rgb_rows(address)
         testset = Testset(address, suite.rows, suite.notes)
     else:
         rows = read_rows(address, questions=True)

@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ...core import Row, TestsetError, csv_text, make_plain, replace_text, require
-from ...ingest import decode
+from ..core import Row, TestsetError, csv_text, make_plain, replace_text, require
+from ..ingest import decode
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ... import answer
-from ...core import Row, TestsetError, Turn, well_formed
-from ...flow import Message
-from ...measure import edit_distance
+from .. import answer
+from ..core import Row, TestsetError, Turn, well_formed
+from ..flow import Message
+from ..measure import edit_distance
 from ._dialects import ALIASES, EITHER, NESTED, one_system_each, passage_columns, rename_record
 from ._records import TABLES, make_plain_row, records_of
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from ...core import MetaValue, Row, text_hash
-from ...measure import answer_words, content_words, stands_in
-from ...models import is_code
+from ..core import MetaValue, Row, text_hash
+from ..measure import answer_words, content_words, stands_in
+from ..models import is_code
 
 Kind: TypeAlias = Literal["date", "year", "code", "number", "ordinal", "name"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...answer import AskPlan, answer, corpus_ids
-from ...core import (
+from ..answer import AskPlan, answer, corpus_ids
+from ..core import (
     Answer,
     GoldSpan,
     Hit,
@@ -24,12 +24,12 @@ from ...core import (
     count_noun,
     text_hash,
 )
-from ...flow import Flow, lookup
-from ...models import detect_language, words
-from ...retrieve import RetrieveOptions, Target, retrieve
-from .._splits import chunks_of, find_best_chunk
-from ..rows import objects_of
+from ..flow import Flow, lookup
+from ..models import detect_language, words
+from ..retrieve import RetrieveOptions, Target, retrieve
 from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer
+from ._records import objects_of
+from ._splits import chunks_of, find_best_chunk
 from ._suites import (
     CLOSED_BOOK,
     REPORT_ERRORS,

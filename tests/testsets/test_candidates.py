@@ -18,7 +18,7 @@ from ragwright.testsets import (
     plan_splits,
     reject_near_duplicates,
 )
-from ragwright.testsets.synthesis import is_supported, measure_held_share
+from ragwright.testsets._candidates import is_supported, measure_held_share
 
 WORDS = Analyzer()
 REFERS, PRONOUN = "refers to the text", "has a pronoun"

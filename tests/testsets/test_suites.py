@@ -26,7 +26,7 @@ from ragwright.testsets import (
     rgb_rows,
     suite_rows,
 )
-from ragwright.testsets.suites import check_distractors
+from ragwright.testsets._suites import check_distractors
 
 NAMES = ["Abel", "Bruno", "Clara", "Dora", "Emil", "Frida", "Gustav", "Hanna"]
 

@@ -13,9 +13,9 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import GoldSpan, MetaValue, Row, Span, case_folded, count_noun, text_hash
-from ...models import Analyzer, detect_language, sentence_spans
-from .._splits import CONFIRM_SHARE
+from ..core import GoldSpan, MetaValue, Row, Span, case_folded, count_noun, text_hash
+from ..models import Analyzer, detect_language, sentence_spans
+from ._splits import CONFIRM_SHARE
 
 _ALIKE = 0.75
 """Least share of common words of two near-duplicates."""

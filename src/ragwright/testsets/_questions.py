@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from ...core import ConfigError, Document, GoldSpan, Mapped, Persona, Section, Span, text_hash
-from ...flow import Flow, branch, gather, unpack_settled
-from ...measure import (
+from ..core import ConfigError, Document, GoldSpan, Mapped, Persona, Section, Span, text_hash
+from ..flow import Flow, branch, gather, unpack_settled
+from ..measure import (
     JudgeCall,
     JudgeVerdict,
     MeasureSetup,
@@ -29,7 +29,7 @@ from ...measure import (
     schema_text,
     text_of,
 )
-from ...models import Analyzer, words
+from ..models import Analyzer, words
 from ._candidates import (
     Candidate,
     Survey,

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...answer import pick_persona
-from ...core import (
+from ..answer import pick_persona
+from ..core import (
     ConfigError,
     Document,
     GoldSpan,
@@ -30,13 +30,10 @@ from ...core import (
     suggest_name,
     value_hash,
 )
-from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
-from ...measure import MeasureSetup
-from ...models import NO_MODEL
-from ...project import Project, refuse_forget
-from .._splits import assign_splits, fold_clusters
-from .._stale import move_row, stale_rows
-from ..rows import read_rows
+from ..flow import Flow, Forecast, Job, RunSummary, embed, run_job
+from ..measure import MeasureSetup
+from ..models import NO_MODEL
+from ..project import Project, refuse_forget
 from ._candidates import (
     FEW_DOCUMENTS,
     Candidate,
@@ -60,6 +57,9 @@ from ._questions import (
     spread,
     write_questions,
 )
+from ._rows import read_rows
+from ._splits import assign_splits, fold_clusters
+from ._stale import move_row, stale_rows
 
 _OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
 """Kinds that are made without a model."""

@@ -13,8 +13,8 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from ... import measure
-from ...core import MeasureError, Row, TestsetError
+from .. import measure
+from ..core import MeasureError, Row, TestsetError
 from ._records import list_of
 
 ALIASES = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal, TypeAlias, get_args
 
-from ...core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
+from ..core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
 from ._falsify import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
