@@ -180,19 +180,3 @@ def test_suites_go_from_a_testset_to_curves(tmp_path: Path) -> None:
     run(project, "eval --testset set.jsonl -q -o e.txt")
     other = ragwright(project, "suite", "curves", code=1).stderr
     assert "no row of the run belongs to a capability suite" in other
-
-
-def test_a_file_of_rgb_needs_no_documents(tmp_path: Path) -> None:
-    line = {
-        "id": 0,
-        "query": "Who is the north team led by?",
-        "answer": "Abel",
-        "positive": ["The north team is led by Abel."],
-        "negative": ["The team meets.", "The tea is hot.", "North is up."],
-    }
-    (tmp_path / "en.json").write_text(json.dumps(line))
-    (tmp_path / "ragwright.yaml").write_text("sources: []\n")
-    told = read_json(tmp_path, "eval --testset rgb:en.json/noise -q")
-    assert told["measures"]["Contains"]["n"] >= 1
-    run(tmp_path, "suite make --testset rgb:en.json/all -o all.jsonl")
-    assert (tmp_path / "all.jsonl").is_file()

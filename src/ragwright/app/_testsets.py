@@ -377,7 +377,7 @@ _FALSE = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified)
 @takes("project overrides jobs max_cost quiet seed")
 def suite_make(
     flags: Flags,
-    testset: str = Option(help="Questions with gold, or rgb:FILE/SUITE."),
+    testset: str = Option(help="Questions with gold."),
     output: Path = Option(..., "--output", "-o", metavar="FILE", help="JSONL to write."),
     suite: str = Option("", help="Comma-separated suites: noise,rejection,…; all by default."),
     passages: int = Option(_DEFAULT.passages, min=1, help="Number of passages in a context."),

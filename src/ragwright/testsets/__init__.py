@@ -12,7 +12,7 @@ from ._candidates import (
     reject_near_duplicates,
     synthesis_of,
 )
-from ._corpus import all_given, answer_from_given, read_rgb, rgb_rows
+from ._corpus import all_given, answer_from_given
 from ._dialects import unread_columns, unread_note
 from ._falsify import GoldAnswer, LeakCheck, entities, falsify, gold_answer
 from ._labels import (
@@ -155,14 +155,12 @@ __all__ = [
     "questions_of",
     "read_qrels",
     "read_review_sheet",
-    "read_rgb",
     "read_rows",
     "read_run",
     "records_of",
     "refresh_gold",
     "reject_near_duplicates",
     "review_status",
-    "rgb_rows",
     "row_record",
     "rows_fingerprint",
     "rows_of",

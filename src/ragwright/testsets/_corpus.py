@@ -1,13 +1,11 @@
-"""Material of suites: from a corpus, from given passages, from files of RGB."""
+"""The passages of suites: drawn from a corpus, or given in a row."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice, zip_longest
-from pathlib import Path
-from typing import Any
+from itertools import islice, zip_longest
 
 import numpy as np
 
@@ -25,20 +23,16 @@ from ..core import (
     text_hash,
 )
 from ..flow import Flow, lookup
-from ..models import detect_language, words
+from ..models import detect_language
 from ..retrieve import RetrieveOptions, Target, retrieve
 from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer
-from ._records import objects_of
 from ._splits import chunks_of, find_best_chunk
 from ._suites import (
     CLOSED_BOOK,
     REPORT_ERRORS,
-    SUITES,
     Evidence,
     SuiteOptions,
-    SuiteRows,
     check_distractors,
-    suite_rows,
 )
 
 _SAMPLE = 1000
@@ -316,112 +310,3 @@ def _number_hits(row: Row) -> tuple[Hit, ...]:
         )
         for rank, (span, text) in enumerate(zip(spans, row.retrieved_contexts, strict=True), 1)
     )
-
-
-_FORM = "write rgb:FILE/SUITE, the suite being all, " + ", ".join(SUITES)
-
-
-def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
-    """Return the rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
-
-    Falsified passages are those of the file. Irrelevant ones are checked like any other: those that
-    reveal the answer are left out, and counted in the notes.
-
-    Raises:
-        TestsetError: The address, the file or a line is wrong, or the file does not allow this
-            suite.
-    """
-    path, _, suite = address.removeprefix("rgb:").replace("\\", "/").rpartition("/")
-    if not path or suite not in (*SUITES, "all"):
-        raise TestsetError(f"cannot read {address!r} as a testset", hint=_FORM)
-    suite_options = options or SuiteOptions()
-    if suite != "all":
-        suite_options = replace(suite_options, suites=(suite,))
-    dropped: Counter[str] = Counter()
-    suite_set = suite_rows(read_rgb(path, dropped), suite_options, where=path)
-    drop_notes = (f"{count} {reason} are left out" for reason, count in sorted(dropped.items()))
-    return SuiteRows(suite_set.rows, (*drop_notes, *suite_set.notes))
-
-
-def read_rgb(path: str | Path, dropped: Counter[str]) -> list[Evidence]:
-    """Read the questions of an RGB file (JSON lines), in order, with their passages.
-
-    ``answer`` is a text or a list of parts, each a text or a list of wordings, as in the
-    benchmark's own check: every part must occur, each in one of its wordings. ``positive`` is a
-    list of passages, or one list per part. Irrelevant passages that cannot be used are counted by
-    reason in ``dropped``.
-
-    Raises:
-        TestsetError: A line lacks a field or has it in another form; with file and line.
-    """
-    questions: dict[str, Evidence] = {}
-    for where, value in objects_of(Path(path)):
-        question = _rgb_question(value, where, Path(path).stem, dropped)
-        if question.row.id in questions:
-            raise TestsetError(f"id {question.row.id} occurs twice", where=where)
-        questions[question.row.id] = question
-    if not questions:
-        raise TestsetError("the file holds no questions", where=str(path))
-    return list(questions.values())
-
-
-def _rgb_question(
-    value: Mapping[str, Any], where: str, file: str, dropped: Counter[str]
-) -> Evidence:
-    """Sort a question's passages by their part in a context."""
-    for name in ("id", "query", "answer", "positive", "negative"):
-        if value.get(name) is None:
-            raise TestsetError(
-                f"the line has no {name!r}", where=where, hint="is this a file of RGB?"
-            )
-    question, wordings, positive = value["query"], value["answer"], value["positive"]
-    if not isinstance(question, str) or not question.strip():
-        raise TestsetError("query is not a text", where=where)
-    parts = tuple(
-        _distinct_texts("answer", part, where)
-        for part in (wordings if isinstance(wordings, list) else [wordings])
-    )
-    if not parts or not all(parts):
-        raise TestsetError("answer is empty", where=where)
-    stated = file.partition("_")[0]
-    detected = "en" if any(w.isascii() and w.isalpha() for w in words(question)) else "zh"
-    answer = GoldAnswer(parts, stated if stated in ("en", "zh") else detected)
-    numbers = count()
-
-    def passages(name: str, texts: Any) -> tuple[GoldSpan, ...]:
-        if not isinstance(texts, list):
-            raise TestsetError(f"{name} is not a list of texts", where=where)
-        # The id does not reveal the passage's role: it may be shown.
-        return tuple(
-            GoldSpan(f"rgb:{file}:{value['id']}:{next(numbers)}", 0, len(text), text)
-            for text in _distinct_texts(name, texts, where)
-        )
-
-    several = bool(positive) and isinstance(positive[0], list)
-    groups = [passages("positive", group) for group in (positive if several else [positive])]
-    turns = [[s for s in turn if s is not None] for turn in zip_longest(*groups)]
-    gold = tuple(span for turn in turns[:1] for span in turn)
-    more = tuple(span for turn in turns[1:] for span in turn)
-    false = passages("positive_wrong", value.get("positive_wrong", []))
-    paired = len(groups) == 1 and len(false) == len(groups[0])
-    distractors = tuple(
-        check_distractors(passages("negative", value["negative"]), gold + more, answer, dropped)
-    )
-    return Evidence(
-        Row(id=str(value["id"]), user_input=question),
-        answer,
-        gold,
-        more,
-        distractors,
-        frozenset(span.text for span in distractors),
-        tuple(zip(groups[0], false, strict=True)) if paired else (),
-        _distinct_texts("fakeanswer", value.get("fakeanswer", []), where),
-    )
-
-
-def _distinct_texts(name: str, value: Any, where: str) -> tuple[str, ...]:
-    """Return the texts of a list, or the one text, without blanks and repetitions."""
-    texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) for text in texts):
-        raise TestsetError(f"{name} is not a list of texts", where=where)
-    return tuple(dict.fromkeys(text for text in texts if text.strip()))

@@ -1,4 +1,4 @@
-"""Stale testsets, and suites of capabilities made from the corpus or a file of RGB."""
+"""Stale testsets, and suites of capabilities made from the corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from ..core import GoldSpan, Row, TestsetError, current_user, list_names
 from ..index import Store
 from ..project import Project, ProjectFolder, refuse_forget
-from ._corpus import corpus_evidence, open_corpus, rgb_rows
+from ._corpus import corpus_evidence, open_corpus
 from ._review import TestsetReview
 from ._splits import Openings
 from ._suites import SuiteOptions, suite_rows
@@ -181,7 +181,7 @@ def open_review(folder: ProjectFolder, address: str, by: str = "") -> TestsetRev
 
 def _resolve_address(folder: ProjectFolder, address: str) -> str:
     """Return the address, in the project folder if it exists only there."""
-    if address.startswith(("beir:", "rgb:")) or Path(address).exists():
+    if address.startswith("beir:") or Path(address).exists():
         return address
     inside = folder.root / address
     return str(inside) if inside.exists() else address
@@ -201,13 +201,13 @@ def refresh_gold(store: Store, testset: Testset) -> Testset:
 def make_suite(
     project: Project, testset: str | Testset, options: SuiteOptions | None = None
 ) -> Testset:
-    """Make capability suites from a project's own corpus, or from a file of RGB.
+    """Make capability suites from a project's own corpus.
 
     Every question needs a reference answer and gold: spans, or documents that hold the answer.
     Notes list what was left out, with the reason.
 
     Args:
-        project: The project, its documents ingested; for ``rgb:FILE/SUITE`` they are not needed.
+        project: The project, its documents ingested.
         testset: Its address, or its rows; if rows name splits, the tune split is used.
         options: Suites, doses and distractors.
 
@@ -216,9 +216,6 @@ def make_suite(
         RetrieveError: Nothing is ingested.
     """
     suite_options = options or SuiteOptions()
-    if isinstance(testset, str) and testset.startswith("rgb:"):
-        suite = rgb_rows(testset, suite_options)
-        return Testset(testset, suite.rows, suite.notes)
     source = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     corpus = project.runner.run(
         open_corpus(project.target(), project.settings.retrieve, suite_options)

@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 
 from ..core import Row, TestsetError, count_noun, text_hash, value_hash
-from ._corpus import rgb_rows
 from ._dialects import unread_columns, unread_note
 from ._labels import drop_review, is_candidate, is_feedback
 from ._records import lines_of, make_plain_row, objects_of
@@ -206,7 +205,7 @@ def load_testset(
     includes it if rows name splits.
 
     Args:
-        address: ``beir:DIR/SPLIT``, ``rgb:FILE/SUITE``, or the path of a JSONL file of rows in
+        address: ``beir:DIR/SPLIT``, or the path of a JSONL file of rows in
             ragas' names.
         split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
         limit: Most questions, chosen at random with ``seed``; None for all.
@@ -220,9 +219,6 @@ def load_testset(
     chosen_split = read_split(split)
     if address.startswith("beir:"):
         testset = _beir_testset(address)
-    elif address.startswith("rgb:"):
-        suite = rgb_rows(address)
-        testset = Testset(address, suite.rows, suite.notes)
     else:
         rows = read_rows(address, questions=True)
         notes = half_note(sum(map(holds_half, rows)), len(rows))
@@ -259,9 +255,7 @@ def declares_splits(address: str) -> bool:
     Raises:
         TestsetError: As :func:`load_testset`.
     """
-    return not address.startswith(("beir:", "rgb:")) and names_splits(
-        read_rows(address, questions=True)
-    )
+    return not address.startswith("beir:") and names_splits(read_rows(address, questions=True))
 
 
 def _drop_rejected(testset: Testset) -> Testset:
