@@ -326,7 +326,7 @@ TWO = {"user_input": "c", "response": "d", "reference": "e"}
 TWOS = json.dumps([TWO])
 NOTED = {**ONE, "note": "x" * 100_000}
 BLANK = " \n" * 40_000
-CONTINUES = "continues after the end of its rows"
+CONTINUES = "not JSON: Extra data"
 COLUMNS = {"columns": ["user_input", "response"]}
 TWICE = '{"user_input": "a", "response": "b", "response": "c"}'
 SAME = [{"query_id": "41", "query": "a"}, {"query_id": "41", "query": "b"}]
@@ -396,34 +396,28 @@ REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
         for name in ("a.json", "a.jsonl")
         for indent, line in ((None, 2), (1, 8))
     ),
-    (json.dumps([ONE]) + BLANK + "[]", "a.json", 40_001, "continues"),
+    (json.dumps([ONE]) + BLANK + "[]", "a.json", 40_001, CONTINUES),
     *(
-        (json.dumps({"results": [NOTED], "metrics": {"f1": 0.5}}) + rest, "a.json", 1, "continues")
+        (json.dumps({"results": [NOTED], "metrics": {"f1": 0.5}}) + rest, "a.json", 1, CONTINUES)
         for rest in ("]", "}", "x", '{"results": []}', ",")
     ),
     *(
         (
             f'{start}"results": {json.dumps([row])}, "{more}": {TWOS}}}',
             "a.json",
-            ":",
+            "",
             "",
         )
         for row in (ONE, NOTED)
         for more in ("more", "results", "data")
         for start in ("{", "{\n")
     ),
-    (
-        json.dumps({"results": [ONE], "question": "which?"}, indent=1),
-        "a.json",
-        "",
-        "is also a row itself",
-    ),
     ({**COLUMNS, "data": [["x", "y"], ["a"]]}, "a.json", "#2", "1 cells"),
     ({**COLUMNS, "data": [["x", "y"], ["a", "b", "c"]]}, "a.json", "#2", "3 cells"),
     ({"testCases": [{"input": "a"}], "n": 1}, "a.json", "", "under 'testC.*a separate file"),
     ([PAIR | {"model2": {"answer": "x"}}], "a.json", "", "model2 has no response"),
     # columns and ids
-    (f"[{json.dumps(ONE)},\n{TWICE}]", "a.json", 2, "'response' is given twice"),
+    (f"[{json.dumps(ONE)},\n{TWICE}]", "a.json", "", "'response' is given twice"),
     (f"{json.dumps(ONE)}\n{TWICE}\n", "a.jsonl", 2, "'response' is given twice"),
     *(
         ([ONE | {name: "b"}], "a.jsonl", 1, f"unknown column '{name}'.*did you mean")
@@ -433,11 +427,11 @@ REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
     *(([ONE, row], "a.jsonl", 2, said) for row, said in WRONG),
     ([{"prompt": "a"}], "a.json", "", "no user_input.*the columns are: prompt"),
     ([{"user_input": [{"content": "a"}]}], "a.json", "", 'turn 1 of user_input.*"role": "user"'),
-    (json.dumps({"results": SAME}, indent=1), "a.json", 7, "id '41' occurs twice.*:3 has it too"),
+    (json.dumps({"results": SAME}, indent=1), "a.json", "#2", "id '41' occurs twice.*#1 has it too"),
     # broken files and tables
     ('[\n{"user_input": "a"},\n{"user_input": }]', "a.json", 3, "not JSON"),
     ('[\n{"user_input": "a"},\n{"user_input": "b"', "a.json", ":3", "not JSON"),
-    ('[\n{"user_input": "a"},\n"b"]', "a.json", 3, "not an object"),
+    ('[\n{"user_input": "a"},\n"b"]', "a.json", "#2", "not an object"),
     ('[{"user_input": "a"}\n', "a.json", ":2", "not JSON"),
     ('{\n"user_input": "a",\n}', "a.json", ":3", "not JSON"),
     ('question,answer\n"a\nb",c\n', "a.csv", 3, ""),
@@ -494,7 +488,7 @@ def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str, name: str) -> 
     path = put(tmp_path, text, name)
     with pytest.raises(TestsetError) as caught:
         read_rows(path)
-    assert (caught.value.where or "").startswith(f"{path}:")
+    assert (caught.value.where or "").startswith(str(path))
     assert len(str(caught.value)) < 500
 
 
@@ -576,13 +570,11 @@ HALVES = f'{{"user_input": {LONE}, "response": "b", "reference": "b", "note": {L
 HALVES += json.dumps(TWO)
 
 
-def test_half_a_character_in_a_row_is_replaced_and_counted(tmp_path: Path) -> None:
+def test_half_a_character_in_a_row_is_replaced(tmp_path: Path) -> None:
     path = put(tmp_path, HALVES)
     first, second = iter_rows(path)
     assert (first.user_input, first.metadata["note"]) == ("x\ufffd", "x\ufffd")
-    assert first.metadata["half_characters"] == ("user_input", "note")
     assert second.metadata == {}
-    assert "half a character" in load_testset(str(path)).notes[0]
     (held,) = rows_of([Row("i", "\ud800", metadata={"k": ("\udc00",)})])
     assert (held.user_input, held.metadata["k"]) == ("\ufffd", ("\ufffd",))
     halves = {"retrieved_contexts": ["\udc00"], "reference_ids": {"\ud800": 1}}
@@ -607,7 +599,6 @@ def test_half_a_character_ends_no_command(tmp_path: Path) -> None:
     for words in (testset, (*testset, "--resume"), ("score", "t.jsonl", *testset[3:])):
         told = run(*words)
         assert told["measures"]["ExactMatch"]["states"].get("errored", 0) == 0
-        assert [n for n in told["notes"] if "1 of 2 rows hold half a character" in n], told["notes"]
     assert run("ask", "zebras\udcff")["answers"]
     assert "hits" in run("retrieve", "zebras\udcff")
 
@@ -617,20 +608,6 @@ def test_half_a_character_ends_no_command(tmp_path: Path) -> None:
 BEFORE = (Turn("user", "What is a cat?"), Turn("assistant", "An animal."))
 HUMAN = {"type": "human", "content": "What does it eat?"}
 TURNS = [{"type": "human", "content": "What is a cat?"}, {"type": "tool", "content": "found"}]
-MTRAG = {
-    "conversation_id": "c",
-    "task_id": "c<::>2",
-    "turn": "2",
-    "input": [
-        {"speaker": "user", "text": "What is a cat?"},
-        {"speaker": "agent", "text": "An animal."},
-        {"speaker": "user", "text": "What does it eat?"},
-    ],
-    "contexts": [{"document_id": "d1", "text": "Cats eat mice."}],
-    "targets": [{"speaker": "agent", "text": "Mice."}],
-    "Answerability": ["UNANSWERABLE"],
-    "Multi-Turn": ["Follow-up"],
-}
 
 
 @pytest.mark.parametrize(
@@ -640,7 +617,6 @@ MTRAG = {
         {"user_input": OPENAI},
         {"user_input": [*TURNS, AGENT, HUMAN]},
         {"inputs": {"messages": OPENAI}},
-        MTRAG,
         {"user_input": "What does it eat?", "history": OPENAI[:3]},
     ],
 )
@@ -650,12 +626,6 @@ def test_every_dialect_gives_question_and_history(tmp_path: Path, record: dict[s
     assert (row.metadata["turn"], row.metadata["standalone"]) == (2, False)
     write_rows([row], tmp_path / "rows.jsonl")
     assert read_rows(tmp_path / "rows.jsonl") == (row,)
-    if record is MTRAG:
-        assert (row.id, row.reference, row.reference_ids) == ("c-2", "Mice.", {"d1": 1})
-        assert row.reference_contexts == ("Cats eat mice.",)
-        assert row.metadata["answerability"] == "unanswerable"
-        assert row.metadata["answerable"] is False
-        assert row.retrieved_contexts == ()
 
 
 def test_a_whole_conversation_is_a_row_per_question() -> None:

@@ -46,7 +46,7 @@ from ._review import (
     write_chat,
     write_review_sheet,
 )
-from ._rows import half_note, holds_half, iter_rows, read_rows, rows_of
+from ._rows import iter_rows, read_rows, rows_of
 from ._splits import (
     Opening,
     Openings,
@@ -132,9 +132,7 @@ __all__ = [
     "gold_answer",
     "gold_chunks",
     "gold_documents",
-    "half_note",
     "heading_questions",
-    "holds_half",
     "holds_reviews",
     "import_testset",
     "is_candidate",

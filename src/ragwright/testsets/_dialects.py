@@ -41,7 +41,7 @@ ALIASES = {
 }
 """Column of another tool -> ours."""
 
-_TURNS = re.compile(r"""\s*\[\s*\{\s*["'](?:content|role|speaker|text|type)["']\s*:""")
+_TURNS = re.compile(r"""\s*\[\s*\{\s*["'](?:content|role|type)["']\s*:""")
 """Beginning of a cell that holds the turns of a conversation."""
 
 _PLAIN = re.compile(r"[\W_]+")
@@ -374,7 +374,7 @@ _READ = frozenset(
             "dose",
             "fake",
         ),
-        *("falsified", "feedback_score", "generated", "gold_rank", "half_characters", "hard"),
+        *("falsified", "feedback_score", "generated", "gold_rank", "hard"),
         *("kind", "language", "leak"),
         *("level", "limits", "model", "ranked_documents", "references", "relevant", "retrieved"),
         *(

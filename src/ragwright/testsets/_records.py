@@ -86,11 +86,8 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
-"""(``file:line``, columns)."""
+"""(``file:line`` or ``file#row``, columns)."""
 
-_HEAD = 65_536
-_ARRAY = re.compile(r"\s*(?P<wrapped>\{\s*\"results\"\s*:\s*)?\[")
-_BETWEEN = re.compile(r"[\s,]*")
 _SEPARATED = {".csv": ",", ".tsv": "\t"}
 _SHEETS = (".xlsx", ".xls", ".ods")
 TABLES = frozenset({*_SEPARATED, *_SHEETS, ".parquet"})
@@ -125,13 +122,10 @@ def records_of(path: Path) -> Iterator[Record]:
         return _parquet_records(path)
     with open_bytes(path) as file:
         first = file.readline()
-        head = (first + file.read(_HEAD)).decode("utf-8-sig", "replace")
-    array = _ARRAY.match(head)
     try:
-        json.loads(first)
-        by_line = array is None or bool(array["wrapped"])
+        by_line = isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):
-        by_line = array is None and suffix != ".json"
+        by_line = suffix != ".json" and not first.lstrip().startswith(b"[")
     if by_line:
         return (row for where, value in objects_of(path) for row in _rows_within(value, where))
     return _json_records(path)
@@ -225,54 +219,26 @@ def _check_object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _json_records(path: Path) -> Iterator[Record]:
-    """Read an array one object after the other, which tells their lines, or an object of any lines.
+    """Read the rows of a JSON array, or of one object over several lines.
 
     Raises:
-        TestsetError: The file is not JSON, or continues after its array: rows would be lost.
+        TestsetError: The file is not JSON, or continues after its value: rows would be lost.
     """
-    decode = json.JSONDecoder(object_pairs_hook=build_object).raw_decode
     with open_bytes(path) as file:
         data = file.read()
-    line, at = 1, 0
     try:
-        text = data.decode("utf-8-sig")
-        array = _ARRAY.match(text)
-        if array is None:
-            value = json.loads(text, object_pairs_hook=build_object)
-            yield from _rows_within(_check_object(value, f"{path}:1"), f"{path}:1")
-            return
-        end = array.end()
-        while True:
-            end = next(_BETWEEN.finditer(text, end)).end()
-            line, at = line + text.count("\n", at, end), end
-            if text.startswith("]", at):
-                break
-            value, end = decode(text, at)
-            yield f"{path}:{line}", _check_object(value, f"{path}:{line}")
-        end = at + 1
-        if array["wrapped"]:
-            opening = '{"results": []'
-            wrapper, length = decode(opening + text[end:])
-            if list(_rows_within(wrapper, f"{path}:{line}")):
-                raise TestsetError(
-                    "the object has rows under 'results', but is also a row itself",
-                    where=f"{path}:{line}",
-                    hint="write one JSON object per line (JSONL), or an array of rows",
-                )
-            end += length - len(opening)
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=build_object)
     except (ValueError, RecursionError) as error:
         raise TestsetError(
             f"the file is not JSON: {error}",
-            where=f"{path}:{getattr(error, 'lineno', line)}",
+            where=f"{path}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else str(path),
             hint="write a JSON array of rows, or one JSON object per line (JSONL)",
         ) from error
-    if text[end:].strip():
-        end = next(_BETWEEN.finditer(text, end)).end()
-        raise TestsetError(
-            "the file continues after the end of its rows",
-            where=f"{path}:{line + text.count(chr(10), at, end)}",
-            hint="were two files joined? Write one array, or one JSON object per line (JSONL)",
-        )
+    if isinstance(value, list):
+        for number, row in enumerate(value, 1):
+            yield f"{path}#{number}", _check_object(row, f"{path}#{number}")
+    else:
+        yield from _rows_within(_check_object(value, str(path)), str(path))
 
 
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n')

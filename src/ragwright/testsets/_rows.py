@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from .. import answer
 from ..core import Row, TestsetError, Turn, well_formed
 from ..flow import Message
 from ..measure import edit_distance
-from ._dialects import ALIASES, EITHER, NESTED, one_system_each, passage_columns, rename_record
+from ._dialects import ALIASES, EITHER, NESTED, one_system_each, rename_record
 from ._records import TABLES, make_plain_row, records_of
 
 _READERS = ("to_dicts", "to_pylist", "to_list")
@@ -64,35 +64,15 @@ def _plain_cell(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-_MARK = "half_characters"
-"""Metadata key of the columns in which U+FFFD replaces half a character."""
-
-
 def replace_surrogates(row: Row) -> Row:
-    """Replace every half of a surrogate pair by U+FFFD; the metadata names the columns.
+    """Replace every half of a surrogate pair by U+FFFD.
 
     Models, stores and terminals cannot handle such a half: one row would end the whole run.
     """
     text = json.dumps(make_plain_row(row), ensure_ascii=False, default=str)
-    if (whole := well_formed(text)) == text:
-        return row
-    mended: Row = _row_adapter().validate_python(json.loads(whole))
-    names = [field.name for field in fields(Row) if field.name != "metadata"]
-    columns = [name for name in names if getattr(mended, name) != getattr(row, name)]
-    columns += [name for name, value in mended.metadata.items() if row.metadata.get(name) != value]
-    return replace(mended, metadata={**mended.metadata, _MARK: tuple(columns)})
-
-
-def holds_half(row: Row) -> bool:
-    """True for a row in which :func:`replace_surrogates` replaced something."""
-    return _MARK in row.metadata
-
-
-def half_note(count: int, total: int) -> tuple[str, ...]:
-    """Return a note on the rows with :func:`holds_half`; empty if there are none."""
-    if not count:
-        return ()
-    return (f"{count} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)
+    whole = well_formed(text)
+    mended: Row = row if whole == text else _row_adapter().validate_python(json.loads(whole))
+    return mended
 
 
 def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
@@ -117,11 +97,10 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, the positions of the
     retrieved contexts, in their order. A list of turns under ``user_input`` or ``messages`` (ragas,
-    OpenAI, MTRAG) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and
+    OpenAI) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and
     RAGChecker are read by their names; a pair of RAGChecker's (``model1``, ``model2``) is two rows,
     distinguished by ``system``. An unknown column becomes metadata, unless its name is nearly a
-    known one. Half of a surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names
-    the columns.
+    known one. Half of a surrogate pair becomes U+FFFD.
 
     An empty ``response`` is an empty answer; null, or a missing column, means no answer. In a table
     an empty cell is an empty answer.
@@ -132,7 +111,7 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     """
     source = Path(path)
     table = source.suffix.lower() in TABLES
-    yield from _rows_in(records_of(source), f"{source}:", questions=questions, table=table)
+    yield from _rows_in(records_of(source), str(source), questions=questions, table=table)
 
 
 def rows_of(
@@ -284,12 +263,11 @@ ROLES: Mapping[str, str] = {
 }
 """Role in a file -> ours; turns of the roles without one are left out of the history."""
 
-_TEXTS = {"role": "content", "speaker": "text", "type": "content"}
-"""Key of a turn's role -> key of its text: OpenAI, MTRAG, ragas."""
+_ROLE_KEYS = ("role", "type")
+"""Key of a turn's role: OpenAI, ragas; its text is under ``content``."""
 
 _COLUMNS = ("user_input", "messages", "input", "turns", "conversation", "request", "inputs")
 _PARTS = frozenset({"input_text", "output_text", "text"})
-_MTRAG = frozenset({"contexts", "predictions", "targets", "task_id"})
 _OF_LAST = frozenset(
     {
         *("reference", "reference_contexts", "reference_ids", "reference_spans", "references"),
@@ -298,16 +276,6 @@ _OF_LAST = frozenset(
     }
 )
 """Columns of a whole conversation that describe only its last question."""
-
-_KINDS = {
-    "answerable": "answerable",
-    "conversational": "conversational",
-    "partial": "partial",
-    "partially answerable": "partial",
-    "unanswerable": "unanswerable",
-    "underspecified": "underspecified",
-}
-_ANSWERABLE = {"answerable": True, "unanswerable": False}
 
 
 def one_question_each(
@@ -320,7 +288,7 @@ def one_question_each(
     ids ``CONVERSATION-TURN``: the answer to each turn is its ``response``, or, if the rows are
     ``questions`` to ask, its ``reference``; columns with gold belong to the last question.
 
-    ``turn`` (from 1), ``standalone`` and ``answerability`` become metadata; ``standalone`` is
+    ``turn`` (from 1) and ``standalone`` become metadata; ``standalone`` is
     decided by the question's words where the record does not say it (:func:`answer.stands_alone`).
 
     Raises:
@@ -343,8 +311,6 @@ def one_question_each(
     listed = content["messages"] if isinstance(content, Mapping) else content
     columns = {name: value for name, value in record.items() if name != column}
     turns = _read_turns(column, listed, where)
-    if column == "input" or _MTRAG & columns.keys():
-        columns = _mtrag_columns(columns)
     if turns[-1].role == "user":
         return [(where, {**columns, **_question_columns(turns, columns)})]
     return _each_turn(turns, columns, where, number, questions=questions)
@@ -379,13 +345,12 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
         place = f"turn {number} of {column}"
         key = ""
         if isinstance(entry, Mapping):
-            key = next((key for key in _TEXTS if isinstance(entry.get(key), str)), "")
+            key = next((key for key in _ROLE_KEYS if isinstance(entry.get(key), str)), "")
         if not key:
             raise TestsetError(
                 f"{place} is not an object with a role",
                 where=where,
-                hint='write {"role": "user", "content": "…"}, {"type": "human", "content": "…"} '
-                'or {"speaker": "user", "text": "…"}',
+                hint='write {"role": "user", "content": "…"} or {"type": "human", "content": "…"}',
             )
         first_key = first_key or key
         if key != first_key:
@@ -401,12 +366,12 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
                 where=where,
                 hint=f"one of {', '.join(ROLES)}",
             )
-        text = _text_of(entry.get(_TEXTS[key]), place, where)
+        text = _text_of(entry.get("content"), place, where)
         if role == "user" and not text.strip():
             raise TestsetError(
                 f"{place} is a question without text",
                 where=where,
-                hint=f"write it under {_TEXTS[key]!r}, or leave the turn out",
+                hint="write it under 'content', or leave the turn out",
             )
         if role and text.strip():
             turns.append(Turn(role, text))
@@ -456,43 +421,7 @@ def _add_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str
             isinstance(question, str)
             and answer.stands_alone(question, [Message(t.role, t.content) for t in history])
         )
-    kind = columns.get("answerability")
-    if isinstance(kind, list) and len(kind) == 1:
-        kind = kind[0]
-    if kind := _KINDS.get(str(kind).casefold().replace("_", " ")):
-        known["answerability"] = kind
-        if kind in _ANSWERABLE and columns.get("answerable") is None:
-            known["answerable"] = _ANSWERABLE[kind]
     return known
-
-
-def _mtrag_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a task of MTRAG: its passages are gold, its targets references."""
-    renamed = {
-        "answerability" if n.casefold() == "answerability" else n: columns[n] for n in columns
-    }
-    if "task_id" in renamed:
-        renamed.setdefault("id", str(renamed.pop("task_id")).replace("<::>", "-"))
-    texts: dict[str, list[str]] = {}
-    for name, ours in (("targets", "reference"), ("predictions", "response")):
-        entries = renamed.pop(name, None)
-        texts[ours] = [
-            entry["text"]
-            for entry in (entries if isinstance(entries, list) else [])
-            if isinstance(entry, Mapping) and isinstance(entry.get("text"), str)
-        ]
-        if texts[ours] and renamed.get(ours) is None:
-            renamed[ours] = texts[ours][0]
-    if texts["reference"][1:]:
-        renamed["references"] = texts["reference"]
-    contexts = renamed.get("contexts")
-    if isinstance(contexts, list) and all(isinstance(entry, Mapping) for entry in contexts):
-        del renamed["contexts"]
-        gold = passage_columns("reference_contexts", "reference_ids", contexts, "")
-        if texts["response"]:
-            gold["retrieved_contexts"] = gold["reference_contexts"]
-        renamed = {**gold, **renamed}
-    return renamed
 
 
 def _each_turn(

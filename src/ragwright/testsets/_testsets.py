@@ -15,7 +15,7 @@ from ..core import Row, TestsetError, count_noun, text_hash, value_hash
 from ._dialects import unread_columns, unread_note
 from ._labels import drop_review, is_candidate, is_feedback
 from ._records import lines_of, make_plain_row, objects_of
-from ._rows import half_note, holds_half, read_rows
+from ._rows import read_rows
 from ._splits import (
     Openings,
     Split,
@@ -221,8 +221,7 @@ def load_testset(
         testset = _beir_testset(address)
     else:
         rows = read_rows(address, questions=True)
-        notes = half_note(sum(map(holds_half, rows)), len(rows))
-        notes += unread_note(name for row in rows for name in unread_columns(row))
+        notes = unread_note(name for row in rows for name in unread_columns(row))
         testset = Testset(address, rows, notes)
     testset = _drop_rejected(testset)
     named = names_splits(testset.rows)

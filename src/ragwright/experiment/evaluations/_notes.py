@@ -16,7 +16,7 @@ from ...measure import (
     judge_spread,
     lacks_gold,
 )
-from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
+from ...testsets import Testset, unread_columns, unread_note
 from ._results import RowResult
 
 _REFUSALS = ("RejectionRate", "FalseRejectionRate")
@@ -33,7 +33,6 @@ class NoteCollector:
     def __init__(self, measures: Iterable[Measure] = ()) -> None:
         self._columns = {m.parameter for m in measures if m.name == "Column"}
         self._unread: dict[str, None] = {}
-        self._halves: list[bool] = []
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
         self._refusals: dict[str, None] = {}
@@ -42,7 +41,6 @@ class NoteCollector:
     def add(self, result: RowResult) -> None:
         """Add the scores of one row."""
         row = result.row
-        self._halves.append(row is not None and holds_half(row))
         self._unread.update(dict.fromkeys(unread_columns(row) if row else ()))
         for score in result.scores:
             if score.measure in _REFUSALS and score.value is not None:
@@ -64,7 +62,6 @@ class NoteCollector:
 
     def notes(self) -> Iterator[str]:
         """Return notes on texts, missing scores, refusals, and the judge's consistency."""
-        yield from half_note(sum(self._halves), len(self._halves))
         yield from unread_note(name for name in self._unread if name not in self._columns)
         # The most common reasons for missing scores, except missing gold.
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
