@@ -13,12 +13,13 @@ from ragwright.testsets import (
     Survey,
     Vocabulary,
     context_fault,
+    is_supported,
     language_fault,
     locate_quote,
+    measure_held_share,
     plan_splits,
     reject_near_duplicates,
 )
-from ragwright.testsets._candidates import is_supported, measure_held_share
 
 WORDS = Analyzer()
 REFERS, PRONOUN = "refers to the text", "has a pronoun"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import Row
-from ragwright.testsets import GoldAnswer, LeakCheck, entities, falsify, gold_answer
-from ragwright.testsets._falsify import Kind, kind_of
+from ragwright.testsets import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer, kind_of
 
 TEXTS = (
     "On 3 March 1999 the plant in Lyon opened. It made 12,500 parts in 2001, and 3 in 2002.",

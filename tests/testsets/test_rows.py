@@ -427,7 +427,12 @@ REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
     *(([ONE, row], "a.jsonl", 2, said) for row, said in WRONG),
     ([{"prompt": "a"}], "a.json", "", "no user_input.*the columns are: prompt"),
     ([{"user_input": [{"content": "a"}]}], "a.json", "", 'turn 1 of user_input.*"role": "user"'),
-    (json.dumps({"results": SAME}, indent=1), "a.json", "#2", "id '41' occurs twice.*#1 has it too"),
+    (
+        json.dumps({"results": SAME}, indent=1),
+        "a.json",
+        "#2",
+        "id '41' occurs twice.*#1 has it too",
+    ),
     # broken files and tables
     ('[\n{"user_input": "a"},\n{"user_input": }]', "a.json", 3, "not JSON"),
     ('[\n{"user_input": "a"},\n{"user_input": "b"', "a.json", ":3", "not JSON"),

@@ -16,10 +16,10 @@ from ragwright.testsets import (
     GoldAnswer,
     LeakCheck,
     SuiteOptions,
+    check_distractors,
     gold_answer,
     suite_rows,
 )
-from ragwright.testsets._suites import check_distractors
 
 NAMES = ["Abel", "Bruno", "Clara", "Dora", "Emil", "Frida", "Gustav", "Hanna"]
 

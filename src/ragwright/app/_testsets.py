@@ -281,8 +281,6 @@ def review_testset(
     with suppress(EOFError):
         _review_rows(review)
     console.result(_counts(review.counts()))
-    if any(is_feedback(row) for row in review.rows):
-        console.remark(review.labels().agreement().text)
     return 0
 
 

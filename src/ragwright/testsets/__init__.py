@@ -6,19 +6,19 @@ from ._candidates import (
     Synthesis,
     Vocabulary,
     context_fault,
+    is_supported,
     language_fault,
     locate_quote,
+    measure_held_share,
     plan_splits,
     reject_near_duplicates,
     synthesis_of,
 )
 from ._corpus import all_given, answer_from_given
 from ._dialects import unread_columns, unread_note
-from ._falsify import GoldAnswer, LeakCheck, entities, falsify, gold_answer
+from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer, kind_of
 from ._labels import (
     FEEDBACK,
-    ReviewAgreement,
-    ReviewLabels,
     answer_in_evidence,
     feedback_note,
     files_naming,
@@ -71,7 +71,7 @@ from ._stale import (
     refresh_gold,
     stale_rows,
 )
-from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, suite_rows
+from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, check_distractors, suite_rows
 from ._synthesize import SynthesisOptions, forecast_synthesis, import_testset, synthesize
 from ._testsets import (
     Qrels,
@@ -91,14 +91,13 @@ __all__ = [
     "Candidate",
     "Evidence",
     "GoldAnswer",
+    "Kind",
     "LeakCheck",
     "Opening",
     "Openings",
     "Passage",
     "Qrels",
     "QuestionWriter",
-    "ReviewAgreement",
-    "ReviewLabels",
     "ReviewStatus",
     "Run",
     "SheetOutcome",
@@ -114,6 +113,7 @@ __all__ = [
     "answer_from_given",
     "answer_in_evidence",
     "assign_splits",
+    "check_distractors",
     "chunks_of",
     "cloze_questions",
     "context_fault",
@@ -137,13 +137,16 @@ __all__ = [
     "import_testset",
     "is_candidate",
     "is_feedback",
+    "is_supported",
     "iter_rows",
     "join_clusters",
+    "kind_of",
     "language_fault",
     "load_testset",
     "locate_quote",
     "make_plain_row",
     "make_suite",
+    "measure_held_share",
     "move_row",
     "objects_of",
     "open_bytes",

@@ -1,24 +1,20 @@
-"""The log of a review with people's agreement, and rows made from readers' feedback."""
+"""The log of a review, and rows made from readers' feedback."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..core import Row, TestsetError, appending
 from ..ledger import folder_locked
-from ..measure import bootstrap_statistic, clopper_pearson, krippendorff
 from ._falsify import gold_answer
 from ._records import objects_of, write_lines, write_rows
 from ._rows import read_rows
-
-_LABELS = {"accepted": 1.0, "edited": 1.0, "rejected": 0.0}
-"""Decisions as labels: 1 if the row stays in the testset, else 0."""
 
 MARKS = ("review", "reviewed_by", "reviewed_at")
 """Metadata keys of a review."""
@@ -26,83 +22,6 @@ MARKS = ("review", "reviewed_by", "reviewed_at")
 _SUFFIX = ".reviews.jsonl"
 
 _TEXTS = ("row", "by", "at", "decision")
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewAgreement:
-    """Agreement of people on the rows that belong into a testset.
-
-    Accepting and editing both keep a row. With three people or more, every pair counts.
-
-    Attributes:
-        people: Names of the people who decided.
-        rows: Rows that two or more people decided on.
-        same: Rows among them on which all agree; ``low`` and ``high`` are the 95 % interval of
-            its share (Clopper and Pearson 1934). None without rows.
-        alpha: Krippendorff's alpha (2011), nominal: 1 is perfect agreement, 0 is chance. None
-            if it is undefined, for example if nobody rejected a row; ``alpha_low`` and
-            ``alpha_high`` are its 95 % interval.
-        disputed: Ids of the rows on which people disagree.
-    """
-
-    people: tuple[str, ...]
-    rows: int
-    same: int
-    low: float | None = None
-    high: float | None = None
-    alpha: float | None = None
-    alpha_low: float | None = None
-    alpha_high: float | None = None
-    disputed: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The agreement in one sentence."""
-        if not self.rows:
-            return "No row has been reviewed by two people yet."
-        alpha_text = "" if self.alpha is None else f"; Krippendorff's alpha is {self.alpha:.2f}"
-        if self.alpha_low is not None:
-            alpha_text += f" (95 % interval {self.alpha_low:.2f} to {self.alpha_high:.2f})"
-        rows = "row" if self.rows == 1 else "rows"
-        return f"{len(self.people)} people agree on {self.same} of {self.rows} {rows}{alpha_text}."
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewLabels:
-    """The decisions in force: row id -> person -> decision."""
-
-    by_row: Mapping[str, Mapping[str, str]]
-
-    def of(self, person: str) -> Mapping[str, str]:
-        """Return the decisions of one person by row id."""
-        return {
-            row: decisions[person] for row, decisions in self.by_row.items() if person in decisions
-        }
-
-    def agreement(self, seed: int = 0) -> ReviewAgreement:
-        """Compute the agreement of the people."""
-        units = {
-            row: [_LABELS[d] for d in decisions.values()] for row, decisions in self.by_row.items()
-        }
-        several = {row: labels for row, labels in units.items() if len(labels) > 1}
-        people = sorted({person for decisions in self.by_row.values() for person in decisions})
-        if not several:
-            return ReviewAgreement(tuple(people), 0, 0)
-        disputed = tuple(row for row, labels in several.items() if len(set(labels)) > 1)
-        same = len(several) - len(disputed)
-        low, high = clopper_pearson(same, len(several))
-        alpha = bootstrap_statistic(krippendorff([*several.values()]), len(several), seed)
-        return ReviewAgreement(
-            tuple(people),
-            len(several),
-            same,
-            low,
-            high,
-            alpha.value,
-            alpha.low,
-            alpha.high,
-            disputed,
-        )
 
 
 class ReviewLog:
@@ -139,12 +58,12 @@ class ReviewLog:
                 in_force.remove(same[-1])
         return in_force
 
-    def labels(self) -> ReviewLabels:
-        """Return the last decision of each person on each row."""
+    def labels(self) -> dict[str, dict[str, str]]:
+        """Return row id -> person -> their last decision."""
         by_row: dict[str, dict[str, str]] = {}
         for line in self.decisions():
             by_row.setdefault(line["row"], {})[line["by"]] = line["decision"]
-        return ReviewLabels(by_row)
+        return by_row
 
     @contextmanager
     def adding(

@@ -231,7 +231,9 @@ def _json_records(path: Path) -> Iterator[Record]:
     except (ValueError, RecursionError) as error:
         raise TestsetError(
             f"the file is not JSON: {error}",
-            where=f"{path}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else str(path),
+            where=f"{path}:{error.lineno}"
+            if isinstance(error, json.JSONDecodeError)
+            else str(path),
             hint="write a JSON array of rows, or one JSON object per line (JSONL)",
         ) from error
     if isinstance(value, list):

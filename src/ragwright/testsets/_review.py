@@ -19,7 +19,7 @@ from ..core import (
     value_hash,
 )
 from ..ledger import folder_locked
-from ._labels import MARKS, ReviewLabels, ReviewLog, drop_review, require_gold
+from ._labels import MARKS, ReviewLog, drop_review, require_gold
 from ._records import open_bytes, records_of, row_record, write_lines, write_rows
 from ._rows import read_rows
 
@@ -122,8 +122,8 @@ class TestsetReview:
         counts = Counter(review_status(row) or "open" for row in self._rows.values())
         return {name: counts[name] for name in (*_STATUSES, "open")}
 
-    def labels(self) -> ReviewLabels:
-        """Return each person's decision on each row."""
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Return row id -> person -> their last decision."""
         return self._log.labels()
 
     def decide(

@@ -89,9 +89,13 @@ def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
         line: dict[str, Any] = {"name": path.name, "fault": ""}
         try:
             review = TestsetReview(path, by)
-            labels = review.labels()
-            line |= {"rows": len(review.rows), "counts": review.counts()}
-            line |= {"own": len(labels.of(by)), "agreement": labels.agreement()}
+            queues = _queues(review)
+            line |= {
+                "rows": len(review.rows),
+                "counts": review.counts(),
+                "own": len(review.rows) - len(queues["open"]),
+                "disputed": len(queues["disputed"]),
+            }
         except TestsetError as error:
             line["fault"] = f"{error.what} ({error.where})" if error.where else error.what
         lines.append(line)
@@ -155,11 +159,11 @@ async def _review_page(
 def _queues(review: TestsetReview) -> dict[str, list[str]]:
     """The ids of the rows of each queue, in file order."""
     labels, ids = review.labels(), [row.id for row in review.rows]
-    own, disputed = labels.of(review.by), labels.agreement().disputed
+    rejected = {row: {d == "rejected" for d in labels[row].values()} for row in labels}
     return {
-        "open": [name for name in ids if name not in own],
+        "open": [name for name in ids if review.by not in labels.get(name, {})],
         "all": ids,
-        "disputed": [name for name in ids if name in disputed],
+        "disputed": [name for name in ids if len(rejected.get(name, ())) > 1],
     }
 
 
@@ -174,11 +178,11 @@ def _review_values(
     bench: Workbench, review: TestsetReview, only: str, wanted: str
 ) -> dict[str, Any]:
     name, queues, labels = review.path.name, _queues(review), review.labels()
-    ids, own = queues[only], labels.of(review.by)
+    ids, own = queues[only], len(review.rows) - len(queues["open"])
     by_id = {row.id: row for row in review.rows}
     row = by_id.get(wanted) or (by_id[ids[0]] if ids else None)
     behind = _rows_behind(review, row.id, ids) if row else []
-    decisions = labels.by_row.get(row.id, {}) if row else {}
+    decisions = labels.get(row.id, {}) if row else {}
     return {
         "title": f"Testset {name}",
         "name": name,
@@ -194,8 +198,7 @@ def _review_values(
         ],
         "counts": review.counts(),
         "total": len(review.rows),
-        "own": len(own),
-        "agreement": labels.agreement(),
+        "own": own,
         "row": row,
         "shown": _shown_row_hash(row) if row else "",
         "status": review_status(row) if row else "",
