@@ -366,7 +366,6 @@ INSIDE = {
     "measure/test_words.py": "both ways to count, on texts short enough to count by hand",
     "project/building/test_ingest.py": "batches of a few chunks, files that may be trusted at once",
     "records/sources/test_files.py": "blocks of a few bytes, files trusted at once",
-    "records/sources/test_alchemy.py": "a database that does not tell types",
 }
 """Tests that reach into private modules, mostly to make a constant small, and what for."""
 

@@ -146,7 +146,7 @@ def steps_fail(engine: Engine, work: Path) -> dict[str, Any]:
 def compared(engine: RayEngine, work: Path) -> dict[str, Any]:
     """The same refresh by both engines, and once more by the cluster."""
     folder = declared(work / "records")
-    plan = RefreshPlan(load_spec(folder), part_rows=32)
+    plan = RefreshPlan(load_spec(folder))
     source = open_source(plan.spec.source, folder)
     local, cluster = RecordTables(work / "local"), RecordTables(work / "cluster")
     with LocalEngine(2) as threads:

@@ -22,6 +22,7 @@ from ragwright.records import (
     RecordTables,
     RefreshPlan,
     RefreshReport,
+    RowBatch,
     RowSource,
     load_spec,
     refresh,
@@ -56,14 +57,15 @@ class Rows(RowSource):
     def stamp(self) -> str:
         return self._stamp
 
-    def batches(self, rows: int, since: str = "") -> Iterator[Any]:
+    def batches(self, since: str = "") -> Iterator[RowBatch]:
         self.asked += 1
         schema = pa.schema([(name, pa.string()) for name in self.names])
         # A source without a row still says which columns it has.
-        for number, at in enumerate(range(0, max(1, len(self.rows)), rows)):
+        for number, at in enumerate(range(0, max(1, len(self.rows)), 16)):
             if self.fails_after is not None and number >= self.fails_after:
                 raise DatabaseError("the server went away", where="rows")
-            yield pa.Table.from_pylist(self.rows[at : at + rows], schema)
+            rows = pa.Table.from_pylist(self.rows[at : at + 16], schema)
+            yield RowBatch(rows, "rows", range(at + 1, at + 17))
 
 
 class Place:
@@ -83,7 +85,7 @@ class Place:
         """A refresh from rows, or from a source of theirs."""
         given = {name: how.pop(name) for name in ("stamp", "fails_after", "more") if name in how}
         source = how.pop("source", None) or Rows(list(rows), **given)
-        plan = RefreshPlan(load_spec(self.records), part_rows=16, **how)
+        plan = RefreshPlan(load_spec(self.records), **how)
         with LocalEngine(2) as engine:
             return refresh(plan, RecordTables(tables or self.tables), source, engine)
 

@@ -321,6 +321,10 @@ def test_new_columns_and_other_types_read_as_one_table(tables: RecordTables) -> 
     assert found == [{"new": None}, {"new": "n"}]
     with pytest.raises(RecordsError, match=r"(?s)no column 'zap'.*did you mean 'zip'"):
         list(tables.read("bronze", ["zap"]))
+    with tables.writing("test", 5) as writing:
+        writing.upsert("bronze", table_of(["c"], ["c"], sum=[2**53 + 1]))
+        with pytest.raises(RecordsError, match=r"'sum' have no common type without loss"):
+            writing.commit({}, "")
     first = next(iter(tables.read("bronze", version=1))).to_pylist()[0]
     assert [first.get(name) for name in names] == [7, 1, None, 1.5, ["a"], b"x", None]
 

@@ -10,7 +10,6 @@ from ._seams import (
     REASON,
     TABLES,
     ArrowTable,
-    RowSource,
     TableName,
     UpsertCounts,
 )
@@ -23,6 +22,7 @@ from ._spec import (
 )
 from ._tables import Changes, RecordTables, export_chats, export_table
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat
+from .sources import RowBatch, RowSource
 
 __all__ = [
     "HASH",
@@ -45,6 +45,7 @@ __all__ = [
     "RefreshProgress",
     "RefreshReport",
     "Rollups",
+    "RowBatch",
     "RowSource",
     "Rules",
     "SourceSpec",

@@ -24,7 +24,6 @@ from ._seams import (
     TEXT,
     TEXT_HASH,
     ArrowTable,
-    RowSource,
     compute,
     pa,
 )
@@ -34,7 +33,7 @@ _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
 """Prefixes of database addresses; a whole address may be in a variable."""
 
 
-def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
+def open_source(spec: declared.SourceSpec, root: Path) -> sources.RowSource:
     """The rows that source.yaml declares; nothing is read or connected to yet.
 
     Args:
@@ -179,7 +178,7 @@ def check_records(
     folder: Path,
     base: Path,
     options: CheckOptions | None = None,
-    source: RowSource | None = None,
+    source: sources.RowSource | None = None,
 ) -> CheckReport:
     """The first fault of the declarations or the rows, or the effects of all on a sample of rows.
 
@@ -229,8 +228,7 @@ def _try_rows(
             break
     else:
         facts["whole"] = True
-    for refused in bronze.refused():
-        passed(refused)
+    passed(bronze.refused())
     facts["notes"] = bronze.notes
     rows = join_rows(read)
     if not rows.num_rows:

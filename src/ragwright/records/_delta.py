@@ -422,5 +422,11 @@ def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
             if pa.types.is_duration(values.type):
                 values = values.cast(pa.duration("us"), safe=False)
             values = pa.array(map(text_of, values.to_pylist()), pa.string())
-        columns.append(values.cast(column.type, safe=False))
+        try:  # whole numbers of more than 53 bits are no fractions
+            columns.append(values.cast(column.type, safe=pa.types.is_integer(values.type)))
+        except pa.ArrowInvalid as error:
+            raise RecordsError(
+                f"values of the column {column.name!r} have no common type without loss: {error}",
+                hint="convert it to text in the source",
+            ) from error
     return pa.Table.from_arrays(columns, schema=schema)

@@ -19,7 +19,6 @@ from ._seams import (
     REASON,
     TEXT_HASH,
     ArrowTable,
-    RowSource,
     TableName,
     UpsertCounts,
     compute,
@@ -27,6 +26,7 @@ from ._seams import (
 )
 from ._spec import RecordsSpec
 from ._tables import RecordTables
+from .sources import RowSource
 
 
 @dataclass(slots=True)
@@ -82,7 +82,6 @@ class RefreshPlan:
 
     Attributes:
         spec: The declarations of the folder.
-        part_rows: Rows of one batch.
         wait: Seconds to wait for another refresh.
         note: Note in the history.
         full: Read the source and run every step again, also for unchanged rows.
@@ -90,7 +89,6 @@ class RefreshPlan:
     """
 
     spec: RecordsSpec
-    part_rows: int = 16_384
     wait: float = 600.0
     note: str = "refresh"
     full: bool = False
@@ -171,7 +169,7 @@ class _Refresh:
         if same and stamp and stamp == self._state.get("stamp"):
             return
         since = self._state.get("watermark", "") if same else ""
-        rows = stages.BronzeRows(source, self._spec.source, self._plan.part_rows)
+        rows = stages.BronzeRows(source, self._spec.source)
         self._progress.begin("reading")
         met: set[str] = set()
         for batch in rows.batches(since):
@@ -179,12 +177,11 @@ class _Refresh:
             self._take("bronze", batch)
             self._progress.read = self._progress.done = rows.read
         self._columns = met or self._columns
-        for refused in rows.refused():
-            # neither its present nor its earlier rows may be used
-            self._refuse("bronze", refused)
+        # neither their present nor their earlier rows may be used
+        self._refuse("bronze", rows.refused())
         self._notes += rows.notes
         self._note_origin()
-        self._state = {"stamp": stamp, "watermark": rows.reached or since}
+        self._state = {"stamp": stamp, "watermark": source.reached or since}
 
     def _note_origin(self) -> None:
         """Note if rows of another source than before are added, or replace some."""

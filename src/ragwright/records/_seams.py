@@ -16,8 +16,6 @@ Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -78,37 +76,6 @@ class UpsertCounts:
             "updated": self.updated,
             "unchanged": self.unchanged,
         }
-
-
-class RowSource(ABC):
-    """Rows from somewhere, as Arrow batches."""
-
-    @property
-    def reached(self) -> str:
-        """Text of the highest watermark so far; empty if the source has none."""
-        return ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on the reading so far."""
-        return ()
-
-    @abstractmethod
-    def stamp(self) -> str:
-        """Equal only if reading again would give the same rows; empty if unknown."""
-
-    @abstractmethod
-    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Batches of about this number of rows, with the source's columns and values.
-
-        Args:
-            rows: Rows of a batch.
-            since: Only rows whose watermark column is at or above this; empty for all.
-
-        Raises:
-            RecordsError: The source is missing, or of another kind; with place and reason.
-            DatabaseError: The database fails, also half-way.
-        """
 
 
 def join_chunks(column: ArrowTable) -> ArrowTable:

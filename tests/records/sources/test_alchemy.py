@@ -12,7 +12,6 @@ from postgres_server import running_server, stop_server
 
 from ragwright.core import ConfigError, DatabaseError, MissingExtraError, RecordsError
 from ragwright.records import RowSource, SourceSpec, open_source
-from ragwright.records.sources import place
 
 MAKE = """
 CREATE TABLE messages (
@@ -73,7 +72,7 @@ def opened(address: str, query: str, folder: Path | None = None, **more: Any) ->
 
 
 def rows_of(source: RowSource, since: str = "") -> list[dict[str, Any]]:
-    return [row for batch in source.batches(1_000, since) for row in batch.to_pylist()]
+    return [row for batch in source.batches(since) for row in batch.rows.to_pylist()]
 
 
 @pytest.mark.slow
@@ -130,10 +129,10 @@ def test_values_of_postgresql_are_as_they_are(
     assert rows_of(opened(address, query)) == [{"id": "1", "text": "x: 50% :a"}]
     monkeypatch.setenv("WHOLE", address)
     assert rows_of(opened("${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
-    batches = list(opened(address, "SELECT * FROM many ORDER BY id").batches(7_000))
-    assert [batch.num_rows for batch in batches] == [7_000] * 8 + [4_000]
-    assert place(batches[-1], 3_999) == "query, row 60000"
-    assert len({str(batch.schema.types) for batch in batches}) == 1
+    batches = list(opened(address, "SELECT * FROM many ORDER BY id").batches())
+    assert sum(batch.rows.num_rows for batch in batches) == 60_000
+    assert batches[-1].place(-1) == "query, row 60000"
+    assert len({str(batch.rows.schema.types) for batch in batches}) == 1
 
 
 @pytest.mark.slow
@@ -197,13 +196,13 @@ def test_a_server_that_goes_down_half_way() -> None:
         execute(folder, f"CREATE TABLE many AS {many}")
         address = f"postgresql+psycopg://admin@/postgres?host={folder}"
         source = opened(address, "SELECT * FROM many")
-        batches = source.batches(500)
-        assert next(batches).num_rows == 500
+        batches = source.batches()
+        assert next(batches).rows.num_rows
         stop_server(folder)
         with pytest.raises(DatabaseError, match="cannot be read"):
             list(batches)
         with pytest.raises(DatabaseError, match="cannot be opened"):
-            next(source.batches(500))
+            next(source.batches())
 
 
 @pytest.mark.slow
@@ -279,17 +278,10 @@ def test_sqlite(shop: Path) -> None:
         rows_of(opened("sqlite:///no.db", query, shop))
 
 
-def test_types_hold_for_all_of_a_reading(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with databases that do not tell types: the first rows decide, and later ones fit."""
-    inner = "ragwright.records.sources._alchemy."
-    monkeypatch.setattr(f"{inner}_ROWS", 1)
-    monkeypatch.setattr(f"{inner}_Reading._sqlite_types", lambda *_: None)
-    query = "SELECT id, CASE id WHEN 1 THEN NULL ELSE mixed END AS m FROM messages ORDER BY id"
-    found = rows_of(opened("sqlite:///shop.db", query, shop))
-    assert [row["m"] for row in found] == [None, "x", "2.5"]
-    told = r"(?s)other types of values than in the first rows.*CAST\(mixed AS"
-    with pytest.raises(RecordsError, match=told):
-        rows_of(opened("sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id", shop))
+def test_a_watermark_of_several_types_is_refused(shop: Path) -> None:
+    query = "SELECT id, mixed FROM messages"
+    with pytest.raises(RecordsError, match="do not compare"):
+        rows_of(opened("sqlite:///shop.db", query, shop, watermark="mixed"))
 
 
 @pytest.mark.parametrize(

@@ -21,16 +21,15 @@ from story_tools import write_files
 
 from ragwright.core import ConfigError, RecordsError
 from ragwright.records import RowSource, SourceSpec, open_source
-from ragwright.records.sources import place
 
 
 def opened(folder: Path, source: str, **more: Any) -> RowSource:
     return open_source(SourceSpec(source, key="id", text="text", **more), folder)
 
 
-def rows_of(folder: Path, source: str, rows: int = 1_000, **more: Any) -> list[dict[str, Any]]:
-    batches = opened(folder, source, **more).batches(rows)
-    return [row for batch in batches for row in batch.to_pylist()]
+def rows_of(folder: Path, source: str, **more: Any) -> list[dict[str, Any]]:
+    batches = opened(folder, source, **more).batches()
+    return [row for batch in batches for row in batch.rows.to_pylist()]
 
 
 def written(folder: Path, name: str, content: str | bytes | pa.Table) -> str:
@@ -204,19 +203,21 @@ def test_a_source_that_is_none_says_so(
     assert "secret" not in str(raised.value)
 
 
-def test_kinds_that_meet_late_make_one_type_for_all_batches(
+def test_a_field_that_comes_late_is_null_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragwright.records.sources._batches.BLOCK", 64)
+    monkeypatch.setattr("ragwright.records.sources._files.ROWS", 7)
     lines = [json.dumps({"id": at, "x": at, "text": "t" * 9}) for at in range(50)]
     lines[40] = '{"id": 40, "x": "forty", "y": 1}'
-    batches = list(opened(tmp_path, written(tmp_path, "a.jsonl", "\n".join(lines))).batches(7))
-    assert [batch.num_rows for batch in batches] == [7] * 7 + [1]
-    assert len({str(batch.schema.types) for batch in batches}) == 1
-    found = [row for batch in batches for row in batch.to_pylist()]
-    assert [row["x"] for row in found] == [*map(str, range(40)), "forty", *map(str, range(41, 50))]
+    batches = list(opened(tmp_path, written(tmp_path, "a.jsonl", "\n".join(lines))).batches())
+    assert [batch.rows.num_rows for batch in batches] == [7] * 7 + [1]
+    assert len({str(batch.rows.schema.names) for batch in batches}) == 1
+    found = [row for batch in batches for row in batch.rows.to_pylist()]
+    assert [row["x"] for row in found[:35]] == list(range(35))
+    assert [row["x"] for row in found[35:42]] == [*map(str, range(35, 40)), "forty", "41"]
     assert [row["y"] for row in found if row["y"] is not None] == [1]
-    assert place(batches[5], 5) == "a.jsonl, row 41"
+    assert batches[5].place(5) == "a.jsonl, row 41"
 
 
 @pytest.mark.slow
@@ -251,12 +252,8 @@ def test_json_equals_python_whatever_the_blocks(
 ) -> None:
     folder = tmp_path_factory.mktemp("json")
     source = written(folder, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    if rows and not any(rows):
-        with pytest.raises(RecordsError, match="no fields"):
-            rows_of(folder, source)
-        return
-    found = rows_of(folder, source, 4)
-    for row, read in zip(rows, found, strict=True):
+    found = rows_of(folder, source)
+    for row, read in zip(rows if any(rows) else [], found, strict=True):
         for name, value in row.items():
             if isinstance(read[name], str) and not isinstance(value, str):
                 assert json.loads(read[name]) == value
@@ -287,7 +284,7 @@ def test_what_python_writes_is_read_back(
     writer = csv.writer(target, delimiter=delimiter, quoting=quoting)
     writer.writerows([("id", "text"), *rows])
     source = written(folder, "a.csv", target.getvalue())
-    assert [(row["id"], row["text"]) for row in rows_of(folder, source, 4)] == rows
+    assert [(row["id"], row["text"]) for row in rows_of(folder, source)] == rows
 
 
 @pytest.mark.slow
@@ -303,7 +300,7 @@ def test_any_text_is_read_as_python_does_or_refused(
         records = []
     raw = [line.split(delimiter) for line in text.split("\n") if line]
     try:
-        found = [list(row.values()) for row in rows_of(folder, source, 4, delimiter=delimiter)]
+        found = [list(row.values()) for row in rows_of(folder, source, delimiter=delimiter)]
     except RecordsError:
         assert not records or any(len(record) != 2 for record in records)
         assert delimiter == "," or any(len(record) != 2 for record in raw)
@@ -323,7 +320,8 @@ def test_parquet_keeps_types_and_unpacks_dictionaries(tmp_path: Path) -> None:
             "tags": pa.array([["x"], None]),
         }
     )
-    [batch] = opened(tmp_path, written(tmp_path, "a.parquet", table)).batches(10)
+    [read] = opened(tmp_path, written(tmp_path, "a.parquet", table)).batches()
+    batch = read.rows
     assert batch.column("text").to_pylist() == ["a", None]
     assert batch.schema.field("text").type == pa.string()
     assert batch.schema.field("at").type == table.schema.field("at").type
@@ -347,27 +345,14 @@ def test_folders_and_globs_in_the_order_of_names(tmp_path: Path) -> None:
     files["a.jsonl"] = '{"id": "1", "text": "a", "n": 1}\n{"id": "2", "text": "b"}'
     folder = write_files(tmp_path / "in", files)
     written(folder, "c.parquet", pa.table({"id": ["4"], "n": [2.5]}))
-    found = [(row["id"], row["text"], row["n"]) for row in rows_of(tmp_path, "in", 2)]
-    assert found == [("1", "a", 1.0), ("2", "b", None), ("3", "c", None), ("4", None, 2.5)]
-    [batch] = opened(tmp_path, "in").batches(100)
-    places = [place(batch, at) for at in range(4)]
+    found = [(row["id"], row["text"], row["n"]) for row in rows_of(tmp_path, "in")]
+    assert found == [("1", "a", 1), ("2", "b", None), ("3", "c", None), ("4", None, 2.5)]
+    batches = list(opened(tmp_path, "in").batches())
+    places = [batch.place(at) for batch in batches for at in range(batch.rows.num_rows)]
     rows = ("a.jsonl, row 1", "a.jsonl, row 2", "b.csv, row 1", "c.parquet, row 1")
     assert places == [f"in/{row}" for row in rows]
     assert [row["id"] for row in rows_of(tmp_path, "in/[ab].*")] == ["1", "2", "3"]
     assert [row["id"] for row in rows_of(tmp_path, str(tmp_path / "*" / "b.csv"))] == ["3"]
-
-
-def test_types_of_several_files_meet_without_a_loss(tmp_path: Path) -> None:
-    def ids(**files: list[Any]) -> list[Any]:
-        for name, values in files.items():
-            written(tmp_path, f"{name}.parquet", pa.table({"id": values}))
-        return [row["id"] for row in rows_of(tmp_path, "*.parquet")]
-
-    assert ids(a=[1, 2], b=[2.5], c=[None]) == [1.0, 2.0, 2.5, None]
-    with pytest.raises(RecordsError, match="without loss") as raised:
-        ids(d=[2**53 + 1])
-    assert raised.value.where == "d.parquet"
-    assert str(2**53 + 1) in ids(e=["x"])
 
 
 def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,48 +370,6 @@ def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert opened(tmp_path, source).stamp() not in {"", stamp}
 
 
-# -- watermarks ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "since", "read", "reached"),
-    [
-        ([1, 5, None, 3], "3", [5, None, 3], "5"),
-        ([1, 5, None, 3], "", [1, 5, None, 3], "5"),
-        ([1.5, 2.25], "2", [2.25], "2.25"),
-        ([1, 2], "7", [], "7"),
-        (["2026-01-02", "2026-03-01", "2025-12-31"], "2026-01-02", ["2026-01-02", "2026-03-01"],
-            "2026-03-01"),
-        ([None, None], "4", [None, None], "4"),
-        (["b", "c", "a", None], "b", ["b", "c", None], "c"),
-    ],
-)  # fmt: skip
-def test_rows_at_or_above_the_watermark(
-    tmp_path: Path, values: Sequence[Any], since: str, read: Sequence[Any], reached: str
-) -> None:
-    source = opened(tmp_path, written(tmp_path, "a.jsonl", jsonl(*values)), watermark="x")
-    batches = list(source.batches(2, since))
-    assert [value for batch in batches for value in batch.column("x").to_pylist()] == read
-    assert source.reached == reached
-    # places are kept where rows are passed over
-    for batch in batches:
-        for at, row in enumerate(batch.column("id").to_pylist()):
-            assert place(batch, at) == f"a.jsonl, row {row + 1}"
-
-
-def test_times_with_a_zone_are_compared_as_moments(tmp_path: Path) -> None:
-    times = pa.array([0, 3_600_000_000, None], pa.timestamp("us", "America/New_York"))
-    written(tmp_path, "a.parquet", pa.table({"id": [1, 2, 3], "at": times}))
-    source = opened(tmp_path, "a.parquet", watermark="at")
-    assert sum(batch.num_rows for batch in source.batches(10)) == 3
-    assert source.reached == "1970-01-01T01:00:00.000000+00:00"
-    [batch] = source.batches(10, source.reached)
-    assert batch.column("id").to_pylist() == [2, 3]
-    assert place(batch, 1) == "a.parquet, row 3"
-    with pytest.raises(RecordsError, match="does not fit"):
-        list(source.batches(10, "yesterday"))
-
-
 @pytest.mark.needs_data
 def test_real_files_are_read_as_python_reads_them() -> None:
     source = DATA / "sms_spam" / "SMSSpamCollection"
@@ -436,4 +379,4 @@ def test_real_files_are_read_as_python_reads_them() -> None:
     assert len(found) == 5_574
     source = DATA / "political_emails" / "tests.csv"
     with source.open(encoding="utf-8-sig", newline="") as file:
-        assert rows_of(DATA, str(source), 30) == list(csv.DictReader(file))
+        assert rows_of(DATA, str(source)) == list(csv.DictReader(file))

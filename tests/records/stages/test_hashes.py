@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import DuplicateKeyError, RecordsError
-from ragwright.records import HASH, KEY, ArrowTable, RowSource, SourceSpec
-from ragwright.records.sources import cut_batches, key_texts, piece
+from ragwright.records import HASH, KEY, RowBatch, RowSource, SourceSpec
+from ragwright.records.sources import key_texts
 from ragwright.records.stages import BronzeRows, duplicates, row_hashes
 
 Row = dict[str, Any]
@@ -22,21 +22,23 @@ Row = dict[str, Any]
 class Given(RowSource):
     """Rows that a test writes down."""
 
-    def __init__(self, rows: Sequence[Row], schema: Any = None) -> None:
-        self._table = pa.Table.from_pylist(list(rows), schema=schema)
+    def __init__(self, rows: Sequence[Row], size: int, schema: Any = None) -> None:
+        self._table, self._size = pa.Table.from_pylist(list(rows), schema=schema), size
 
     def stamp(self) -> str:
         return ""
 
-    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        return cut_batches([piece(self._table, "given", 1)], rows)
+    def batches(self, since: str = "") -> Iterator[RowBatch]:
+        for at in range(0, self._table.num_rows, self._size):
+            rows = self._table.slice(at, self._size)
+            yield RowBatch(rows, "given", range(at + 1, at + 1 + rows.num_rows))
 
 
 def bronze(
     rows: Sequence[Row], size: int = 2, schema: Any = None, **more: Any
 ) -> tuple[list[Row], BronzeRows]:
     spec = SourceSpec("given", **{"key": "id", "text": "text", **more})
-    made = BronzeRows(Given(rows, schema), spec, size)
+    made = BronzeRows(Given(rows, size, schema), spec)
     return [row for batch in made.batches() for row in batch.to_pylist()], made
 
 
@@ -53,7 +55,7 @@ def test_columns_of_the_source_with_key_and_hash() -> None:
     assert [row[KEY] for row in found] == ["0", "1", "2", "3", "4"]
     assert len({row[HASH] for row in found}) == 5
     assert all(len(row[HASH]) == 32 for row in found)
-    assert (made.read, made.notes, made.reached) == (5, (), "")
+    assert (made.read, made.notes) == (5, ())
     found, _ = bronze(ROWS, rename={"who": "sender", "text": "body"}, text="body", keep=("sender",))
     assert list(found[0]) == ["id", "body", "sender", KEY, HASH]
     # a text column must hold texts

@@ -273,7 +273,7 @@ class SourceKeys:
     rename: Mapping[str, str] = option(dict, "New name by column.")
     require: tuple[str, ...] = option((), "Columns without which a row is left out.")
     watermark: str = option(
-        "", "Column that only increases: a refresh reads from its highest value."
+        "", "Column that only increases: a database is read from its highest value."
     )
     on_duplicate: OnDuplicate = option(
         "error", "For different rows with the same key: error, first or last."

@@ -16,19 +16,16 @@ from ...core import (
     hide_secret,
     suggest_name,
 )
-from .._seams import ArrowTable, LateModule, pa
+from .._seams import LateModule, pa
 from ..declared import SourceSpec
 from ._batches import (
-    EXACT,
+    ROWS,
     RowBatch,
-    Watermark,
-    WatermarkedSource,
+    RowSource,
     column_of,
-    kind_of,
-    piece,
     source_name,
     text_of,
-    type_of,
+    watermark_text,
     watermark_value,
 )
 
@@ -36,7 +33,7 @@ alchemy: Any = LateModule("sqlalchemy", "reading a database")
 alchemy_errors: Any = LateModule("sqlalchemy.exc", "reading a database")
 
 
-class SqlSource(WatermarkedSource):
+class SqlSource(RowSource):
     """The rows of one query.
 
     Args:
@@ -59,27 +56,40 @@ class SqlSource(WatermarkedSource):
                 where=spec.place("source"),
                 hint="write query: SELECT … FROM …",
             )
-        super().__init__()
 
     def stamp(self) -> str:
         """Return an empty text: a query may return other rows at any time."""
         return ""
 
-    def _pieces(self, since: str) -> Iterator[RowBatch]:
+    def batches(self, since: str = "") -> Iterator[RowBatch]:
+        """Yield the rows of the query, those at or above a watermark alone where it is named."""
         column = source_name(self._spec, self._spec.watermark)
         query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
-        self._watermark = Watermark(since)
-        row = 1
+        self.reached = since
+        highest, row = None, 1
         with self._open() as reading:
             statement, parameter = query, None
             if column and since:
                 statement, parameter = self._newer(reading, query, column, since)
-            for table in reading.tables(query, statement, parameter):
-                rows = piece(table, "query", row)
-                row += table.num_rows
-                if column in table.schema.names:
-                    self._watermark.wanted(table.column(column))
-                yield rows
+                highest = parameter
+            for names, columns in reading.columns(statement, parameter):
+                rows = pa.Table.from_arrays(list(map(column_of, columns)), names=names)
+                yield RowBatch(rows, "query", range(row, row + rows.num_rows))
+                row += rows.num_rows
+                if column in names:
+                    seen = [v for v in (highest, *columns[names.index(column)]) if v is not None]
+                    highest = self._highest(seen)
+                    self.reached = since if highest is None else watermark_text(highest)
+
+    def _highest(self, values: Sequence[Any]) -> Any:
+        try:
+            return max(values, default=None)
+        except TypeError as error:
+            raise RecordsError(
+                f"the watermark has values that do not compare: {error}",
+                where=self._spec.place("watermark"),
+                hint="convert the column to one type in the query",
+            ) from error
 
     def _newer(self, reading: _Reading, query: str, column: str, since: str) -> tuple[str, Any]:
         """Return the query for rows at or above a watermark, and its parameter.
@@ -147,14 +157,14 @@ class SqlSource(WatermarkedSource):
         try:
             with self._engine.connect() as connection:
                 fault = "cannot be read"
-                options: dict[str, Any] = {"stream_results": True, "yield_per": _ROWS}
+                options: dict[str, Any] = {"stream_results": True, "yield_per": ROWS}
                 dialect = connection.dialect.name
                 if dialect == "postgresql":
                     options["postgresql_readonly"] = True
                 connection = connection.execution_options(**options)
                 if dialect in _READ_ONLY:
                     connection.exec_driver_sql(_READ_ONLY[dialect])
-                yield _Reading(connection, self._spec)
+                yield _Reading(connection)
         except UnicodeError as error:
             raise DatabaseError(
                 f"the database has texts in another encoding: {error}",
@@ -176,26 +186,12 @@ class SqlSource(WatermarkedSource):
             ) from error
 
 
-_ROWS = 2_000
-"""Rows that are fetched at once."""
-
 _READ_ONLY: Mapping[str, str] = {
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
     "sqlite": "PRAGMA query_only = ON",
 }
 """Statements that make a connection of a dialect read-only, beside PostgreSQL's own option."""
-
-_POSTGRES: Mapping[str, tuple[int, ...]] = {
-    "bool": (16,),
-    "long": (20, 21, 23, 26),
-    "float": (700, 701),
-    "date": (1082,),
-    "time": (1114,),
-    "moment": (1184,),
-    "bytes": (17,),
-}
-"""Kind of a column -> numbers of PostgreSQL's types; all others are texts."""
 
 
 def _is_said_by_server(error: Any) -> bool:
@@ -226,10 +222,8 @@ _MARKER = ":ragwright_since"
 class _Reading:
     """One open connection to a database, on which nothing can be written."""
 
-    def __init__(self, connection: Any, spec: SourceSpec) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._spec = spec
-        self._sqlite = connection.dialect.name == "sqlite"
 
     def quoted(self, name: str) -> str:
         """Quote a name as the dialect does."""
@@ -256,58 +250,14 @@ class _Reading:
             row = result.fetchone()
             return None if row is None else row[0]
 
-    def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
-        """Yield rows; types are PostgreSQL's or SQLite's, else the first rows decide."""
-        types = self._sqlite_types(query) if self._sqlite else None
+    def columns(
+        self, statement: str, parameter: Any = None
+    ) -> Iterator[tuple[list[str], list[Sequence[Any]]]]:
+        """Yield names and values of columns, some thousand rows at a time."""
         with self._run(statement, parameter) as result:
             names = list(result.keys())
-            types = types or self._postgres_types(result)
-            for rows in result.partitions(_ROWS):
-                values = list(zip(*rows, strict=True))
-                types = types or [type_of(map(kind_of, column)) for column in values]
-                columns = map(self._column, names, values, types)
-                yield pa.Table.from_arrays(list(columns), names=names)
-
-    def _column(self, name: str, values: Sequence[Any], kind: Any) -> ArrowTable:
-        try:
-            return column_of(values, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise RecordsError(
-                f"the column {name!r} has other types of values than in the first rows ({kind}): "
-                f"{error}",
-                where=self._spec.place("query"),
-                hint=f"write CAST({name} AS …) in the query, so that all have one type",
-            ) from error
-
-    def _postgres_types(self, result: Any) -> list[Any] | None:
-        if self._connection.dialect.name != "postgresql":
-            return None
-        kinds = {number: kind for kind, numbers in _POSTGRES.items() for number in numbers}
-        codes = [column[1] for column in result.cursor.description]
-        if not all(isinstance(code, int) for code in codes):
-            return None
-        return [type_of([kinds.get(code, "text")]) for code in codes]
-
-    def _sqlite_types(self, query: str) -> list[Any]:
-        """Return types that hold the values of each column: in SQLite every value has its own."""
-        self._connection.exec_driver_sql("BEGIN")
-        names = self.names(f"SELECT * FROM (\n{query}) WHERE 1 = 0")  # noqa: S608 - the user's own
-        types = []
-        for name in dict.fromkeys(names):
-            column = self.quoted(name)
-            whole = f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
-            select = f"SELECT group_concat(DISTINCT typeof({column})), min({whole}), max({whole})"
-            with self._run(f"{select} FROM (\n{query})") as result:
-                kinds, least, most = result.fetchone()
-            types.append(type_of(_sqlite_kinds(kinds or "", least or 0, most or 0)))
-        return types if len(types) == len(names) else []
-
-
-def _sqlite_kinds(kinds: str, least: int, most: int) -> Iterator[str]:
-    words = {"real": "float", "text": "text", "blob": "bytes", "null": ""}
-    whole = "int" if -EXACT < least <= most < EXACT else "long"
-    for kind in filter(None, kinds.split(",")):
-        yield words.get(kind, whole)
+            for rows in result.partitions(ROWS):
+                yield names, list(zip(*rows, strict=True))
 
 
 def _as_written(value: Any) -> str | None:

@@ -5,119 +5,65 @@ from __future__ import annotations
 import codecs
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic_core import to_jsonable_python
 
 from ...core import RecordsError
-from .._seams import ArrowTable, RowSource, compute, pa
+from .._seams import ArrowTable, compute, pa
 from ..declared import SourceSpec
 
-_PLACES = b"ragwright.places"
-"""Key of a batch's metadata: runs of rows as [first row of the batch, file, row there]."""
-
-_BYTES = 1 << 28
-"""Bytes that a batch holds at most (but for one row), however few rows that are."""
-
-Runs: TypeAlias = list[tuple[int, str, int]]
-"""First row of a run in its batch, what it is of, and which row of that it is."""
+ROWS = 4_096
+"""Rows of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Some rows of one file.
+    """Some rows of one file or query, which know where they came from.
 
     Attributes:
         rows: The rows.
         file: What the file is called in messages.
-        numbers: Row of the file that each is, counted from 1; int64, shape (rows,).
+        numbers: Row of the file that each is, counted from 1.
     """
 
     rows: ArrowTable
     file: str
-    numbers: NDArray[np.int64]
+    numbers: Sequence[int]
 
-    def slice(self, start: int, count: int) -> RowBatch:
-        """Return some consecutive rows."""
-        end = start + count
-        return RowBatch(self.rows.slice(start, count), self.file, self.numbers[start:end])
-
-    def filter(self, wanted: NDArray[np.bool_]) -> RowBatch:
-        """Return the rows that are wanted."""
-        return RowBatch(self.rows.filter(pa.array(wanted)), self.file, self.numbers[wanted])
+    def place(self, at: int) -> str:
+        """Return where a row came from: ``FILE, row N`` (from 1, without the header)."""
+        return f"{self.file}, row {self.numbers[at]}"
 
 
-def piece(rows: ArrowTable, file: str, first: int) -> RowBatch:
-    """Make a piece of consecutive rows of a file, from row ``first`` (from 1) on."""
-    return RowBatch(rows, file, np.arange(first, first + rows.num_rows, dtype=np.int64))
+class RowSource(ABC):
+    """Rows from somewhere, as Arrow batches."""
 
+    reached: str = ""
+    """Text of the highest watermark so far; empty if the source has none."""
 
-def cut_batches(pieces: Iterable[RowBatch], rows: int) -> Iterator[ArrowTable]:
-    """Cut pieces into batches of ``rows`` rows (fewer at the end, or if rows are very long).
+    @abstractmethod
+    def stamp(self) -> str:
+        """Equal only if reading again would give the same rows; empty if unknown."""
 
-    All pieces have the same columns and types.
-    """
-    waiting: list[RowBatch] = []
-    count = size = 0
-    for part in pieces:
-        if not part.rows.num_rows:
-            continue
-        most = max(1, int(_BYTES // (part.rows.nbytes / part.rows.num_rows + 1)))
-        step = min(rows, most)
-        at = 0
-        while at < part.rows.num_rows:
-            taken = part.slice(at, min(step - count, part.rows.num_rows - at))
-            at += taken.rows.num_rows
-            waiting.append(taken)
-            count += taken.rows.num_rows
-            size += taken.rows.nbytes
-            if count >= step or size >= _BYTES:
-                yield _joined(waiting)
-                waiting, count, size = [], 0, 0
-    if waiting:
-        yield _joined(waiting)
+    @abstractmethod
+    def batches(self, since: str = "") -> Iterator[RowBatch]:
+        """Batches of some thousand rows, with the source's columns and values.
 
+        A column has the same name in all batches, and perhaps another type.
 
-def _joined(pieces: list[RowBatch]) -> ArrowTable:
-    runs: Runs = []
-    offset = 0
-    for part in pieces:
-        breaks = np.flatnonzero(np.diff(part.numbers) != 1) + 1
-        for start in (0, *breaks.tolist()):
-            runs.append((offset + start, part.file, int(part.numbers[start])))
-        offset += len(part.numbers)
-    rows = pa.concat_tables([part.rows for part in pieces]).combine_chunks()
-    return rows.replace_schema_metadata({_PLACES: json.dumps(runs)})
+        Args:
+            since: Only rows whose watermark column is at or above this; empty for all.
 
-
-def runs_of(batch: ArrowTable) -> Runs:
-    """Return where the rows of a batch came from, for :func:`place_in`."""
-    runs: Runs = json.loads((batch.schema.metadata or {}).get(_PLACES, b"[]"))
-    return runs
-
-
-def place_in(runs: Runs, at: int) -> str:
-    """Return where a row of a batch came from: ``FILE, row N`` (from 1, without the header)."""
-    for first, file, row in reversed(runs):
-        if first <= at:
-            return f"{file}, row {row + at - first}"
-    return f"row {at + 1} of a batch"
-
-
-def place(batch: ArrowTable, at: int) -> str:
-    """Return where a row of a batch came from, as :func:`place_in` does."""
-    return place_in(runs_of(batch), at)
-
-
-Columns: TypeAlias = Mapping[str, Any]
-"""Column -> Arrow type, in the file's order."""
+        Raises:
+            RecordsError: The source is missing, or of another kind; with place and reason.
+            DatabaseError: The database fails, also half-way.
+        """
 
 
 def source_name(spec: SourceSpec, name: str) -> str:
@@ -139,16 +85,16 @@ class RowFile(ABC):
 
     @property
     @abstractmethod
-    def columns(self) -> Columns:
-        """The columns with their types, over the whole file.
+    def columns(self) -> Sequence[str]:
+        """Names of the columns.
 
         Raises:
             RecordsError: It cannot be read, or is not what its name says.
         """
 
     @abstractmethod
-    def pieces(self) -> Iterator[RowBatch]:
-        """Yield the rows, with exactly those columns and types.
+    def batches(self) -> Iterator[RowBatch]:
+        """Yield the rows.
 
         Raises:
             RecordsError: A row cannot be read; it is named.
@@ -183,13 +129,19 @@ def kind_of(value: Any) -> str:
     return "date" if isinstance(value, date) else "other"
 
 
-def type_of(kinds: Iterable[str]) -> Any:
-    """Return the Arrow type that holds values of some kinds without loss; else text."""
-    distinct = set(kinds) - {""}
-    if distinct and distinct <= {"int", "long"}:
-        return pa.int64()
-    if distinct and distinct <= {"int", "float"}:
-        return pa.float64()
+def column_of(values: Sequence[Any]) -> ArrowTable:
+    """Make an Arrow array of the type that holds the values without loss; else of their texts.
+
+    Raises:
+        UnicodeEncodeError: A text holds half of a surrogate pair.
+    """
+    kinds = set(map(kind_of, values)) - {""}
+    if not kinds:
+        return pa.nulls(len(values))
+    if kinds <= {"int", "long"}:
+        return pa.array(values, pa.int64())
+    if kinds <= {"int", "float"}:
+        return pa.array(values, pa.float64())
     single = {
         "bool": pa.bool_(),
         "bytes": pa.binary(),
@@ -197,18 +149,9 @@ def type_of(kinds: Iterable[str]) -> Any:
         "time": pa.timestamp("us"),
         "moment": pa.timestamp("us", "UTC"),
     }
-    return single.get(distinct.pop(), pa.string()) if len(distinct) == 1 else pa.string()
-
-
-def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
-    """Make an Arrow array of values; of their texts if the type is text.
-
-    Raises:
-        UnicodeEncodeError: A text holds half of a surrogate pair.
-        ArrowException: A value is not of the type.
-    """
-    if pa.types.is_string(kind):
-        return pa.array([text_of(value) for value in values], pa.string())
+    kind = single.get(kinds.pop()) if len(kinds) == 1 else None
+    if kind is None:
+        return pa.array(map(text_of, values), pa.string())
     return pa.array(values, kind)
 
 
@@ -293,61 +236,6 @@ def watermark_value(text: str, like: Any) -> Any:
             f"{watermark_text(like)!r}",
             hint="read the whole source once: records refresh --full",
         ) from error
-
-
-class Watermark:
-    """The watermark of one reading.
-
-    Nulls are always wanted. Texts are compared as texts.
-
-    Args:
-        since: Text of the highest value that was met before; empty for all.
-    """
-
-    def __init__(self, since: str = "") -> None:
-        self._since = since
-        self._highest: Any = None
-        self.reached = since
-
-    def wanted(self, column: ArrowTable) -> NDArray[np.bool_]:
-        """Return which values are at or above it; the highest is kept in ``reached``.
-
-        Raises:
-            RecordsError: The watermark does not fit the column.
-        """
-        present = column.drop_null()
-        if not len(present):
-            return np.ones(len(column), np.bool_)
-        highest = compute.max(present).as_py()
-        wanted = np.ones(len(column), np.bool_)
-        if self._since:
-            since = watermark_value(self._since, highest)
-            self._highest = since if self._highest is None else self._highest
-            above = compute.greater_equal(column, pa.scalar(since, column.type))
-            wanted = compute.fill_null(above, True).to_numpy(zero_copy_only=False)
-        if self._highest is None or highest >= self._highest:
-            self._highest, self.reached = highest, watermark_text(highest)
-        return wanted
-
-
-class WatermarkedSource(RowSource):
-    """A source with a watermark, which starts again with each reading."""
-
-    def __init__(self) -> None:
-        self._watermark = Watermark()
-
-    @property
-    def reached(self) -> str:
-        """Text of the highest watermark met so far."""
-        return self._watermark.reached
-
-    def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Yield rows in the order of the source, with one set of columns and types."""
-        return cut_batches(self._pieces(since), rows)
-
-    @abstractmethod
-    def _pieces(self, since: str) -> Iterator[RowBatch]:
-        """Yield the rows at or above a watermark, as the source returns them."""
 
 
 BLOCK = 1 << 23

@@ -6,30 +6,23 @@ import csv
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import numpy as np
-
 from ...core import RecordsError, count_noun
 from .._seams import pa, parquet
 from ..declared import SourceSpec
 from ._batches import (
-    Columns,
+    ROWS,
     RowBatch,
     RowFile,
-    Watermark,
-    WatermarkedSource,
+    RowSource,
     column_of,
-    common_type,
     encoding_of,
-    kind_of,
     line_blocks,
-    piece,
-    source_name,
-    type_of,
     unreadable,
 )
 
@@ -50,13 +43,12 @@ _RACY_NS = 2_000_000_000
 """A file changed within this time of being looked at may change again under the same times."""
 
 
-class FileSource(WatermarkedSource):
+class FileSource(RowSource):
     """Files in the order of their names; a column that one of them lacks is null there."""
 
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
         self._root = root
-        super().__init__()
 
     def stamp(self) -> str:
         """Return sizes and times of all files; empty if one changed just now."""
@@ -73,43 +65,15 @@ class FileSource(WatermarkedSource):
             stamps.append([str(path), status.st_size, *times])
         return json.dumps(stamps)
 
-    def _pieces(self, since: str) -> Iterator[RowBatch]:
-        self._watermark = Watermark(since)
-        column = source_name(self._spec, self._spec.watermark)
-        _ = self._columns  # all files are looked at before the first row goes on
+    def batches(self, since: str = "") -> Iterator[RowBatch]:
+        """Yield all rows, file by file; ``since`` is for databases."""
+        # all files are looked at before the first row goes on
+        names = list(dict.fromkeys(name for file in self._files for name in file.columns))
         for file in self._files:
-            for rows in file.pieces():
-                cast = self._cast(rows)
-                if column in cast.rows.schema.names:
-                    wanted = self._watermark.wanted(cast.rows.column(column))
-                    cast = cast if wanted.all() else cast.filter(wanted)
-                yield cast
-
-    def _cast(self, piece: RowBatch) -> RowBatch:
-        columns = []
-        for name, kind in self._columns.items():
-            if name not in piece.rows.schema.names:
-                columns.append(pa.nulls(piece.rows.num_rows, kind))
-                continue
-            try:
-                columns.append(piece.rows.column(name).cast(kind))
-            except pa.ArrowException as error:
-                raise RecordsError(
-                    f"the column {name!r} has another type than in other files, and cannot be "
-                    f"converted to {kind} without loss: {error}",
-                    where=piece.file,
-                    hint="store it as one type in all files",
-                ) from error
-        return RowBatch(pa.table(columns, names=list(self._columns)), piece.file, piece.numbers)
-
-    @cached_property
-    def _columns(self) -> Columns:
-        kinds: dict[str, list[Any]] = {}
-        for file in self._files:
-            for name, kind in file.columns.items():
-                kinds.setdefault(name, []).append(kind)
-        types = {name: common_type(*several) for name, several in kinds.items()}
-        return {n: pa.string() if pa.types.is_null(kind) else kind for n, kind in types.items()}
+            for batch in file.batches():
+                there, count = batch.rows.column_names, batch.rows.num_rows
+                columns = [batch.rows[name] if name in there else pa.nulls(count) for name in names]
+                yield replace(batch, rows=pa.table(columns, names=names))
 
     @cached_property
     def _files(self) -> Sequence[RowFile]:
@@ -195,22 +159,16 @@ class ParquetFile(RowFile):
     """One Parquet file, read a few thousand rows at a time."""
 
     @cached_property
-    def columns(self) -> Columns:
-        """Columns and types of the file's schema."""
+    def columns(self) -> Sequence[str]:
+        """Columns of the file's schema."""
         with self._opened() as file:
-            return {
-                column.name: column.type.value_type
-                if pa.types.is_dictionary(column.type)
-                else column.type
-                for column in file.schema_arrow
-            }
+            return list(file.schema_arrow.names)
 
-    def pieces(self) -> Iterator[RowBatch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Read rows in the file's order."""
-        schema = pa.schema(list(self.columns.items()))
         row = 1
         with self._opened() as file:
-            batches = file.iter_batches(batch_size=_ROWS, use_threads=True)
+            batches = file.iter_batches(batch_size=ROWS, use_threads=True)
             while True:
                 try:
                     batch = next(batches, None)
@@ -222,7 +180,12 @@ class ParquetFile(RowFile):
                     ) from error
                 if batch is None:
                     return
-                yield piece(pa.Table.from_batches([batch]).cast(schema), self.name, row)
+                rows = pa.Table.from_batches([batch])
+                for at, column in enumerate(rows.schema):
+                    if pa.types.is_dictionary(column.type):
+                        plain = rows.column(at).cast(column.type.value_type)
+                        rows = rows.set_column(at, column.name, plain)
+                yield RowBatch(rows, self.name, range(row, row + batch.num_rows))
                 row += batch.num_rows
 
     def _opened(self) -> Any:
@@ -235,8 +198,6 @@ class ParquetFile(RowFile):
 
 
 _DELIMITERS = ",\t;|"
-
-_ROWS = 4_096
 
 _LONGEST = 2**31 - 1
 """Characters of a value, for Python's reader, which stops at 131,072 otherwise."""
@@ -292,8 +253,8 @@ class DelimitedFile(RowFile):
             return False
 
     @cached_property
-    def columns(self) -> Columns:
-        """The columns; all are text."""
+    def columns(self) -> Sequence[str]:
+        """The names in the header."""
         _, names = next(self._complete_records(), (0, []))
         names = [name.strip() or f"column_{at}" for at, name in enumerate(names, 1)]
         if not names:
@@ -309,15 +270,15 @@ class DelimitedFile(RowFile):
                 where=f"{self.name}:1",
                 hint=f"the columns are: {', '.join(names)}",
             )
-        return dict.fromkeys(names, pa.string())
+        return names
 
-    def pieces(self) -> Iterator[RowBatch]:
-        """Read some thousand rows at a time."""
+    def batches(self) -> Iterator[RowBatch]:
+        """Read some thousand rows at a time; all columns are text."""
         first, records = 1, islice(self._complete_records(), 1, None)
-        while taken := [fields for _, fields in islice(records, _ROWS)]:
-            values = (pa.array(column, pa.string()) for column in zip(*taken, strict=True))
-            rows = pa.table(dict(zip(self.columns, values, strict=True)))
-            yield piece(rows, self.name, first)
+        while taken := [fields for _, fields in islice(records, ROWS)]:
+            values = [pa.array(column, pa.string()) for column in zip(*taken, strict=True)]
+            rows = pa.table(values, names=self.columns)
+            yield RowBatch(rows, self.name, range(first, first + len(taken)))
             first += len(taken)
 
     def _complete_records(self) -> Iterator[tuple[int, list[str]]]:
@@ -375,8 +336,7 @@ class DelimitedFile(RowFile):
 class JsonlFile(RowFile):
     """One JSON object a line; it is read twice, once for its columns and once for its rows.
 
-    A field that is not there is null. Types are those of the whole file; no text is taken for a
-    date.
+    A field that is not there is null; no text is taken for a date.
 
     Args:
         path: The file.
@@ -389,30 +349,17 @@ class JsonlFile(RowFile):
         self._named = encoding
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> Sequence[str]:
         """Columns in the order of their first occurrence."""
-        kinds: dict[str, set[str]] = {}
-        rows = 0
-        for _, row in self._rows():
-            rows += 1
-            for name, value in row.items():
-                kinds.setdefault(name, set()).add(kind_of(value))
-        if rows and not kinds:
-            raise RecordsError("the objects have no fields", where=self.name)
-        return {name: type_of(column_kinds) for name, column_kinds in kinds.items()}
+        return list(dict.fromkeys(name for _, row in self._rows() for name in row))
 
-    def pieces(self) -> Iterator[RowBatch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Read some thousand lines at a time."""
         rows = self._rows()
-        while taken := list(islice(rows, _ROWS)):
-            if {name for _, row in taken for name in row} - self.columns.keys():
-                raise RecordsError("the file changed while it was read", where=self.name)
-            columns = {
-                name: column_of([row.get(name) for _, row in taken], kind)
-                for name, kind in self.columns.items()
-            }
-            lines = np.array([at for at, _ in taken], np.int64)
-            yield RowBatch(pa.table(columns), self.name, lines)
+        while taken := list(islice(rows, ROWS)):
+            columns = [column_of([row.get(name) for _, row in taken]) for name in self.columns]
+            lines = [line for line, _ in taken]
+            yield RowBatch(pa.table(columns, names=self.columns), self.name, lines)
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield line number and object of every line that is not blank.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -18,7 +17,6 @@ from .._seams import (
     KEYLESS,
     REASON,
     ArrowTable,
-    RowSource,
     compute,
     daft,
     daft_batches,
@@ -26,7 +24,7 @@ from .._seams import (
     pa,
 )
 from ..declared import SourceSpec
-from ..sources import Runs, key_texts, place, place_in, runs_of
+from ..sources import RowBatch, RowSource, key_texts
 
 
 def row_hashes(batch: ArrowTable, columns: Sequence[str]) -> ArrowTable:
@@ -95,37 +93,25 @@ class BronzeRows:
     Args:
         source: Where rows come from.
         spec: What source.yaml says.
-        rows: Rows of a batch.
 
     Attributes:
         read: Rows that the source gave so far.
     """
 
-    def __init__(self, source: RowSource, spec: SourceSpec, rows: int = 16_384) -> None:
+    def __init__(self, source: RowSource, spec: SourceSpec) -> None:
         self._source = source
         self._spec = spec
-        self._rows = rows
         self.read = 0
-        self._there: list[str] = []
-        self._names: list[str] = []
         self._left_out: Counter[str] = Counter()
-        self._refused: list[ArrowTable] = []
-        self._once = _Once(spec)
-
-    @property
-    def reached(self) -> str:
-        """Text of the highest watermark met so far; empty where no column is named."""
-        return self._source.reached
+        self._refused: list[tuple[str, str]] = []
+        self._seen: dict[str, tuple[str, str, int]] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the source, and on rows that were left out."""
-        lacking_notes = [
-            f"{_rows(count)} left out: {column} is empty"
-            for column, count in sorted(self._left_out.items())
-            if count
-        ]
-        return (*lacking_notes, *self._once.notes, *self._source.notes)
+        """Why rows were left out, and how many."""
+        return tuple(
+            f"{count_noun(count, 'row')} {why}" for why, count in sorted(self._left_out.items())
+        )
 
     def batches(self, since: str = "") -> Iterator[ArrowTable]:
         """Bronze rows, a batch of the source at a time.
@@ -135,151 +121,78 @@ class BronzeRows:
             DuplicateKeyError: Two different rows share a key.
             DatabaseError: The source fails.
         """
-        masked_batches = map(self._bronze, self._source.batches(self._rows, since))
-        return (
-            self._last(masked_batches)
-            if self._spec.on_duplicate == "last"
-            else map(_filtered, masked_batches)
-        )
+        batches = map(self._bronze, self._source.batches(since))
+        if self._spec.on_duplicate != "last":
+            yield from map(self._first_of_keys, batches)
+            return
+        turned = [
+            (batch, rows.take(np.arange(rows.num_rows)[::-1]), at[::-1])
+            for batch, rows, at in reversed(list(batches))
+        ]
+        kept = list(map(self._first_of_keys, turned))
+        yield from (rows.take(np.arange(rows.num_rows)[::-1]) for rows in reversed(kept))
 
-    def _bronze(self, batch: ArrowTable) -> tuple[ArrowTable, NDArray[np.bool_]]:
-        """Bronze rows of a batch, and which of them go on."""
-        self.read += batch.num_rows
-        if batch.schema.names != self._there:
-            self._names = rename_columns(self._spec, batch)
-            self._there = batch.schema.names
-        rows = batch.rename_columns(self._names)
-        check_text(self._spec, rows)
-        wanted = np.ones(rows.num_rows, np.bool_)
-        keys = key_texts(rows.column(self._spec.key))
-        for name in self._spec.require:
-            empty = wanted & _empty(rows.column(name))
-            self._refuse(keys, empty, name)
-            wanted &= ~empty
-        empty = wanted & _empty(keys)
-        if empty.any():
+    def _bronze(self, batch: RowBatch) -> tuple[RowBatch, ArrowTable, NDArray[np.int64]]:
+        """Rows of a batch with all that is required and ``record_key``; where each stood in it."""
+        spec = self._spec
+        self.read += batch.rows.num_rows
+        rows = batch.rows.rename_columns(rename_columns(spec, batch.rows))
+        check_text(spec, rows)
+        rows = rows.append_column(KEY, key_texts(rows.column(spec.key)))
+        at = np.arange(rows.num_rows)
+        for name in spec.require:
+            empty = _empty(rows.column(name))
+            reason = f"{LACKING}: {name}"
+            keys = rows[KEY].filter(pa.array(empty & ~_empty(rows[KEY]))).to_pylist()
+            self._refused += [(key, reason) for key in keys]
+            if empty.any():
+                self._left_out[f"left out: {name} is empty"] += int(empty.sum())
+            rows, at = rows.filter(pa.array(~empty)), at[~empty]
+        nameless = np.flatnonzero(_empty(rows[KEY]))
+        if len(nameless):
             raise RecordsError(
-                f"the key {self._spec.key!r} of a row is empty",
-                where=place(batch, int(np.flatnonzero(empty)[0])),
-                hint=f"give every row a key, or leave out such rows: require: [{self._spec.key}]",
+                f"the key {spec.key!r} of a row is empty",
+                where=batch.place(at[nameless[0]]),
+                hint=f"give every row a key, or leave out such rows: require: [{spec.key}]",
             )
-        whole = row_hashes(rows, self._names)
-        hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
-        wanted = self._once.choose(keys.to_pylist(), whole.to_pylist(), wanted, runs_of(batch))
-        keyed_rows = rows.append_column(KEY, keys).append_column(HASH, hashes)
-        return keyed_rows.replace_schema_metadata(None), wanted
+        return batch, rows, at
 
-    def _refuse(self, keys: ArrowTable, empty: NDArray[np.bool_], column: str) -> None:
-        """Note the keys of rows that lack a value; a row without a key has no name to note."""
-        self._left_out[column] += int(empty.sum())
-        named = keys.filter(pa.array(empty & ~_empty(keys)))
-        if len(named):
-            reasons = pa.repeat(f"{LACKING}: {column}", len(named))
-            self._refused.append(pa.table({KEY: named, REASON: reasons}))
+    def _first_of_keys(self, part: tuple[RowBatch, ArrowTable, NDArray[np.int64]]) -> ArrowTable:
+        """The rows of a batch whose key was not met before, with ``record_hash``."""
+        batch, rows, at = part
+        spec, wanted = self._spec, []
+        names = [name for name in rows.column_names if name != KEY]
+        whole = row_hashes(rows, names)
+        for key, text, row in zip(rows[KEY].to_pylist(), whole.to_pylist(), at, strict=True):
+            mine = (text, batch.file, batch.numbers[row])
+            other = self._seen.setdefault(key, mine)
+            wanted.append(other is mine)
+            if other is mine:
+                continue
+            if other[0] == text:
+                self._left_out["counted once: equal to another row"] += 1
+                continue
+            if spec.on_duplicate == "error":
+                raise DuplicateKeyError(
+                    f"two different rows have the key {key!r} ({spec.key})",
+                    where=f"{other[1]}, row {other[2]} and {batch.place(row)}",
+                    hint="use a unique key, or set on_duplicate: first or last",
+                )
+            self._left_out[f"left out: not the {spec.on_duplicate} row with its key"] += 1
+        hashes = row_hashes(rows, spec.hash) if spec.hash else whole
+        return rows.append_column(HASH, hashes).filter(pa.array(wanted, pa.bool_()))
 
-    def refused(self) -> Iterator[ArrowTable]:
+    def refused(self) -> ArrowTable:
         """Keys that came, but in no row with all that is required: ``record_key``, ``left_out``.
 
         To be asked once the source is at its end; each key comes once.
         """
-        for rows in self._refused:
-            new = self._once.first_of(rows.column(KEY).to_pylist())
-            if new.any():
-                yield rows.filter(pa.array(new))
-
-    def _last(
-        self, masked_batches: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]
-    ) -> Iterator[ArrowTable]:
-        """The last row of each key, once the source is at its end."""
-        start = 0
-        for rows, _ in list(masked_batches):
-            yield _filtered((rows, self._once.alive(start, start + rows.num_rows)))
-            start += rows.num_rows
-
-
-class _Once:
-    """One row of each key: what was met so far, and which of it goes on."""
-
-    def __init__(self, spec: SourceSpec) -> None:
-        self._mode = spec.on_duplicate
-        self._key = spec.key
-        self._positions: dict[str, int] = {}
-        self._hashes: list[str] = []
-        self._alive = bytearray()
-        self._starts: list[int] = []
-        self._runs: list[Runs] = []
-        self._equal = self._other = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The numbers of rows that did not go on, with the reasons."""
-        sentences = []
-        if self._equal:
-            sentences.append(f"{_rows(self._equal)} counted once: equal to another row")
-        if self._other:
-            sentences.append(
-                f"{_rows(self._other)} left out: not the {self._mode} row with its key"
-            )
-        return tuple(sentences)
-
-    def alive(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """The mask of the rows of a range that still go on."""
-        return np.frombuffer(self._alive[start:stop], np.bool_)
-
-    def choose(
-        self, keys: Sequence[str], hashes: Sequence[str], wanted: NDArray[np.bool_], runs: Runs
-    ) -> NDArray[np.bool_]:
-        """Return the mask of the rows of a batch that go on.
-
-        Args:
-            keys: Their keys.
-            hashes: Hashes of all their columns.
-            wanted: Which rows are to be looked at.
-            runs: Where they stood.
-
-        Raises:
-            DuplicateKeyError: Two different rows share a key, and nobody says which to take.
-        """
-        start = len(self._hashes)
-        self._starts.append(start)
-        self._runs.append(runs)
-        self._hashes += hashes
-        self._alive += bytes(len(hashes))
-        for row in np.flatnonzero(wanted).tolist():
-            position = start + row
-            before = self._positions.setdefault(keys[row], position)
-            if before == position:
-                self._alive[position] = True
-            elif hashes[row] == self._hashes[before]:
-                self._equal += 1
-            else:
-                self._take_one(keys[row], before, position)
-        return self.alive(start, len(self._hashes))
-
-    def _take_one(self, key: str, before: int, position: int) -> None:
-        """Of two different rows with one key, let the first or the last go on."""
-        if self._mode == "error":
-            raise DuplicateKeyError(
-                f"two different rows have the key {key!r} ({self._key})",
-                where=f"{self._place(before)} and {self._place(position)}",
-                hint="use a unique key, or set on_duplicate: first or last",
-            )
-        self._other += 1
-        if self._mode == "last":
-            self._positions[key] = position
-            self._alive[before], self._alive[position] = False, True
-
-    def first_of(self, keys: Sequence[str]) -> NDArray[np.bool_]:
-        """Return the mask of the keys not met before, here or among these; they are now."""
-        new = []
-        for key in keys:
-            new.append(key not in self._positions)
-            self._positions.setdefault(key, -1)
-        return np.array(new, np.bool_)
-
-    def _place(self, position: int) -> str:
-        batch = bisect_right(self._starts, position) - 1
-        return place_in(self._runs[batch], position - self._starts[batch])
+        refused: dict[str, str] = {}
+        for key, reason in self._refused:
+            if key not in self._seen:
+                refused.setdefault(key, reason)
+        columns = {KEY: list(refused), REASON: list(refused.values())}
+        return pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
 
 
 def rename_columns(spec: SourceSpec, batch: ArrowTable) -> list[str]:
@@ -342,17 +255,6 @@ def _empty(column: ArrowTable) -> NDArray[np.bool_]:
         blank = compute.equal(compute.utf8_trim_whitespace(column), "")
         empty = compute.or_(empty, compute.fill_null(blank, False))
     return np.asarray(empty)
-
-
-def _filtered(masked_batch: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
-    rows, wanted = masked_batch
-    if wanted.all():
-        return rows
-    return rows.filter(pa.array(wanted))
-
-
-def _rows(count: int) -> str:
-    return count_noun(count, "row")
 
 
 def duplicates(
