@@ -572,12 +572,6 @@ def test_no_gold_is_said_before_anything_is_asked(rag: Path) -> None:
         done = ragwright(rag, *words, "--measures", "TokenF1", *more, code=1)
         assert "no row has what TokenF1 compares with" in done.stderr
     assert not (rag / "calls.txt").exists()
-    (rag / "bare.csv").write_text("question\nWhere is Paris?\n", "utf-8")
-    done = ragwright(rag, *words, "--measures", "TokenF1, KPrecision")
-    assert "note: no row of bare.csv has what TokenF1 compares with: it will have" in done.stderr
-    done = ragwright(rag, *words, code=None)
-    assert "note: no row of bare.csv has a reference answer or gold passages" in done.stderr
-    assert "no runs yet" not in run(rag, "compare")
 
 
 @pytest.mark.slow

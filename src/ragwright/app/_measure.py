@@ -17,7 +17,6 @@ from ..experiment import (
     RowResult,
     evaluate,
     forecast_rows,
-    gold_warning,
     open_results,
     score_run,
 )
@@ -96,8 +95,6 @@ def eval_command(
     rows = project_testset(
         folder, testset, split, dry_run=flags.dry_run, limit=flags.limit, seed=flags.seed
     )
-    if warning := "" if retrieval_only else gold_warning(rows, measures):
-        console.remark(f"note: {warning}")
     options = EvaluationOptions(
         resume=flags.resumes,
         retry_errors=flags.retry_errors,

@@ -102,10 +102,9 @@ def test_an_adapter_takes_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "from ragwright.core import Row\n"
         "from ragwright.experiment import Dimension, PeopleSet, RatedAnswer\n\n\n"
         "def read(files):\n"
-        "    [name] = files.named('verdicts.csv')\n"
         "    rated = tuple(\n"
         "        RatedAnswer(Row(c['id'], c['q'], c['a']), {'ok': {'p': float(c['ok'])}}, c['q'])\n"
-        "        for _, c in files.table(name)\n"
+        "        for _, _, c in files.entries('verdicts.csv')\n"
         "    )\n"
         "    return PeopleSet('own', rated, (Dimension('ok', 0, 1),))\n"
     )

@@ -22,7 +22,7 @@ from ._measuring import (
     measures_of_answers,
     plan_evaluation,
 )
-from ._notes import WeakRow, gold_warning, weak_rows
+from ._notes import WeakRow, weak_rows
 from ._result_files import (
     evaluations_by_name,
     gold_texts,
@@ -59,7 +59,6 @@ from ._rows import (
 from ._running import (
     BASELINE,
     KnownRun,
-    RunMean,
     check_run_name,
     distance_row,
     find_known_run,
@@ -70,7 +69,6 @@ from ._running import (
     load_evaluation,
     load_results,
     promise_note,
-    run_means,
     run_named,
     summarise,
     sweeps_by_use,
@@ -103,7 +101,6 @@ __all__ = [
     "OnResult",
     "Questions",
     "RowResult",
-    "RunMean",
     "RunOptions",
     "WeakRow",
     "add_answer",
@@ -134,7 +131,6 @@ __all__ = [
     "forecast_system",
     "forecast_testset",
     "gold_texts",
-    "gold_warning",
     "grounds",
     "has_result",
     "is_results_file",
@@ -163,7 +159,6 @@ __all__ = [
     "retrieval_row",
     "row_records",
     "row_values",
-    "run_means",
     "run_named",
     "score_run",
     "score_stored",

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from ...core import Score, TestsetError, count_noun
 from ...measure import (
-    GOLD,
     Measure,
     find_scale,
     flip_rate,
@@ -121,31 +120,6 @@ def list_measures_without_gold(testset: Testset, measures: Sequence[Measure]) ->
         str(measure)
         for measure in measures
         if all(lacks_gold(row, measure.definition) for row in testset.rows)
-    )
-
-
-def gold_warning(testset: Testset, measures: Sequence[Measure]) -> str:
-    """Return a warning about missing gold before any question is asked; empty if there is none.
-
-    Args:
-        testset: The rows to ask.
-        measures: The measures that were named; none for the defaults.
-    """
-    if not testset.rows:
-        return ""
-    if measures:
-        without = list_measures_without_gold(testset, measures)
-        if not without:
-            return ""
-        return (
-            f"no row of {testset.name} has what {', '.join(without)} compares with: "
-            f"{'it' if len(without) == 1 else 'they'} will have no score"
-        )
-    if any(getattr(row, name) for row in testset.rows for name in GOLD):
-        return ""
-    return (
-        f"no row of {testset.name} has a reference answer or gold passages: only what needs "
-        "neither is measured, such as whether answers follow from their passages"
     )
 
 

@@ -261,21 +261,9 @@ def convert_reply(reply: ChatReply) -> SystemReply:
     A ragwright server names the cited passages, whose marks are removed from the text, and its
     abstentions. It does not name other passages: without a citation, they are unknown.
     """
-    extra = json.loads(reply.extra) if reply.extra else {}
-    citations = extra.get("citations")
-    cited = (
-        [
-            citation
-            for citation in citations
-            if isinstance(citation, dict)
-            and isinstance(citation.get("number"), int)
-            and isinstance(citation.get("document_id"), str)
-            and isinstance(citation.get("quote"), str)
-        ]
-        if isinstance(citations, list)
-        else []
-    )
-    quotes = {(citation["document_id"], citation["quote"]): None for citation in cited}
+    extra = json.loads(reply.extra or "{}")
+    cited = extra.get("citations", ())
+    quotes = dict.fromkeys((citation["document_id"], citation["quote"]) for citation in cited)
     return SystemReply(
         _drop_marks(reply.text, {citation["number"] for citation in cited}),
         tuple(quote for _, quote in quotes),

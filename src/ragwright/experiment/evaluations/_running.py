@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from statistics import fmean
 from typing import Any, Generic, TypeVar
 
 from ...core import (
@@ -76,14 +75,6 @@ class KnownRun:
     measures: tuple[str, ...]
     state: str
 
-    @property
-    def line(self) -> str:
-        """The whole entry on one line."""
-        name_text = f" {self.name}" if self.name else ""
-        state_text = "" if self.state == "complete" else f", {self.state}"
-        measures_text = f": {', '.join(self.measures)}" if self.measures else ""
-        return f"{self.id}{name_text}  ({self.started}, {self.testset}{measures_text}{state_text})"
-
 
 def check_run_name(name: str) -> str:
     """Return the name if it is valid for a run.
@@ -147,7 +138,11 @@ def find_run(runs: Runs, name: str) -> str:
     else:
         problem = f"unknown run {name!r}, and no file of that name"
     newest = [run for run in candidates if run.id in ids_with_prefix] or known
-    lines = "".join(f"\n  {find_known_run(run).line}" for run in reversed(newest[-_SHOWN:]))
+    shown = map(find_known_run, reversed(newest[-_SHOWN:]))
+    lines = "".join(
+        f"\n  {run.id} {run.name}  ({run.started}, {run.testset}: {', '.join(run.measures)})"
+        for run in shown
+    )
     rest = f"\n  … {len(newest)} in all: `ragwright compare` lists them" if newest[_SHOWN:] else ""
     raise StoreError(problem, hint=f"the newest:{lines}{rest}")
 
@@ -527,46 +522,6 @@ def score_given_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) 
         state: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
         return RowResult(row.id, (), tuple(Score(str(m), state, reason=lost[1]) for m in measures))
     return (yield from answer_row(row, measures, setup))
-
-
-@dataclass(frozen=True, slots=True)
-class RunMean:
-    """Mean of one measure of a run, without an interval.
-
-    Attributes:
-        mean: With abstentions on rows with gold at the worst value of the measure, if it has one.
-        answered: Mean of the scored rows.
-        coverage: Share of the rows with gold that have a score, 0 to 1.
-        abstained: Abstentions that ``mean`` counts as the worst value.
-    """
-
-    mean: float
-    answered: float
-    coverage: float
-    abstained: int = 0
-
-
-def run_means(runs: Runs, run: str) -> dict[str, RunMean]:
-    """Return the mean of each measure of a run, from its stored rows alone; no mean, no entry."""
-    measures = _measures_of_run(runs.get(run))
-    scores: dict[str, list[Score]] = {}
-    for result in load_results(runs, run, measures):
-        for score in result.scores:
-            scores.setdefault(score.measure, []).append(score)
-    scales = {str(measure): measure.known_scale for measure in measures}
-    means = {name: _run_mean(of_measure, scales.get(name)) for name, of_measure in scores.items()}
-    return {name: mean for name, mean in means.items() if mean is not None}
-
-
-def _run_mean(scores: Sequence[Score], scale: MeasureScale | None) -> RunMean | None:
-    values = [score.value for score in scores if score.value is not None]
-    worst = None if scale is None else scale.worst
-    missed = 0 if worst is None else sum(score.missed for score in scores)
-    if not values:
-        return None
-    total = sum(not (score.no_gold or score.unanswerable) for score in scores)
-    counted_all = values if worst is None else [*values, *[worst] * missed]
-    return RunMean(fmean(counted_all), fmean(values), len(values) / total if total else 0.0, missed)
 
 
 def has_result(row: RunRow) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -149,7 +148,7 @@ def _map_column(text: str) -> MappedColumn:
     return MappedColumn(column, role, name or column, (0.0, len(points) - 1.0), words=words)
 
 
-def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
+def read_mapped_rows(path: Path, columns: Sequence[MappedColumn]) -> PeopleSet:
     """Read rows with people's labels; one line may hold an answer, or one person's label of it.
 
     Several columns with one dimension are several people. A cell may hold a list of labels, or an
@@ -159,11 +158,8 @@ def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> People
         TestsetError: No column is a label, a mapped column is missing everywhere, a label is not a
             number or a word of its scale, or two lines are about one answer without a rater.
     """
-    if not files.path.is_file():
-        held = f"it holds: {list_names(files.names, 8) or 'no files'}"
-        raise TestsetError("a column map needs one file", where=str(files.path), hint=held)
-    records = list(records_of(files.path))
-    _check_columns(columns, [record for _, record in records], str(files.path))
+    records = list(records_of(path))
+    _check_columns(columns, [record for _, record in records], str(path))
     answers: dict[str, RatedAnswer] = {}
     labels: dict[str, dict[str, dict[str, float]]] = {}
     verdicts: dict[str, dict[str, float]] = {}
@@ -206,7 +202,7 @@ def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> People
         if dimension.name not in scaled
     ]
     scales = {c.name: c.ends for c in columns if c.role == "verdict" and c.ends is not None}
-    return PeopleSet(files.path.stem, rated, dimensions, tuple(notes), scales)
+    return PeopleSet(path.stem, rated, dimensions, tuple(notes), scales)
 
 
 def _check_columns(
@@ -281,8 +277,6 @@ def _parse_cell(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            return ast.literal_eval(value)
     return value
 
 
@@ -371,17 +365,30 @@ def open_people(
     """
     name, colon, path = text.partition(":")
     if colon and name == "review":
-        return check_people(replace(read_review(path, root, runs), source=text))
-    adapter: Callable[..., Any] | None = None
+        people = read_review(path, root, runs)
+    elif colon and name == "rows":
+        people = read_mapped_rows(Path(path), read_column_map(columns))
+    elif addition("people", name) is None and (not colon or Path(text).exists() or "://" in text):
+        people = read_mapped_rows(Path(text), read_column_map(columns))
+    elif columns:
+        raise ConfigError(
+            "--map is only for files of rows; a named set knows its columns",
+            where=text,
+            hint=f"leave --map out, or give the file itself: {path or 'FILE'}",
+        )
+    else:
+        people = _read_by_adapter(text)
+    return check_people(replace(people, source=text))
+
+
+def _read_by_adapter(text: str) -> PeopleSet:
+    """Read a set by the adapter of a known name, or by one of the user's own."""
+    name, _, path = text.partition(":")
     if (known := addition("people", name)) is not None:
         adapter = known.load()
-    elif not colon or name == "rows" or Path(text).exists() or "://" in text:
-        path = path if colon and name == "rows" else text
-        people = read_mapped_rows(SetFiles(path), read_column_map(columns))
-        return check_people(replace(people, source=text))
     else:
-        attribute, second_colon, path = path.partition(":")
-        if not second_colon:
+        attribute, colon, path = path.partition(":")
+        if not colon:
             names = sorted((*find_additions("people"), "rows", "review"))
             raise ConfigError(
                 f"unknown set {name!r}",
@@ -389,24 +396,26 @@ def open_people(
                 hint=f"{suggest_name(name, names)} (or module:object:PATH)",
             )
         adapter = load_object(f"{name}:{attribute}", where=text)
-    if columns:
-        raise ConfigError(
-            "--map is only for files of rows; a named set knows its columns",
-            where=text,
-            hint=f"leave --map out, or give the file itself: {path or 'FILE'}",
-        )
     if not path:
         raise ConfigError(
             f"{text!r} has no path", where="SET", hint=f"write {text.rstrip(':')}:PATH"
         )
-    people = adapter(SetFiles(path))
+    try:
+        people = adapter(SetFiles(path))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        fault = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise TestsetError(
+            f"these are not the files of the set: {fault}",
+            where=text,
+            hint="check the path, and the version of the set",
+        ) from error
     if not isinstance(people, PeopleSet):
         raise TestsetError(
             f"the adapter returned {type(people).__name__}, not a PeopleSet",
             where=text,
             hint="return PeopleSet(name, rated, dimensions) of ragwright.passport",
         )
-    return check_people(replace(people, source=text))
+    return people
 
 
 def check_people(people: PeopleSet) -> PeopleSet:
@@ -416,20 +425,14 @@ def check_people(people: PeopleSet) -> PeopleSet:
         TestsetError: It has no rows or dimensions, an id twice, a dimension that is not declared,
             or a label off the scale; the row is named.
     """
-    for what, hint in _faults_of_set(people):
-        raise TestsetError(what, where=people.source, hint=hint)
-    return people
-
-
-def _faults_of_set(people: PeopleSet) -> Iterator[tuple[str, str]]:
-    """Every fault of a set, and what to do about it."""
     known = {dimension.name: dimension for dimension in people.dimensions if not dimension.of}
     [(row_id, times)] = Counter(item.row.id for item in people.rated).most_common(1) or [("", 0)]
     if times > 1:
-        yield (
+        raise TestsetError(
             f"the id {row_id!r} occurs twice",
-            "give each answer its own id, or map a column to rater if several people judged one "
-            "answer",
+            where=people.source,
+            hint="give each answer its own id, or map a column to rater if several people judged "
+            "one answer",
         )
     labels = [
         (f"row {item.row.id!r}", name, label)
@@ -439,17 +442,21 @@ def _faults_of_set(people: PeopleSet) -> Iterator[tuple[str, str]]:
     ]
     for row, name, label in labels:
         if name not in known:
-            yield (
+            raise TestsetError(
                 f"{row} has labels of {name!r}, which the set does not declare",
-                suggest_name(name, known),
+                where=people.source,
+                hint=suggest_name(name, known),
             )
-        elif not known[name].low <= label <= known[name].high:
-            yield (
+        if not known[name].low <= label <= known[name].high:
+            raise TestsetError(
                 f"the label {label:g} of {row} is off the scale of {name}",
-                f"labels must be between {known[name].low:g} and {known[name].high:g}",
+                where=people.source,
+                hint=f"labels must be between {known[name].low:g} and {known[name].high:g}",
             )
     if not labels:
-        yield (
+        raise TestsetError(
             f"the set {people.name} holds no label of a person",
-            "check the path and the names of the columns",
+            where=people.source,
+            hint="check the path and the names of the columns",
         )
+    return people

@@ -7,20 +7,20 @@ the context relevance set of TruLens.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
+import weakref
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from ...core import Row, TestsetError, count_noun, list_names
-from ...testsets import read_qrels
+from ...testsets import objects_of, read_qrels, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,50 +101,22 @@ class PeopleSet:
         return len({item.task for item in self.rated})
 
 
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|git@|[\w.-]+@[\w.-]+:)", re.IGNORECASE)
-_HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX(?:/|$))")
-_MOST_OF_A_CELL = 1 << 26
-
-
-class SetEntry(dict[str, Any]):
-    """An object in a file of a set; a key that it lacks is an error that names the place."""
-
-    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self.where = where
-
-    def __missing__(self, name: str) -> Any:
-        raise TestsetError(
-            f"there is no {name!r}",
-            where=self.where,
-            hint=f"is this the right set? Columns: {list_names(list(self), 12) or 'none'}",
-        )
-
-    def number(self, name: str) -> float:
-        """Return a value as a number; raises TestsetError for other text."""
-        try:
-            return float(self[name])
-        except ValueError as error:
-            raise TestsetError(
-                f"{name} is {self[name][:40]!r}, not a number", where=self.where
-            ) from error
-
-
 class SetFiles:
-    """The files of a set, wherever they are.
+    """The files of a set; those of a zip archive are unpacked into a temporary folder.
 
     Args:
         path: A folder, a file, a zip archive, or a folder with one zip archive.
 
     Attributes:
-        names: Paths of all files within the set, sorted; of a single file its name.
+        path: The folder, or the file.
+        paths: All files, sorted, without hidden ones.
 
     Raises:
-        TestsetError: There is nothing at the path, it is an address, or not a zip archive.
+        TestsetError: There is nothing at the path, or it is an address.
     """
 
     def __init__(self, path: str) -> None:
-        if _ADDRESS.match(path):
+        if "://" in path:
             raise TestsetError(
                 "an address cannot be read directly",
                 where=path,
@@ -154,115 +126,49 @@ class SetFiles:
         self.path = Path(path)
         if not self.path.exists():
             raise TestsetError("no such file or folder", where=path, hint="check the path")
-        if self.path.is_dir() and len(archives := [*self.path.glob("*.zip")]) == 1:
-            self.path = archives[0]
-        names = [self.path.name]
-        self._archive: zipfile.ZipFile | None = None
-        if self.path.is_dir():
-            files = (file for file in self.path.rglob("*") if file.is_file())
-            names = [file.relative_to(self.path).as_posix() for file in files]
-        elif zipfile.is_zipfile(self.path):
-            self._archive = zipfile.ZipFile(self.path)
-            names = [info.filename for info in self._archive.infolist() if not info.is_dir()]
-        elif self.path.suffix.lower() == ".zip":
-            raise TestsetError(
-                "not a zip archive that can be read", where=path, hint="download it again"
-            )
-        self.names = tuple(sorted(name for name in names if not _HIDDEN.search(name)))
+        archives = [*self.path.glob("*.zip")] or [self.path]
+        if len(archives) == 1 and zipfile.is_zipfile(archives[0]):
+            self.path = Path(mkdtemp(prefix="ragwright-"))
+            weakref.finalize(self, rmtree, self.path)
+            zipfile.ZipFile(archives[0]).extractall(self.path)
+        hidden = re.compile(r"/\.|/__MACOSX/")
+        files = self.path.rglob("*") if self.path.is_dir() else [self.path]
+        self.paths = sorted(
+            file
+            for file in files
+            if file.is_file()
+            and not hidden.search(f"/{file.relative_to(self.path).as_posix()}"[: -len(file.name)])
+        )
 
-    def named(self, *patterns: str) -> tuple[str, ...]:
+    def named(self, *patterns: str) -> tuple[Path, ...]:
         """The files whose name matches a pattern, ``mturk_*.jsonl``; a single file always does.
 
         Raises:
             TestsetError: None does; with the files that there are.
         """
-        single = self._archive is None and self.path.is_file()
         matching = tuple(
-            name
-            for name in self.names
-            if single or any(fnmatch(PurePosixPath(name).name, pattern) for pattern in patterns)
+            file
+            for file in self.paths
+            if file == self.path or any(fnmatch(file.name, pattern) for pattern in patterns)
         )
         if not matching:
+            held = list_names([file.name for file in self.paths], 8)
             raise TestsetError(
                 f"no such file: {' or '.join(patterns)}",
                 where=str(self.path),
-                hint=f"it holds: {list_names(self.names, 8) or 'no files'}",
+                hint=f"it holds: {held or 'no files'}",
             )
         return matching
 
-    def text(self, name: str) -> str:
-        """The text of a file.
+    def entries(self, *patterns: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """(Name of the file without suffix, number from 0, object) of every entry of the files.
 
-        Raises:
-            TestsetError: It cannot be read, or is not UTF-8.
+        Entries are the lines of JSONL and CSV (without empty cells), and the objects of an array.
         """
-        try:
-            if self._archive is not None:
-                data = self._archive.read(name)
-            else:
-                data = (self.path / name if self.path.is_dir() else self.path).read_bytes()
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise TestsetError(
-                "the file is not UTF-8", where=self.where(name), hint="save the file as UTF-8"
-            ) from error
-        except (OSError, KeyError, zipfile.BadZipFile, RuntimeError) as error:
-            raise TestsetError(f"cannot read the file: {error}", where=self.where(name)) from error
-
-    def where(self, name: str, line: int | None = None) -> str:
-        """The place of a file, and of a line in it, for errors."""
-        place = f"{self.path}" if self.path.name == name else f"{self.path}/{name}"
-        return place if line is None else f"{place}:{line}"
-
-    def document(self, name: str) -> Any:
-        """The JSON document in a file.
-
-        Raises:
-            TestsetError: It is not JSON.
-        """
-        return _parse_json(self.text(name), self.where(name))
-
-    def objects(self, name: str) -> Iterator[tuple[str, SetEntry]]:
-        """(Place, object) of every line of a JSONL file, or of every entry of a JSON array.
-
-        Raises:
-            TestsetError: A line is not a JSON object.
-        """
-        text = self.text(name)
-        if text.lstrip()[:1] == "[":
-            array = enumerate(_parse_json(text, self.where(name)), 1)
-            entries = [(f"{self.where(name)} entry {number}", entry) for number, entry in array]
-        else:
-            lines = enumerate(text.splitlines(), 1)
-            places = [(self.where(name, number), line) for number, line in lines if line.strip()]
-            entries = [(place, _parse_json(line, place)) for place, line in places]
-        for place, entry in entries:
-            if not isinstance(entry, dict):
-                raise TestsetError(f"this is {type(entry).__name__}, not an object", where=place)
-            yield place, SetEntry(place, entry)
-
-    def table(self, name: str) -> Iterator[tuple[str, SetEntry]]:
-        """(Place, cells by column) of every line of a CSV file."""
-        csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
-        reader = csv.DictReader(io.StringIO(self.text(name), newline=""))
-        for cells in reader:
-            place = self.where(name, reader.line_num)
-            row = {column: cell or "" for column, cell in cells.items() if column is not None}
-            yield place, SetEntry(place, row)
-
-    def entries(self, *patterns: str) -> Iterator[tuple[str, int, SetEntry]]:
-        """(Name of the file without suffix, number, entry) of every entry of matching files."""
-        for name in self.named(*patterns):
-            read = self.table if name.endswith(".csv") else self.objects
-            for number, (_, entry) in enumerate(read(name)):
-                yield PurePosixPath(name).stem, number, entry
-
-
-def _parse_json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text, object_hook=partial(SetEntry, where))
-    except (ValueError, RecursionError) as error:
-        raise TestsetError(f"this is not JSON: {error}", where=where) from error
+        for path in self.named(*patterns):
+            read = objects_of if path.suffix == ".jsonl" else records_of
+            for number, (_, entry) in enumerate(read(path)):
+                yield path.stem, number, entry
 
 
 def _ground_response(name: str, question: str, response: str, knowledge: str) -> Row:
@@ -302,14 +208,14 @@ def q2(files: SetFiles) -> PeopleSet:
         RatedAnswer(
             _ground_response(
                 f"{number}-{system}",
-                entry["message"],
-                entry[f"{system}_response"],
+                entry.get("message", ""),
+                entry.get(f"{system}_response", ""),
                 entry["knowledge"],
             ),
-            {"faithfulness": {"people": 1.0 - entry.number(f"{system}_label")}},
+            {"faithfulness": {"people": 1.0 - float(entry[f"{system}_label"])}},
             entry["episode_idx"],
             system,
-            topic=entry["topic"],
+            topic=entry.get("topic", ""),
         )
         for _, number, entry in files.entries("cross_annotation.csv")
         for system in ("dodeca", "memnet")
@@ -347,16 +253,15 @@ def climate_fever(files: SetFiles) -> PeopleSet:
 
 def trulens(files: SetFiles) -> PeopleSet:
     """TruLens: questions of MS MARCO with a relevant passage or a hard negative."""
-    (name, *_) = files.named("*hard_neg*.csv", "*.csv")
     rated = tuple(
         RatedAnswer(
             _ground_response(
                 str(number), entry["query"], entry["query"], entry["expected_response"]
             ),
-            {"relevance": {"people": entry.number("expected_score")}},
+            {"relevance": {"people": float(entry["expected_score"])}},
             entry["query"],
         )
-        for number, (_, entry) in enumerate(files.table(name))
+        for _, number, entry in files.entries("*hard_neg*.csv")
     )
     note = (
         "the question stands in for the response, so that KPrecision is the share of its words in "
@@ -418,10 +323,7 @@ def mtrag(files: SetFiles) -> PeopleSet:
     The reference answers and answers without passages are left out. The stored values of RAGAS
     (``rl_f``), of a RADBench judge (``rb_llm``) and of other measures are recorded verdicts.
     """
-    (name, *_) = files.named("human_evaluations.json", "*human_evaluations.json")
-    body = files.document(name)
-    if not isinstance(body, SetEntry):
-        raise TestsetError("this is not the file of MTRAG's evaluations", where=files.where(name))
+    body = json.loads(files.named("*human_evaluations.json")[0].read_text("utf-8"))
     texts = {entry["document_id"]: entry["text"] for entry in body["documents"]}
     tasks = {task["task_id"]: task for task in body["tasks"]}
     scales = {
@@ -477,7 +379,7 @@ def ragchecker(files: SetFiles) -> PeopleSet:
     The differences of RAGChecker's own scores are recorded verdicts, if its file is there.
     """
     aspects, sides = ("correctness", "completeness", "overall"), ("model1", "model2")
-    judged: dict[str, list[SetEntry]] = {}
+    judged: dict[str, list[dict[str, Any]]] = {}
     published: dict[str, dict[str, float]] = {}
     for _, _, entry in files.entries("human_labeled_data.json", "baseline_ragchecker.json"):
         pair = str(entry["instance_id"])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from ...core import Row, TestsetError, current_user, value_hash
 from ...drafting import OutputQuery, ServedScore
-from ...experiment import KnownRun, run_means
+from ...experiment import KnownRun
 from ...jobs import measure_options
 from ...measure import parse_measures
 from ...testsets import (
@@ -463,7 +463,7 @@ async def respond(
 
 
 _RUNS = 200
-_SCORED = 60
+_SCORED = 20
 """Runs whose scores are listed, the newest."""
 _SWEEPS = 20
 _BASELINES = 20
@@ -480,12 +480,15 @@ def _listed_runs(bench: Workbench) -> dict[str, Any]:
     by_testset: dict[str, list[KnownRun]] = {}
     for run in runs[:_RUNS]:
         by_testset.setdefault(run.testset, []).append(run)
-    means = {run.id: run_means(bench.project.runs, run.id) for run in runs[:_SCORED]}
+    means = {
+        run.id: {summary.measure: summary for summary in bench.results(run.id).summaries}
+        for run in runs[:_SCORED]
+    }
     return {
         "title": "Experiments",
         "groups": by_testset,
         "means": means,
-        "abstained": any(entry.abstained for run in means.values() for entry in run.values()),
+        "abstained": any(entry.missed for run in means.values() for entry in run.values()),
         "left_out": max(0, len(runs) - _RUNS),
         "sweeps": bench.list_sweeps()[:_SWEEPS],
         "baselines": bench.list_baselines(_BASELINES),
