@@ -131,12 +131,10 @@ class FileReader(Reader):
     ) -> Iterator[Path | Failure]:
         """List the files below a folder in sorted order, without hidden ones.
 
-        A link to a folder within ``root`` is not followed: its files are there already. A link that
-        leads out of ``root`` is followed where ``follow_links`` says so, each folder once.
-        ``pattern`` matches the paths below ``root`` that are listed, each with a ``/`` at its end.
+        A link to a folder within ``root`` is not followed: its files are there already. ``pattern``
+        matches the paths below ``root`` that are listed, each with a ``/`` at its end.
         """
         home = _real(root)
-        seen: set[Path | None] = set()
         waiting = [*self._entries(root)]
         while waiting:  # a stack: folders may be nested deeper than Python's calls
             item = waiting.pop()
@@ -149,12 +147,7 @@ class FileReader(Reader):
             named = _matches(relative, include)
             refused = self._refuse(item, home, named)
             if refused is None and item.is_dir():
-                real = _real(item) if item.is_symlink() else None
-                if real is None or not (
-                    real in seen or real.is_relative_to(home) or home.is_relative_to(real)
-                ):
-                    seen.add(real)
-                    waiting += self._entries(item)
+                waiting += () if item.is_symlink() else self._entries(item)
             elif (named or not include or item.is_dir()) and (
                 pattern is None or pattern.fullmatch(f"{relative}/")
             ):
@@ -163,8 +156,7 @@ class FileReader(Reader):
     def _match(self, pattern: Path) -> Iterator[Path | Failure]:
         """List the files that a glob pattern matches, or whose folder it matches, in sorted order.
 
-        The source is the folder in front of the first wildcard: links that lead out of it are
-        followed where ``follow_links`` says so.
+        The source is the folder in front of the first wildcard.
         """
         # not glob.glob, which follows every link and never ends on links to their own folder
         first = next((i for i, part in enumerate(pattern.parts) if glob.has_magic(part)), None)
@@ -196,9 +188,9 @@ class FileReader(Reader):
         leads_out = path.is_symlink() and not _real(path).is_relative_to(home)
         cases = (
             (
-                leads_out and not self.options.follow_links,
+                leads_out,
                 "the link leads out of the source",
-                "to follow it, set `follow_links: true` for the source",
+                "to read what it leads to, name that as a source",
             ),
             (not stat.S_ISDIR(status.st_mode) and not _is_on_disk(status), _SPECIAL, _LEAVE_OUT),
             (not named, _no_source(path.name), "to read it, name it in `include`"),

@@ -101,11 +101,6 @@ class SourceOptions:
         "Reduce local HTML files to their main text, as for web pages; useful for saved web pages.",
         when="index",
     )
-    follow_links: bool = option(
-        False,
-        "Follow links that lead out of the source: a linked file or folder may lie anywhere.",
-        when="index",
-    )
     max_memory: int = option(
         1_000_000_000,
         "Most memory that reading one file may take, in bytes, in addition to the file itself.",
