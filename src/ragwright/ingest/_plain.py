@@ -310,7 +310,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
         )
     builder = TextBuilder()
     try:
-        _write_xml(root, builder)
+        _write_xml(root, 0, builder)
     except RecursionError:  # nested deeper than any real text: text without structure
         builder = TextBuilder()
         for words in root.itertext():
@@ -333,59 +333,55 @@ def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Ext
     return replace(extract, metadata={**extract.metadata, "note": note})
 
 
-def _write_xml(root: Element, builder: TextBuilder) -> None:
+def _write_xml(element: Element, depth: int, builder: TextBuilder, lead: str = "\n\n") -> None:
     """Write the paragraphs, headings and tables of a tree, in reading order.
 
     Lines of verse and fields of a record follow each other; a speech follows its speaker.
     """
-    last = ""
-    for kind, depth, said in _xml_parts(root, 0):
-        if kind == "head":
-            builder.heading(said, depth)
-        elif kind == "page":
-            builder.markdown(said, depth)
-        elif kind == "table":
-            builder.write([said])
-        elif kind not in ("begin", "end"):
-            tight = kind != "speaker" and (last == "speaker" or last == kind == "line")
-            builder.add(said, "\n" if tight else "\n\n")
-        if kind != "head" and (kind, last) != ("begin", "speaker"):
-            last = kind
-
-
-def _xml_parts(element: Element, depth: int) -> Iterator[tuple[str, int, Any]]:
-    """Yield the kind, depth and content of each block, in order.
-
-    The kind of a paragraph is ``line`` or its tag; ``begin`` and ``end`` are around an element that
-    holds others.
-    """
-    tag = element.tag
-    if _LEFT_OUT.fullmatch(tag):
-        return
-    rows = _rows(element) if tag == "table" else []
+    rows = _rows(element) if element.tag == "table" else []
     if rows:
         titles = (child for child in element if child.tag in ("head", "title"))
-        blocks = [*(Block(inline(title)) for title in titles), Block(rows=rows)]
-        yield from (("table", depth, block) for block in blocks)
-    elif not len(element) or _runs(element):
-        text = inline(element)
-        field = tag not in _RUNNING and not len(element)
+        builder.write([*(Block(inline(title)) for title in titles), Block(rows=rows)])
+    elif _is_text(element):
         if _holds_page(element):
-            yield "page", depth, _page_text(element)
-        elif tag in _ITEMS and text:
-            yield "line", depth, f"- {text}"
-        elif text:
-            text = f"{text.rstrip(' .,:')}:" if tag == "speaker" else text
-            text = _bracketed(text) if tag in _ASIDES else text
-            yield "line" if field or tag in _LINES else tag, depth, text
+            builder.markdown(_page_text(element), depth)
+        else:
+            builder.add(_paragraph(element), lead)
     else:
-        yield "begin", depth, None
-        headed = bool(_DIVISION.fullmatch(tag)) and element[0].tag in ("head", "title")
+        headed = bool(_DIVISION.fullmatch(element.tag)) and element[0].tag in ("head", "title")
         if headed:
-            yield "head", depth + 1, inline(element[0])
+            builder.heading(inline(element[0]), depth + 1)
+        last: Element | None = None
         for child in element[headed:]:
-            yield from _xml_parts(child, depth + headed)
-        yield "end", depth, None
+            lines = last is not None and _is_line(last) and _is_line(child)
+            if last is not None:
+                lead = "\n" if lines or last.tag == "speaker" else "\n\n"
+            before = builder.length
+            if not _LEFT_OUT.fullmatch(child.tag):
+                _write_xml(child, depth + headed, builder, lead)
+            last = child if builder.length > before else last
+
+
+def _is_text(element: Element) -> bool:
+    """Return True for running text: by name, by text between children, or without children."""
+    if not len(element) or (element.tag in _RUNNING and element[0].tag not in ("head", "title")):
+        return True
+    return any((text or "").strip() for text in (element.text, *(c.tail for c in element)))
+
+
+def _is_line(element: Element) -> bool:
+    """Return True for text that follows the line before it: verse, an item, a field of a record."""
+    field = element.tag not in _RUNNING and not len(element)
+    return _is_text(element) and (field or element.tag in _ITEMS or element.tag in _LINES)
+
+
+def _paragraph(element: Element) -> str:
+    text = inline(element)
+    if element.tag in _ITEMS and text:
+        return f"- {text}"
+    if element.tag == "speaker" and text:
+        return f"{text.rstrip(' .,:')}:"
+    return _bracketed(text) if element.tag in _ASIDES and text else text
 
 
 def _rows(table: Element) -> list[list[str]]:
@@ -403,13 +399,6 @@ def _holds_page(element: Element) -> bool:
 
 def _page_text(element: Element) -> str:
     return parse_html(element.text or "", main_only=False).text
-
-
-def _runs(element: Element) -> bool:
-    """Return True for running text: by name, by text between children, or without children."""
-    named = element.tag in _RUNNING and element[0].tag not in ("head", "title")
-    texts = (element.text, *(child.tail for child in element))
-    return named or any((text or "").strip() for text in texts)
 
 
 def _bracketed(text: str) -> str:
