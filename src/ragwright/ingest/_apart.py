@@ -37,21 +37,8 @@ from ._options import OURS, SourceOptions
 from ._pdf import LISTENERS, read_image
 from .parsers import PLAIN, choose, parse_file, parser_of
 
-_ARCHIVE = b"PK\x03\x04"
-"""First bytes of a zip file, whose directory alone may be a bomb."""
-
-_WAITS = 2
-"""A parser of another package may wait, rather than work, for so many times `max_seconds`."""
-
 _SPENT = 300_000_000
 """Bytes that a worker may keep between files; one that keeps more is replaced."""
-
-_MODELS_ROOM = 2_000_000_000
-"""Address space of the models of OCR and their work on a page, in addition to `max_memory`."""
-
-_SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
-"""Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
-
 
 _SLOW = "took longer than"
 
@@ -141,7 +128,8 @@ def extract_bytes(
     """
     progress = progress or ScanProgress()
     progress.current = name
-    kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
+    # the directory of a zip file alone may be a bomb, so a worker looks at it
+    kind = "" if data.startswith(b"PK\x03\x04") else choose(name, data, options)
     if kind in PLAIN:
         return parse_file(name, kind, data, options)
     recognising = kind in ("image", "pdf") and may_recognise(options)
@@ -194,7 +182,7 @@ def _parse(
         options.max_seconds,
         f"the parser {options.parser!r}" if parser else "reading it",
         parser.room if parser else 0,
-        _WAITS * options.max_seconds if parser else 0.0,
+        2 * options.max_seconds if parser else 0.0,  # it may wait, rather than work
     )
     extract, _ = _run(job, partial(setattr, progress, "current"))
     if isinstance(extract, Extract):
@@ -227,7 +215,7 @@ def _recognise(
             len(data),
             left,
             "OCR of the file",
-            _MODELS_ROOM,
+            2_000_000_000,  # the models and their work on a page
         )
         scan, taken = _run(job) if left > 0 else (job.failed(_SLOW, "max_seconds"), 0.0)
         left -= taken
@@ -235,7 +223,8 @@ def _recognise(
 
     before = time.monotonic()
     wanted: Sequence[int] = pages or (1,)
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
+    side_by_side = max(1, min(4, (os.cpu_count() or 1) // 2))  # processes of about 0.8 GB
+    with ThreadPoolExecutor(side_by_side, thread_name_prefix="ragwright-ocr") as pool:
         try:
             while rest := wanted[len(scans) :]:
                 for page, scan in zip(rest, pool.map(read, rest), strict=True):

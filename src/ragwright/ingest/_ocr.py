@@ -38,20 +38,12 @@ IMAGES: Mapping[str, str] = {
 }
 """Suffix of an image file that is read -> its media type."""
 
-_FINEST = 300
-"""Dots per inch at which a small PDF page is rendered at most."""
 _SIMPLE = ("1", "L", "RGB", "CMYK")
 """Modes of Pillow that are reduced before they are converted."""
-_SHEET = 842.0
-"""Points of the longer side of an image: the height of an A4 page."""
 
 Pixels = NDArray[np.uint8]
 
 _PACKAGES = ("rapidocr", "onnxruntime", "pypdfium2")
-
-
-_LEAST_CONFIDENCE = 0.5
-"""Least confidence of a line, from 0 to 1; less certain lines are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +86,7 @@ def read_page(data: bytes, kind: str, page: int, options: SourceOptions, where: 
             where=f"{where}, page {page}",
             hint="reduce the page, or `ocr_pixels`",
         ) from error
-    kept = [(line, sure) for line, sure in seen if sure >= _LEAST_CONFIDENCE]
+    kept = [(line, sure) for line, sure in seen if sure >= 0.5]
     return ScannedPage(
         tuple(_sort_lines([line for line, _ in kept], points)),
         fmean((sure for _, sure in kept), [len(line.text) for line, _ in kept]) if kept else 0.0,
@@ -175,8 +167,6 @@ _MODELS = {
 
 _MARGIN = 24
 """White pixels around a picture: the detector misses text that touches the border."""
-_UPRIGHT = 1.5
-"""Height per width from which a box holds a line that runs up or down."""
 
 
 @cache
@@ -209,22 +199,23 @@ def _recognise_lines(pixels: Pixels) -> list[tuple[Line, float]]:
     engine = _engine()
     pixels = np.pad(pixels, ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0)), constant_values=255)
     boxes, cuts = _detect(engine, pixels)
-    if _on_its_side(boxes):
+    width, height = (np.linalg.norm(boxes[:, n] - boxes[:, 0], axis=1) for n in (1, 3))
+    if height[height > 1.5 * width].sum() > width[width > 1.5 * height].sum():  # it is on its side
         pixels = np.ascontiguousarray(np.rot90(pixels))
         boxes, cuts = _detect(engine, pixels)
     votes = (
         cut.shape[1] * float(score) * (1 if label == "180" else -1)
         for cut, (label, score) in zip(cuts, engine.cls_and_rotate(cuts)[1].cls_res, strict=True)
     )
-    height, width = pixels.shape[:2]
+    down, across = pixels.shape[:2]
     if sum(votes) > 0:  # most of the text is upside down; longer lines count more
         # the corner at the bottom right becomes the one at the top left
-        boxes = np.roll(np.array([width, height]) - boxes, 2, axis=1)
+        boxes = np.roll(np.array([across, down]) - boxes, 2, axis=1)
         cuts = [np.ascontiguousarray(cut[::-1, ::-1]) for cut in cuts]
     lines = engine.recognize_txt(cuts)
     corners = boxes @ _turn(boxes)
     return [
-        (Line(text.strip(), left, right, height - bottom, height - top), round(float(score), 3))
+        (Line(text.strip(), left, right, down - bottom, down - top), round(float(score), 3))
         for text, score, (left, top), (right, bottom) in zip(
             lines.txts,
             lines.scores,
@@ -242,12 +233,6 @@ def _detect(engine: Any, pixels: Pixels) -> tuple[NDArray[np.float64], list[Pixe
     return np.asarray(detected.boxes, dtype=np.float64), list(cuts)
 
 
-def _on_its_side(boxes: NDArray[np.float64]) -> bool:
-    """Return True if the lines that are clearly longer than high run up or down."""
-    width, height = (np.linalg.norm(boxes[:, n] - boxes[:, 0], axis=1) for n in (1, 3))
-    return bool(height[height > _UPRIGHT * width].sum() > width[width > _UPRIGHT * height].sum())
-
-
 def _turn(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the matrix that sets the page straight, by the median skew of its longer lines."""
     sides = boxes[:, 1] - boxes[:, 0]
@@ -255,20 +240,6 @@ def _turn(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     long = sides[lengths > 0.4 * lengths.max()]
     angle = np.median(np.arctan2(long[:, 1], long[:, 0]))
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-
-
-_PROSE = 20
-"""Characters that half of a column's lines have at least; less is a column of a table."""
-_COLUMN = 3
-"""Lines of a column at least."""
-_EDGE = 0.4
-"""Heights of a line by which a box may be wider than its text, at either end."""
-_GUTTER = 0.3
-"""Least gap between columns without these edges, in heights of a line."""
-_SAME = 0.5
-"""Share of the lower height by which two boxes of one row overlap."""
-_USUAL = 0.25
-"""Difference from the usual height within which a line has that height."""
 
 
 def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
@@ -285,7 +256,7 @@ def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
     result = []
     for row in _rows_in_order(lines, usual):
         size = median(line.size for line in row)
-        size = usual if abs(size - usual) <= _USUAL * usual else size
+        size = usual if abs(size - usual) <= 0.25 * usual else size
         middle = (min(line.bottom for line in row) + max(line.top for line in row)) / 2
         text = " ".join(line.text for line in row)
         left, right, bottom, top = (
@@ -297,17 +268,21 @@ def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
 
 
 def _rows_in_order(lines: Sequence[Line], usual: float) -> list[list[Line]]:
-    """Sort a part of the page: split into columns, else at its widest gap, else by row."""
+    """Sort a part of the page: split into columns, else at its widest gap, else by row.
+
+    A column has at least three lines, half of them of at least 20 characters: less is a column of a
+    table. A box may be wider than its text, by 0.4 heights of a line at either end.
+    """
     rows = [
         sorted(row, key=lambda line: line.left)
         for row in group_runs(sorted(lines, key=lambda s: (-s.middle, s.left)), _is_beside)
     ]
-    edge = _EDGE * usual
+    edge = 0.4 * usual
     parts = next(
         (
             parts
-            for parts in _gaps(lines, lambda s: (s.left + edge, s.right - edge), _GUTTER * usual)
-            if all(len(p) >= _COLUMN and median(len(x.text) for x in p) >= _PROSE for p in parts)
+            for parts in _gaps(lines, lambda s: (s.left + edge, s.right - edge), 0.3 * usual)
+            if all(len(p) >= 3 and median(len(x.text) for x in p) >= 20 for p in parts)
         ),
         [],
     )
@@ -330,7 +305,7 @@ def _gaps(
 
 def _is_beside(row: Sequence[Line], line: Line) -> bool:
     top, bottom = median(s.top for s in row), median(s.bottom for s in row)
-    return (min(top, line.top) - max(bottom, line.bottom)) > _SAME * min(top - bottom, line.size)
+    return (min(top, line.top) - max(bottom, line.bottom)) > 0.5 * min(top - bottom, line.size)
 
 
 def _picture(
@@ -351,7 +326,7 @@ def _picture(
     pdfium = require("pypdfium2", "ocr", "reading scans")
     with closing(pdfium.PdfDocument(data)) as document, closing(document[page - 1]) as sheet:
         width, height = sheet.get_size()
-        scale = min(math.sqrt(options.ocr_pixels / max(width * height, 1.0)), _FINEST / 72)
+        scale = min(math.sqrt(options.ocr_pixels / max(width * height, 1.0)), 300 / 72)
         pixels = np.array(sheet.render(scale=scale, rev_byteorder=False).to_numpy()[:, :, :3])
         return pixels, 1 / scale, len(document)
 
@@ -387,7 +362,7 @@ def _decode_image(
             where=where,
             hint="copy or download it again, or save it again in an image program",
         ) from error
-    return pixels, _SHEET / max(pixels.shape[:2]), pages
+    return pixels, 842.0 / max(pixels.shape[:2]), pages  # the longer side is that of an A4 page
 
 
 def _reduce_image(image: Any, size: tuple[int, int]) -> Pixels:
