@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from html.entities import entitydefs
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -30,12 +30,8 @@ from ._extract import (
 from ._html import decode_html, parse_html
 from ._options import SourceOptions
 
-_RATIO = 200
-"""Largest ratio of unpacked to packed bytes."""
-
 _MANIFEST = "META-INF/manifest.xml"
 """Where an OpenDocument file says that it is encrypted."""
-_RATIO_FLOOR = 20_000_000
 
 
 class Archive:
@@ -62,7 +58,7 @@ class Archive:
         members = self._zip.infolist()
         self.names = tuple(m.filename for m in members)
         unpacked = sum(m.file_size for m in members)
-        too_dense = unpacked > _RATIO_FLOOR and unpacked > _RATIO * max(len(data), 1)
+        too_dense = unpacked > max(20_000_000, 200 * len(data))
         if unpacked > options.max_unpacked_bytes or too_dense:
             raise MalformedSourceError(
                 f"the archive would unpack from {len(data):,} to {unpacked:,} bytes (a zip bomb?)",
@@ -139,10 +135,9 @@ def parse_xml(data: bytes, where: str) -> ElementTree.Element:
         ) from error
 
 
-Texts: TypeAlias = tuple[defaultdict[str, str], defaultdict[str, list[str]]]
-
-
-def texts_by_name(elements: Iterable[Any]) -> Texts:
+def texts_by_name(
+    elements: Iterable[Any],
+) -> tuple[defaultdict[str, str], defaultdict[str, list[str]]]:
     """Return the first text, and all texts, of the elements of each name or property."""
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for element in elements:
@@ -151,7 +146,6 @@ def texts_by_name(elements: Iterable[Any]) -> Texts:
     return defaultdict(str, {name: found[0] for name, found in texts.items() if found}), texts
 
 
-_CONTAINER = "META-INF/container.xml"
 _LOCKS = "META-INF/encryption.xml"
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _CLOSED = re.compile(
@@ -177,7 +171,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
                 where=where,
                 hint="use a copy without it",
             )
-    roots = parse_xml(archive.read(_CONTAINER), where).iterfind(".//{*}rootfile")
+    roots = parse_xml(archive.read("META-INF/container.xml"), where).iterfind(".//{*}rootfile")
     opf = unquote(next(filter(None, (root.get("full-path") for root in roots)), ""))
     package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()
@@ -229,7 +223,6 @@ _SKIPPED = frozenset(
 )  # fmt: skip
 _PARAGRAPHS = (f"{_TEXT}h", f"{_TEXT}p")
 _ROW_GROUPS = (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group")
-_PARTS = ("styles.xml", "meta.xml")
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -242,7 +235,8 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     """
     builder = TextBuilder()
     archive, root = _content(data, where, options, builder)
-    roots = {name: parse_xml(archive.read(name), where) for name in _PARTS if name in archive.names}
+    parts = [name for name in ("styles.xml", "meta.xml") if name in archive.names]
+    roots = {name: parse_xml(archive.read(name), where) for name in parts}
     walk = _OdtWalk(builder, [root, roots.get("styles.xml", root)])
     builder.write(walk.blocks(root.iterfind(f"{_OFFICE}body")))
     about, _ = texts_by_name(roots["meta.xml"].iter() if "meta.xml" in roots else ())

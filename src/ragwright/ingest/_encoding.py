@@ -31,7 +31,6 @@ from ..core import (
 )
 
 _CONTROL_BYTES = bytes(b for b in range(32) if b not in b"\t\n\x0b\x0c\r\x1b") + b"\x7f"
-_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHAPED = re.compile("utf-(?:8-sig|16|32)|iso-?2022", re.IGNORECASE)
 _BROWSERS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932",
@@ -45,8 +44,6 @@ _CODE_PAGES = (
     "mac-roman", "cp850", "cp852", "cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5",
     "mac-cyrillic", "cp1253", "iso8859-7", "cp1255", "cp1256", "iso8859-6", "cp874",
 )  # fmt: skip
-_WEAK = 0.12
-"""Below this confidence, Windows-1252 is tried first."""
 _NOT_WINDOWS = re.compile(
     r"(?<=[^\W\d_])[^\x00-\x7f\w’\xad](?=[^\W\d_])|(?<=[a-z])[¢£¤‚ˆ‡¦§šžŠŽŸÀ-ÖØ-Þ]|[¢¤ˆ‡¦§šŸ](?=[a-z])"
 )
@@ -96,7 +93,11 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
     if encoding:
         return Decoded(_decode_as(data, where, encoding), encoding)
     controls = _has_controls(data)
-    if controls or data.startswith(_MARKS) or b"\x1b$" in data:
+    if (
+        controls
+        or data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        or b"\x1b$" in data
+    ):
         if shape := _shape(data):
             return _read(data, where, shape)
         if controls:
@@ -189,7 +190,7 @@ def _guess(data: bytes, where: str, stated: str) -> Decoded:
     found = chardet.detect_all(telling, ignore_threshold=True, include_encodings=_CODE_PAGES)
     sure = {_known(match["encoding"] or ""): match["confidence"] for match in found}
     names = [name for name in sure if name and decodes(data, name)] or ["cp1252"]
-    weak = sure.get(names[0], 0.0) < _WEAK and names[0] not in _CODE_PAGES[:5]
+    weak = sure.get(names[0], 0.0) < 0.12 and names[0] not in _CODE_PAGES[:5]
     if "cp1252" in names and (weak or names[0] in ("mac-roman", "cp850")):
         names = ["cp1252"] * (not _NOT_WINDOWS.search(data.decode("cp1252"))) + names
     text = data.decode(names[0], "replace")
@@ -288,13 +289,9 @@ _MAGIC = (
     (b"%!PS", "a PostScript file"),
     (b"AT&TFORM", "a DjVu document"),
 )
-_FILM = re.compile(rb"RIFF.{4}(?:WEBP|WAVE|AVI )|.{4}ftyp", re.DOTALL)
 _HTML = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype html|<html|<head|<body)", re.I | re.S
 )
-_XML = re.compile(rb"\s*(<\?xml\b|<!DOCTYPE\s+(?!html\b))", re.I)
-_ELEMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", re.S)
-_MAILBOX = re.compile(rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n>?[!-9;-~]+:")
 _HEADER = re.compile(rb"^([A-Za-z][A-Za-z-]*):[ \t]", re.M)
 _HEADERS = frozenset({b"from", b"to", b"date", b"subject", b"message-id", b"received"})
 _OLE = {
@@ -340,18 +337,19 @@ def sniff(data: bytes, suffix: str = "") -> str:
         own = SUFFIXES.get(suffix, suffix[1:])  # a file may hold files of other kinds
         return own if own in kinds else next(iter(kinds), "an old Office file")
     known = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-    known = "an image, sound or film" if _FILM.match(head) else known
+    if re.match(rb"(?s)RIFF.{4}(?:WEBP|WAVE|AVI )|.{4}ftyp", head):
+        known = "an image, sound or film"
     if known or is_binary(data):
         return known
     start = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
     if _HTML.match(start):
         return "html"
-    return "xml" if _XML.match(start) else "text"
+    return "xml" if re.match(rb"(?i)\s*(<\?xml\b|<!DOCTYPE\s+(?!html\b))", start) else "text"
 
 
 def sniff_mail(data: bytes) -> str:
     """Return ``mbox`` or ``eml`` for a text that begins as one of them does, else nothing."""
-    if _MAILBOX.match(data[:4096]):
+    if re.match(rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n>?[!-9;-~]+:", data[:4096]):
         return "mbox"
     names = {name.lower() for name in _HEADER.findall(data[:16_384].partition(b"\n\n")[0])}
     return "eml" if _HEADER.match(data) and len(names & _HEADERS) > 2 else ""
@@ -359,7 +357,7 @@ def sniff_mail(data: bytes) -> str:
 
 def is_element(data: bytes) -> bool:
     """Return True for a text that is one element of XML, from its first tag to its last."""
-    first = _ELEMENT.match(data[:1024])
+    first = re.match(rb"(?s)\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", data[:1024])
     return first is not None and data[-1024:].rstrip().endswith(b"</" + first[1] + b">")
 
 
@@ -385,7 +383,6 @@ _DATA = re.compile(
 )
 LEFT_OUT = ",…"
 """What stands for the content of a ``data:`` address."""
-_BROKEN = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def normalise(text: str) -> str:
@@ -399,7 +396,7 @@ def normalise(text: str) -> str:
     """
     text = _DATA.sub(rf"data:\1{LEFT_OUT}", _BREAKS.sub("\n", text))
     text = _DROPPED.sub("", text)
-    text = _BROKEN.sub("\ufffd", text)
+    text = re.sub("[\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
@@ -525,20 +522,7 @@ _SCRIPTS = (
 )
 _ALIKE = {"ru": re.compile("[іїєґІЇЄҐ]"), "ar": re.compile("[پچژگ]")}
 """Language -> letters of another in its script: Ukrainian, Persian."""
-_LETTER = re.compile(r"[^\W\d_]")
-_WORD = re.compile(r"[^\W\d_]+")
 _PIECE = 4000
-_FEWEST_WORDS = 6
-_FEWEST_STOP_WORDS = 2
-_LEAST_SHARE = 0.06
-"""Least share of common words: 99 of 100 encyclopaedia paragraphs have at least 0.13, terse pages
-of a compiler's manual less."""
-_LEAST_SHARE_OF_CODE = 0.16
-_CODE_MARK = re.compile(r"[{}\[\]();=<>_\\]")
-_CODE_SHARE = 0.09
-"""Share of such marks above which a text is mostly code: prose has about 0.005, and 99 of 100
-pages of a compiler's manual, code samples included, have no more than this."""
-_MARGIN = 1.5
 
 
 def guess_language(text: str) -> str:
@@ -553,7 +537,7 @@ def guess_language(text: str) -> str:
     middle = len(text) // 2
     pieces = (text[:_PIECE], text[middle : middle + _PIECE], text[-_PIECE:])
     sample = text if len(text) <= 3 * _PIECE else "\n".join(pieces)
-    letters = len(_LETTER.findall(sample))
+    letters = len(re.findall(r"[^\W\d_]", sample))
     if not letters:
         return ""
     counts = {language: len(pattern.findall(sample)) for language, pattern in _SCRIPTS}
@@ -564,15 +548,14 @@ def guess_language(text: str) -> str:
         if counts[language] and counts[language] >= share * base and base > 0.3 * letters:
             other = _ALIKE.get(language)
             return "" if other and len(other.findall(sample)) > 0.01 * len(sample) else language
-    marks = len(_CODE_MARK.findall(sample))
-    code = marks > _CODE_SHARE * (len(sample) - sum(map(str.isspace, sample)))
-    return _by_words(
-        _WORD.findall(sample.casefold()), _LEAST_SHARE_OF_CODE if code else _LEAST_SHARE
-    )
-
-
-def _by_words(words: list[str], least: float) -> str:
-    if len(words) < _FEWEST_WORDS:
+    # prose has about 0.005 such marks, and 99 of 100 pages of a compiler's manual, code samples
+    # included, no more than 0.09
+    marks = len(re.findall(r"[{}\[\]();=<>_\\]", sample))
+    code = marks > 0.09 * (len(sample) - sum(map(str.isspace, sample)))
+    # 99 of 100 encyclopaedia paragraphs have at least 0.13 common words, terse pages of a manual less
+    least = 0.16 if code else 0.06
+    words = re.findall(r"[^\W\d_]+", sample.casefold())
+    if len(words) < 6:
         return ""
     counts = Counter(words)
     scores = {
@@ -580,6 +563,5 @@ def _by_words(words: list[str], least: float) -> str:
         for language, stop in _STOP.items()
     }
     (best, first), (_, second) = sorted(scores.items(), key=lambda p: (-p[1], p[0]))[:2]
-    different = sum(word in counts for word in _STOP[best])
-    sure = different >= _FEWEST_STOP_WORDS and first >= least * len(words)
-    return best if sure and best != _LATIN and first >= _MARGIN * second else ""
+    sure = sum(word in counts for word in _STOP[best]) > 1 and first >= least * len(words)
+    return best if sure and best != _LATIN and first >= 1.5 * second else ""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from ..core import ConfigError, EngineError, RagwrightError, option, require, suggest_name
 
@@ -87,14 +87,11 @@ class LocalEngine(Engine):
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-EngineName: TypeAlias = Literal["local", "ray"]
-
-
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Options of where work runs."""
 
-    engine: EngineName = option(
+    engine: Literal["local", "ray"] = option(
         "local", "Where the work runs: local (this machine) or ray (a cluster)."
     )
 
@@ -105,9 +102,8 @@ def choose_engine(options: EngineOptions, name: str = "") -> str:
     Raises:
         ConfigError: No engine has this name; the nearest is named.
     """
-    names = get_args(EngineName)
-    if name and name not in names:
-        raise ConfigError(f"unknown engine {name!r}", hint=suggest_name(name, names))
+    if name not in ("", "local", "ray"):
+        raise ConfigError(f"unknown engine {name!r}", hint=suggest_name(name, ("local", "ray")))
     return name or options.engine
 
 
@@ -135,15 +131,6 @@ def silence_telemetry() -> dict[str, str]:
     """Set the variables that switch telemetry off, unless set; returns them for workers."""
     return {name: os.environ.setdefault(name, value) for name, value in _QUIET.items()}
 
-
-_CONNECT = 5.0
-"""Seconds for a cluster to answer, as Ray itself kills the process if none does."""
-
-_CANCEL = 10.0
-"""Seconds for workers to end tasks that were cancelled."""
-
-_AHEAD = 4
-"""Tasks under way per processor: enough that none waits while the first one takes long."""
 
 _ATTEMPTS = 3
 """Attempts of a task: the cluster begins it again if its worker or node dies."""
@@ -198,7 +185,7 @@ class RayEngine(Engine):
                 under_way.append(remote.remote(task, packed, version("ragwright")))
 
         try:
-            start(_AHEAD * processors)
+            start(4 * processors)  # so that none waits while the first one takes long
             while under_way:
                 result: R = self._result(under_way[0], work)
                 under_way.popleft()
@@ -244,7 +231,7 @@ class RayEngine(Engine):
             with suppress(Exception):  # cancelling does not wait, and a worker may just begin
                 for coming in left:
                     self._ray.cancel(coming, force=True)
-                self._ray.wait(left, num_returns=len(left), timeout=_CANCEL, fetch_local=False)
+                self._ray.wait(left, num_returns=len(left), timeout=10, fetch_local=False)
 
     def close(self) -> None:
         """Leave the cluster, or end the private one; safe to call twice."""
@@ -269,7 +256,7 @@ _unpack: Callable[[bytes], Any] = lru_cache(maxsize=1)(pickle.loads)
 
 
 def _check_address(where: str) -> None:
-    """Check that a cluster answers at an address."""
+    """Check that a cluster answers at an address: Ray kills the process if none does."""
     if not where:
         raise ConfigError(
             "engine ray needs the address of a cluster",
@@ -287,7 +274,7 @@ def _check_address(where: str) -> None:
         return
     host, _, port = where.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT):
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
             pass
     except (OSError, ValueError, OverflowError) as error:
         raise _unreachable(where, error) from error

@@ -23,7 +23,6 @@ _BY_DEFAULT = frozenset(
     {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252", "windows-1252"}
 )
 _FRAMES = "iframe, object, embed"
-_OTHER_PAGES = "of the page not read: other pages, films, plug-ins"
 _UNSEEN = (
     f"{_FRAMES}, script, style, noscript, template, svg, canvas, link, input, select, textarea, "
     "math annotation, button:not(summary *, [aria-expanded], [aria-controls], [data-toggle], "
@@ -41,10 +40,6 @@ _LINES_OF_THEIR_OWN = re.compile(r"<(/?)(?:summary|details|legend|button|dialog)
 _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "s", "samp", "small",
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
-_LONGEST_NOTICE = 1500
-"""Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
-_PAGE_PARTS = "td h1, td h2, td h3, td article, td main"
-_MOST_OF_TABLE = 0.5
 _TABLE_PARTS = "td, th, tr, tbody, thead, tfoot, table"
 _NUMBERED = re.compile(
     r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
@@ -106,9 +101,8 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
     _check_shape(html, where)
     tree = require("selectolax.lexbor", "docs", "reading HTML").LexborHTMLParser(html)
     title, head = _head(tree)
-    root = tree.body
     builder = TextBuilder()
-    if root is not None:
+    if (root := tree.body) is not None:
         _drop_unseen(root, builder)
         if main_only:
             root = keep_main_part(root)
@@ -159,9 +153,9 @@ def _drop_unseen(root: Any, builder: TextBuilder) -> None:
     Hidden text is kept if a tab or a click opens it. Cookie notices and copies of other parts of
     the page are removed.
     """
-    builder.miss(
-        "frame", _OTHER_PAGES, "give what they show as a source of its own", len(root.css(_FRAMES))
-    )
+    frames = len(root.css(_FRAMES))
+    why = "of the page not read: other pages, films, plug-ins"
+    builder.miss("frame", why, "give what they show as a source of its own", frames)
     _drop(root.css(_UNSEEN))
     _drop_hidden(root)
     for node in root.css("img"):
@@ -186,14 +180,14 @@ def _drop_hidden(root: Any) -> None:
     whole = " ".join(root.text().split()) if hidden else ""
     for node in reversed(hidden):
         text = " ".join(node.text().split())
-        spoken = len(_NOTICE.findall(text)) if len(text) < _LONGEST_NOTICE else 0
+        spoken = len(_NOTICE.findall(text)) if len(text) < 1500 else 0  # a notice is short
         named = _NOTICE.search(re.sub("[-_]", " ", _names(node)))
         if named or spoken > 1 or (text and whole.count(text) > 1):
             node.decompose()
 
 
 def _names(node: Any) -> str:
-    return f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
+    return " ".join(node.attributes.get(name) or "" for name in ("class", "id"))
 
 
 def _spelled(node: Any) -> str:
@@ -251,19 +245,23 @@ def _is_layout(table: Any) -> bool:
     blocks that holds most of the text, or stands in an only row.
     """
     cells, role = _own(table, "td, th"), table.attributes.get("role")
-    if role in ("presentation", "none") or len(cells) == 1 or table.css(_PAGE_PARTS):
+    if (
+        role in ("presentation", "none")
+        or len(cells) == 1
+        or table.css("td :is(h1, h2, h3, article, main)")
+    ):
         return True
     border = (table.attributes.get("border") or "0").strip("px ")
     if border not in ("0", "") or table.css("th, caption, thead"):
         return False
-    most = 0 if len(_own(table, "tr")) == 1 else _MOST_OF_TABLE * sum(map(_size, cells))
-    return any(_size(cell) >= most and _has_blocks(cell) for cell in cells)
-
-
-def _has_blocks(cell: Any) -> bool:
-    breaks = re.search(r"<br\s*/?>\s*<br", cell.html or "")
-    blocks = cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")
-    return bool(breaks or cell.css("pre") or len(blocks) > 1)
+    most = 0 if len(_own(table, "tr")) == 1 else 0.5 * sum(map(_size, cells))
+    return any(
+        cell.css("pre")
+        or len(cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")) > 1
+        or re.search(r"<br\s*/?>\s*<br", cell.html or "")
+        for cell in cells
+        if _size(cell) >= most
+    )
 
 
 def _listings(root: Any) -> Iterator[tuple[Any, str]]:
@@ -373,7 +371,6 @@ _FURNITURE = (
     "[role=menu], [role=toolbar], [aria-modal=true], header:not(:has(h1)), "
     "aside:not(:has(p, li, dd, td, h1, h2, h3, h4, article))"
 )
-_MAIN = ("html", "body", "main", "article")
 _NAMED = re.compile(
     r"(?:^|[-_\s])(?:cookies?|consent|gdpr|ccpa|onetrust|newsletter|subscribe|signup|breadcrumbs?|"
     r"sidebar|side-bar|navbar|navigation|nav|menu|footer|masthead|topbar|share|sharing|social|"
@@ -389,8 +386,6 @@ _COOKIES = re.compile(
 _LINK_BLOCKS = ":is(aside, div, section, ul, ol, table, p, dl, header):not(:has(h1, pre))"
 _BESIDE = "aside, [class*=comments], [id*=comments], [class*=answers], [id*=answers]"
 """What readers and authors add to the main part, beside it."""
-_LINKS_SHARE = 0.6
-_NAMED_SHARE = 0.5
 
 
 def keep_main_part(root: Any) -> Any:
@@ -400,20 +395,20 @@ def keep_main_part(root: Any) -> Any:
     then by text density: a block most of whose characters are links is navigation. A block
     that holds more than half of the page's text is never treated as boilerplate by its name.
     """
-    most = _NAMED_SHARE * _size(root)
+    most = 0.5 * _size(root)
     _drop([n for n in root.css(_FURNITURE) if n.tag != "form" or _size(n) <= most])
-    total = max(1, _size(root))
+    most = 0.5 * max(1, _size(root))
     for node in reversed(root.css("[class], [id]")):
-        if node.tag in _MAIN or not _NAMED.search(_names(node)):
+        if node.tag in ("html", "body", "main", "article") or not _NAMED.search(_names(node)):
             continue
-        small = _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None
+        small = _size(node) < most and node.css_first("h1") is None
         if small or _COOKIES.search(_names(node)):
             node.decompose()
     scope = _scope(root)
     for node in reversed(scope.css(_LINK_BLOCKS)):
         size, links = _size(node), node.css("a")
         linked = sum(map(_size, links))
-        if len(links) >= 3 and linked > _LINKS_SHARE * size and size < 60 * len(links):
+        if len(links) >= 3 and linked > 0.6 * size and size < 60 * len(links):
             node.decompose()
     return scope
 

@@ -39,10 +39,6 @@ from ._pdf_layout import (
 )
 from ._pdf_tables import PageTables, split_tables
 
-_MOST = 10_000
-"""Entries of an outline that are read; a made-up one may have no end."""
-
-
 LISTENERS: list[Callable[[str], object]] = []
 """Called with each page that is begun."""
 
@@ -54,7 +50,7 @@ def read_outline(pdfium: Any, document: Any) -> list[OutlineEntry]:
     """Return the entries that lead to a page; what cannot be read is left out."""
     entries: list[OutlineEntry] = []
     with suppress(pdfium.PdfiumError, RecursionError, ValueError):
-        for item in islice(document.get_toc(), _MOST):
+        for item in islice(document.get_toc(), 10_000):  # a made-up one may have no end
             place = item.get_dest()
             page = None if place is None else place.get_index()
             if page is not None:
@@ -101,7 +97,6 @@ def _letters(text: str) -> str:
 
 _TICKS = {2: "☐☒", 3: "○●"}
 """Kind of a field that is on or off -> how it is written."""
-_VALUES = frozenset({4, 5, 6})  # lists and text
 _LEFT = 300.0
 """Points to the left of a field in which its label may stand."""
 
@@ -132,7 +127,7 @@ def read_annotations(pdfium: Any, document: Any, page: Any, text_page: Any) -> I
 
 def _field(raw: Any, form: Any, item: Any, text_page: Any) -> Iterator[str]:
     kind = raw.FPDFAnnot_GetFormFieldType(form, item)
-    value = _text(raw.FPDFAnnot_GetFormFieldValue, form, item) if kind in _VALUES else ""
+    value = _text(raw.FPDFAnnot_GetFormFieldValue, form, item) if 4 <= kind <= 6 else ""
     if kind in _TICKS:
         value = _TICKS[kind][raw.FPDFAnnot_IsChecked(form, item)]
     box = raw.FS_RECTF()
@@ -342,7 +337,6 @@ _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 # A glyph without a letter that starts a line, then a space: a drawn bullet.
 _BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
-_WORDS = re.compile(r"\S+")
 _BELOW, _ABOVE = 0.22, 0.94
 """Share of the font size that a line takes below and above its baseline."""
 _SMALLER, _RAISED, _LOWERED = 0.86, 0.15, 0.05
@@ -414,7 +408,7 @@ class PageText:
     def _cells(self, first: int, last: int, size: float) -> tuple[Cell, ...]:
         """Return the words of a line, from left to right, joined if no wide gap parts them."""
         cells: list[Cell] = []
-        for match in _WORDS.finditer(self.text, first, last + 1):
+        for match in re.compile(r"\S+").finditer(self.text, first, last + 1):
             ends = (self.box(match.start(), loose=True), self.box(match.end() - 1, loose=True))
             left, right = min(box[0] for box in ends), max(box[2] for box in ends)
             text = self._spell(match.start(), match.end())

@@ -23,7 +23,6 @@ CAPTION = re.compile(
     r"exhibit|listing|bild|diagramm?)\s*(?:[A-Z]\.?)?\d+(?:[.\-–]\d+)*\s*[:.|–—-]?\s"
 )
 """The beginning of a caption: what it is, and its number."""
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 _HALF = re.compile(f"[^\\W_](?:-|{_HYPHEN})$")
@@ -34,9 +33,6 @@ _HEADS = re.compile(r"(?i)(?:half|non|self|well)-(?!less|ness|sense)\w{4}")
 """Words that are written with a hyphen after their first part."""
 
 
-_TELLING = 4
-_RESIZED = 0.06
-"""Letters whose height differs by more are of another size."""
 _NUMBERED = re.compile(r"(\d{1,3})[.)]?\s?(?=[^\W\d_])")
 
 
@@ -148,7 +144,7 @@ def _goes_on(group: Sequence[Line], line: Line, pitch: float) -> bool:
     size = max(before.size, line.size, 1.0)
     usual = pitch if 0.8 * size <= pitch <= 2.2 * size else 1.2 * size
     return not (
-        abs(before.size - line.size) > _RESIZED * max(before.size, line.size)
+        abs(before.size - line.size) > 0.06 * max(before.size, line.size)
         or before.bold != line.bold
         or (number and first and int(number[1]) == int(first[1]) + 1)
         or step < -0.5 * line.size  # up again: the next column
@@ -161,7 +157,7 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> PageBlock:
     right = max(line.right for line in group)
     left = min(line.left for line in group)
     inner, outer = left, right
-    if len(group) < _TELLING:  # too few lines to show how wide the column is
+    if len(group) < 4:  # too few lines to show how wide the column is
         column = [line for line in page if abs(line.left - left) < 20]
         outer = max((line.right for line in column), default=right)
         column = [line for line in page if abs(line.right - right) < 20]
@@ -193,7 +189,7 @@ def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
         return False
     letter = (line.right - line.left) / max(len(line.text), 1)
     word = (len(line.text.split(maxsplit=1)[0]) + 1) * letter
-    if _RIGHT_TO_LEFT.search(line.text):
+    if re.search("[\u0590-\u08ff\ufb1d-\ufefc]", line.text):  # written from right to left
         return before.left - word < left + letter
     return before.right + word > right - letter
 
@@ -278,11 +274,7 @@ def box_around(boxes: Iterable[Box]) -> Box:
 _MARGIN = 0.12
 """Share of the page's height, at the top and at the bottom, in which running lines stand."""
 _NEAR = 4.0
-_GUTTER = 6.0
 _NUMBER = re.compile(r"\d+")
-_ROMAN = re.compile(r"[ivxlc]{1,7}")
-_COMPARED = 300
-"""Blocks of a page whose places are compared."""
 
 
 @dataclass(slots=True)
@@ -346,7 +338,11 @@ def _remove_running_lines(
             continue  # nothing else is on it
         page.blocks = rest
         texts = [" ".join(b.text.split()) for key, b in repeated.items() if key not in numbers]
-        removed += [_NUMBER.sub("#", t) for t in texts if any(map(str.isalpha, _ROMAN.sub("", t)))]
+        removed += [
+            _NUMBER.sub("#", t)
+            for t in texts
+            if any(map(str.isalpha, re.sub("[ivxlc]{1,7}", "", t)))
+        ]
     return removed
 
 
@@ -381,7 +377,7 @@ def _is_page_number(text: str, names: set[str]) -> bool:
 
 def _is_mixed(blocks: Sequence[PageBlock]) -> bool:
     """Return True if a block was drawn after one that is to its right or below it."""
-    placed = [block for block in blocks[:_COMPARED] if block.box[2] > block.box[0]]
+    placed = [block for block in blocks[:300] if block.box[2] > block.box[0]]
     return any(
         (
             block.box[0] >= later.box[2]
@@ -419,7 +415,7 @@ def _shares_columns(bands: Sequence[Sequence[PageBlock]], band: Sequence[PageBlo
 
 
 def _columns(blocks: Sequence[PageBlock]) -> list[list[PageBlock]]:
-    return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
+    return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), 6.0)
 
 
 def _repeat_heads(pages: Sequence[PageBlocks]) -> None:

@@ -29,10 +29,6 @@ from ._pdf_layout import (
 )
 
 _NEAR = 2.0
-_LONG = 20.0
-_SEGMENTS = 6
-"""Of long paths, at least: those of three strokes or two boxes."""
-_GAP = 8.0
 
 
 class PageTables:
@@ -90,9 +86,9 @@ class PageTables:
         segments = 0
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
-            if max(right - left, top - bottom) > _LONG:
+            if max(right - left, top - bottom) > 20:
                 segments += self._raw.FPDFPath_CountSegments(item.raw)
-        return segments >= _SEGMENTS
+        return segments >= 6  # three strokes, or two boxes
 
     def _cells(self, page: Any, index: int) -> list[list[Box]]:
         """Return the cell boxes of each table, in PDFium's coordinates."""
@@ -123,7 +119,7 @@ def _find(page: Any) -> list[Any]:
         ]  # fmt: skip
         for side, inner in (("x0", x0), ("x1", x1)):
             ends = [rule[side] for rule in rules]
-            if len(ends) >= 2 and max(ends) - min(ends) < _NEAR and abs(ends[0] - inner) > _GAP:
+            if len(ends) >= 2 and max(ends) - min(ends) < _NEAR and abs(ends[0] - inner) > 8:
                 sides.add(ends[0])
     if not sides:
         return list(tables)
@@ -184,15 +180,7 @@ def _nearest(cells: Sequence[Box], x: float, y: float) -> tuple[int, float]:
     return away.index(least), least
 
 
-_LIKE = 0.07
-"""Letters of a table differ in height by at most this share."""
-_FAR = 2.6
-"""A row lies at most so many letter heights below the one before."""
 _MOST_LINES = 400
-_SAMPLE = 60
-"""Cells of a column that are compared with each other."""
-
-
 _Column: TypeAlias = tuple[float, float]
 """Left and right edge."""
 
@@ -228,8 +216,8 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
         count += len(spans)
         if (
             len(merged) < max(len(columns), 1 + (count > 2))
-            or abs(line.size - first.size) > _LIKE * size
-            or low - line.top > _FAR * size
+            or abs(line.size - first.size) > 0.07 * size
+            or low - line.top > 2.6 * size
             or line.bottom > first.top + 6 * size
             or CAPTION.match(line.text)
         ):
@@ -286,7 +274,7 @@ def _is_aligned(lines: Sequence[Line], columns: Sequence[_Column], size: float) 
     shares = []
     spans = [cell[1:] for line in lines for cell in line.cells]
     for first, last in columns[1:]:
-        column = np.array([(a, b, (a + b) / 2) for a, b in spans if first <= a <= last])[:_SAMPLE]
+        column = np.array([(a, b, (a + b) / 2) for a, b in spans if first <= a <= last])[:60]
         if len(column) > 1:
             alike = np.abs(column[:, None] - column) <= 0.2 * size
             most = int(alike.sum(axis=0).max())  # one alone counts 0
