@@ -552,7 +552,7 @@ def guess_language(text: str) -> str:
     # included, no more than 0.09
     marks = len(re.findall(r"[{}\[\]();=<>_\\]", sample))
     code = marks > 0.09 * (len(sample) - sum(map(str.isspace, sample)))
-    # 99 of 100 encyclopaedia paragraphs have at least 0.13 common words, terse pages of a manual less
+    # 99 of 100 encyclopaedia paragraphs have at least 0.13 common words, terse manuals less
     least = 0.16 if code else 0.06
     words = re.findall(r"[^\W\d_]+", sample.casefold())
     if len(words) < 6:

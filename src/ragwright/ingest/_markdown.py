@@ -44,14 +44,11 @@ _OPENED = re.compile(
 )
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)(?:["'][ \t]*)?:(?:\s|\Z)""")
 _LIMIT = 65_536
-_LARGEST = 2**63
 _HINT = (
     "write a text, a number, a date, true or false, or a list of them; of groups of readers a list "
     f"of names, {GROUPS}: [hr]"
 )
 _HOLDS = "a filter could not use it, so an excluding filter would not exclude the document"
-_CREATED = ("created", "date", "published", "publish_date", "date_created")
-_MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 
 
 def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -72,8 +69,8 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
         text=text,
         title=title or (headings[0][0] if headings else ""),
         language=language or guess_language(text),
-        created=_date(metadata, _CREATED),
-        modified=_date(metadata, _MODIFIED),
+        created=_date(metadata, "created date published publish_date date_created"),
+        modified=_date(metadata, "modified updated lastmod last_modified ms_date"),
         media_type="text/markdown",
         sections=sections_of(headings, len(text)),
         metadata=metadata,
@@ -81,8 +78,8 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
     )
 
 
-def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
-    return next((d for name in names if (d := iso_date(metadata.get(name)))), "")
+def _date(metadata: dict[str, Any], names: str) -> str:
+    return next(filter(None, (iso_date(metadata.get(name)) for name in names.split())), "")
 
 
 def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
@@ -185,7 +182,7 @@ def _leaves(value: Any) -> list[Any]:
 def _fault(key: Any, value: Any) -> str:
     """Return the fault of a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
-    large = (item for item in items if isinstance(item, int) and abs(item) >= _LARGEST)
+    large = (item for item in items if isinstance(item, int) and abs(item) >= 2**63)
     named = str(key).lower() in ("title", "lang", "language")
     faults = {
         f"is not a field, but nearly {GROUPS!r}": misspelt_groups((str(key).strip(),)),
@@ -200,7 +197,6 @@ def _fault(key: Any, value: Any) -> str:
 
 _ENVELOPE = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=>?[!-9;-~]+:)")
 _WORD = re.compile(r"\w{4,}|\d+")
-_SIGNATURES = frozenset({"pkcs7-signature", "x-pkcs7-signature", "pgp-signature"})
 
 
 def read_mbox(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -308,7 +304,8 @@ def _attachments(message: EmailMessage) -> Iterator[Attachment]:
             content = payload if isinstance(payload, bytes) else b""
             name = part.get_filename() or f"part-{number}.{part.get_content_subtype()}"
         picture = part.get_content_maintype() == "image" and not part.get_filename()
-        if content and not picture and part.get_content_subtype() not in _SIGNATURES:
+        signed = part.get_content_subtype().endswith(("pkcs7-signature", "pgp-signature"))
+        if content and not picture and not signed:
             yield Attachment(name.replace("\\", "/").rpartition("/")[2], content)
 
 
@@ -325,20 +322,9 @@ def _forwarded(part: MIMEPart) -> bytes:
         return content
 
 
-_DELIMITERS = ",;\t|"
-
-
-_NAMED_ROWS = 5
-
-
 _MOST_ABOVE = 20
 """Most lines above a table: what made it, and when."""
-
-
-_SEP = re.compile(r"sep=([,;\t|])[ ]*\n", re.I)
-"""The first line of a file that names the delimiter for Excel: ``sep=;``."""
-
-
+_NAMED_ROWS = 5
 _TELLING_ROWS = 200
 
 
@@ -354,12 +340,11 @@ def read_csv(data: bytes, where: str, options: SourceOptions) -> Extract:
     """
     decoded = decode(data, where, options.encoding)
     raw = normalise(decoded.text)
-    stated = _SEP.match(raw)
-    if stated is not None:
-        raw = raw[stated.end() :]
-    delimiter = stated[1] if stated is not None else sniff_delimiter(raw, suffix_of(where))
+    stated = re.match(r"(?i)sep=([,;\t|])[ ]*\n", raw)  # names the delimiter for Excel
+    raw = raw[stated.end() :] if stated else raw
+    delimiter = stated[1] if stated else sniff_delimiter(raw, suffix_of(where))
     faults = list(decoded.faults)
-    lines_above = 1 if stated is not None else 0
+    lines_above = int(stated is not None)
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
     numbered = ((line + lines_above, row) for line, row in _numbered(reader))
     try:
@@ -448,8 +433,7 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
     Ties go to the suffix's own, then to comma, semicolon, tab, bar.
     """
     lines = text[:65_536].split("\n")[:_TELLING_ROWS]
-    usual = "\t" if suffix == ".tsv" else ","
-    order = sorted(_DELIMITERS, key=lambda d: d != usual)
+    order = "\t,;|" if suffix == ".tsv" else ",;\t|"
     return max(order, key=lambda delimiter: _evenness(lines, delimiter))
 
 

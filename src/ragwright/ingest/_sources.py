@@ -152,7 +152,6 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
     return None if files is None else catch_failures(files, source, reader)
 
 
-_WILDCARD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -184,7 +183,9 @@ class GroupRule:
 @cache
 def _pattern(match: str) -> re.Pattern[str]:
     bare = match.strip().removeprefix("./").strip("/")
-    parts = [_MEANING.get(part, re.escape(part)) for part in _WILDCARD.findall(bare)]
+    parts = [
+        _MEANING.get(part, re.escape(part)) for part in re.findall(r"\*\*/|\*\*|[*?]|[^*?]+", bare)
+    ]
     return re.compile(f"{''.join(parts)}(?:[/#].*)?", re.DOTALL)
 
 
@@ -305,9 +306,6 @@ _SPECIAL = {
 2000::/3, which alone is given to hosts of the internet. Python's ``is_global`` lacks some of them,
 and which ones depends on its version."""
 
-_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-"""NAT64: the last 32 bits are an IPv4 address."""
-
 
 async def resolve(host: str, port: int) -> list[str]:
     """Resolve a host with the system's resolver; each address once, in its order.
@@ -337,7 +335,7 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     address = ipaddress.ip_address(text.partition("%")[0])
     if any(address in network for network in opened):
         return ""
-    if address in _TRANSLATED:
+    if address in ipaddress.IPv6Network("64:ff9b::/96"):  # NAT64: the last 32 bits are of IPv4
         address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return next((kind for network, kind in _SPECIAL.items() if address in network), "")
 
@@ -346,7 +344,6 @@ if TYPE_CHECKING:
     import httpx2
 
 _MOST_REDIRECTS = 5
-_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _HINTS = {
     401: "the page needs a login",
     403: "the server refuses access; open the page in a browser to see why",
@@ -354,13 +351,6 @@ _HINTS = {
     410: "the page no longer exists",
     429: "fetch fewer pages at once from this host",
 }
-_MOVED = frozenset({301, 302, 303, 307, 308})
-_TIMEOUT = 30.0
-"""Seconds for one fetch, redirects included."""
-_PER_HOST = 4
-"""Most fetches from one host side by side."""
-_ADDRESSES = 3
-"""Addresses of one host that are tried in turn."""
 
 
 class FetchHandler(SendHandler[Fetch, FetchReply]):
@@ -396,7 +386,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
 
     def limit(self, lane: str) -> int | None:
         """Return how many fetches from one host may run side by side."""
-        return _PER_HOST
+        return 4
 
     async def send(self, request: Fetch, on_delta: OnDelta | None = None) -> FetchReply:
         """Fetch an address.
@@ -408,7 +398,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         """
         import httpx2
 
-        seconds = request.timeout or _TIMEOUT
+        seconds = request.timeout or 30.0  # redirects included
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(request)
@@ -446,7 +436,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             response = await self._connect(url, await self._targets(url))
             try:
                 location = response.headers.get("location")
-                if not location or response.status_code not in _MOVED:
+                if not location or response.status_code not in (301, 302, 303, 307, 308):
                     return await _read(response, url, request)
             finally:
                 await response.aclose()
@@ -472,7 +462,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                     hint="if you trust it, add the address or its network to "
                     f'`fetch.open_networks`: ["{address}"]',
                 )
-        return [host] if self.options.proxy else addresses[:_ADDRESSES]
+        return [host] if self.options.proxy else addresses[:3]
 
     async def _connect(self, url: httpx2.URL, targets: list[str]) -> httpx2.Response:
         """Return response headers from the first address that takes the connection."""
@@ -560,7 +550,7 @@ async def _read(response: httpx2.Response, url: httpx2.URL, request: Fetch) -> F
             hint=_HINTS.get(status),
             status=status,
             retry_after=retry_after(response.headers.get("retry-after")),
-            retryable=status in _AGAIN,
+            retryable=status in (408, 425, 429, 500, 502, 503, 504),
         )
     body = bytearray()
     async for part in response.aiter_bytes():

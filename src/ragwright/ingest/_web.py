@@ -39,7 +39,6 @@ from ._options import (
     catch_failures,
 )
 
-_HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {
     "application/epub+zip": ".epub",
     "application/json": ".json",
@@ -95,7 +94,8 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
         SourceError: As the reader of the type says.
     """
     kind, charset = content_type(fetched.content_type)
-    if kind in _HTML or (kind in {"", "text/plain"} and sniff(fetched.body) == "html"):
+    unclear = kind in ("", "text/plain") and sniff(fetched.body) == "html"
+    if unclear or kind in ("text/html", "application/xhtml+xml"):
         decoded = decode_html(fetched.body, fetched.url, options.encoding, charset)
         extract = main_part(decoded.text, fetched.url, options)
         return replace(extract, faults=(*decoded.faults, *extract.faults))
@@ -122,9 +122,6 @@ def content_type(header: str) -> tuple[str, str]:
 
 _ARTICLE = re.compile(r"https?://([a-z-]+)\.(?:m\.)?wikipedia\.org/wiki/([^?#]+)", re.IGNORECASE)
 _TITLE = re.compile(r"(?i:wikipedia):\s*(?:([a-z]{2,3}(?:-[a-z]{2,10})*|simple):)?(.*)")
-_HEADING = re.compile(r"^(={2,6})\s*(.+?)\s*\1\s*$")
-_LONG = 80
-"""Length from which a line is a paragraph rather than an item of a list."""
 
 
 @dataclass(eq=False)
@@ -222,11 +219,10 @@ def _article(page: dict[str, Any], language: str, base: str) -> Document:
     title = str(page["title"])
     builder = TextBuilder()
     for line in str(page["extract"]).split("\n"):
-        heading = _HEADING.match(line.strip())
-        if heading:
+        if heading := re.match(r"(={2,6})\s*(.+?)\s*\1$", line.strip()):
             builder.heading(heading[2], len(heading[1]) - 1)
         else:
-            builder.add(line, "\n\n" if len(line) > _LONG else "\n")
+            builder.add(line, "\n\n" if len(line) > 80 else "\n")  # a shorter one may be an item
     revision = (page.get("revisions") or [{}])[0]
     metadata = {"revision": revision.get("revid"), "redirected_from": page["redirected_from"]}
     return Document(
@@ -245,8 +241,6 @@ def _article(page: dict[str, Any], language: str, base: str) -> Document:
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
 _PAPER = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/([^?#]+)", re.I)
 _NAMES = {"a": "http://www.w3.org/2005/Atom", "x": "http://arxiv.org/schemas/atom"}
-_FIELD = re.compile(r"\b(?:ti|au|abs|co|jr|cat|rn|id|all):")
-_QUESTION = re.compile(r"([^?]*[^?\s][^?]*)(?:\?max=([1-9]\d?|100))?")
 
 
 @dataclass(eq=False)
@@ -339,7 +333,7 @@ def _question(source: str) -> tuple[dict[str, str], str]:
     text = page[1].removesuffix(".pdf").strip("/") if page else source.partition(":")[2].strip()
     if _ID.match(text):
         return {"id_list": text, "max_results": "1"}, text
-    question = _QUESTION.fullmatch(text)
+    question = re.fullmatch(r"([^?]*[^?\s][^?]*)(?:\?max=([1-9]\d?|100))?", text)
     if question is None:
         raise SourceError(
             f"{source!r} names neither a paper nor a query",
@@ -347,9 +341,9 @@ def _question(source: str) -> tuple[dict[str, str], str]:
             hint="write arxiv:2401.01234, or arxiv:query words?max=5 (at most 100)",
         )
     words = question[1]
-    query = words if _FIELD.search(words) else " AND ".join(f"all:{w}" for w in words.split())
+    fields = re.search(r"\b(?:ti|au|abs|co|jr|cat|rn|id|all):", words)
     return {
-        "search_query": query,
+        "search_query": words if fields else " AND ".join(f"all:{w}" for w in words.split()),
         "sortBy": "relevance",
         "sortOrder": "descending",
         "max_results": question[2] or "5",
@@ -380,10 +374,6 @@ def _paper_id(entry: ElementTree.Element) -> tuple[str, str]:
 
 def _text(element: ElementTree.Element, path: str) -> str:
     return " ".join((element.findtext(path, "", _NAMES) or "").split())
-
-
-_SAMPLE = 50
-"""Number of documents from which the language of a collection is detected."""
 
 
 @dataclass(eq=False)
@@ -424,7 +414,7 @@ class BeirReader(Reader):
         """Read the documents of a corpus file, in its order."""
         assert isinstance(path, Path)
         items = _read_lines(path, f"beir:{path.parent}")
-        first = list(islice(items, _SAMPLE))
+        first = list(islice(items, 50))
         if not first:
             error = EmptySourceError(
                 "the corpus contains no document",
