@@ -198,12 +198,13 @@ def test_judges_are_never_ranked_together() -> None:
 
 def test_effects_of_prompt_parts() -> None:
     def part(name: str, effect: PartEffect, **more: Any) -> PartResult:
-        return PartResult(name, "leave one out", (replace(effect, part=name, n=40),), **more)
+        effects = (replace(effect, part=name, n=40),)
+        return PartResult(name, "leave one out", 1, effects, **more)
 
     helps = PartEffect("", "TokenF1", difference=0.05, low=0.01, high=0.09, verdict="helps")
     small = PartEffect("", "TokenF1", difference=0.001, low=-0.01, high=0.012)
     role = part("role", helps, tokens=12.0)
-    length = part("length", replace(small, loss=0.01, margin=0.05), trial=2)
+    length = part("length", replace(small, loss=0.01, margin=0.05))
     nothing = part("debris", PartEffect("", "TokenF1"))
     told = Ablation("made up", 40, (role, length, nothing), margin=0.05)
     subject = Subject("Ablation", "run", (), measures=("TokenF1",), ablation=told)

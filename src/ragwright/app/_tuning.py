@@ -199,7 +199,7 @@ def ablate_command(
     # It always goes on where an unfinished one of the same kind stopped, with --resume or without.
     with flags.open(replace(flags.session, attempt=int(flags.retry_errors))) as bench:
         stop_if_dry(flags, lambda: bench.forecast_ablate(testset, flags.measures, options))
-        total = len(plan_ablation(bench.project, testset, flags.measures, options).study.points) + 1
+        total = len(plan_ablation(bench.project, testset, flags.measures, options).points) + 1
         with show_progress(console, bench, lambda: (len(ended), total, "prompts")):
             options = replace(options, on_trial=ended.append)
             result = bench.ablate(testset, flags.measures, options)

@@ -403,7 +403,7 @@ _LEGEND = (
 )
 _EFFECT_HEAD = (
     *("part", "persona", "with", "without", "effect", _INTERVAL, "p", "n", "loss up to", "tokens"),
-    *("per 1,000", ""),
+    "",
 )
 
 
@@ -465,7 +465,6 @@ def _effect_cells(part: PartResult, effect: PartEffect) -> Cells:
         *(interval(effect.low, effect.high), p_cell(effect.p_holm), str(effect.n)),
         number(effect.loss),
         "-" if part.tokens is None else f"{part.tokens:.4g}",
-        f"{part.cost:.4g}" if part.cost else "-",
         verdict,
     )
 
@@ -484,7 +483,7 @@ def ablation_json(ablation: Ablation, *, run: str = "", sweep: str = "") -> dict
     """The document of ``ablate --json``.
 
     ``{"verdict", "testset", "rows", "personas", "margin", "parts": [{"part", "design", "tokens",
-    "cost", "safe", "holds", "state", "effects": […], "confirmed": […]}], "together", "openings",
+    "safe", "holds", "state", "effects": […], "confirmed": […]}], "together", "openings",
     "never", "notes", "run", "sweep"}``; differences are in the direction that is good.
     """
     return {
@@ -507,8 +506,8 @@ _EFFECT = (
 def _part_json(part: PartResult) -> dict[str, Any]:
     return {
         **fields_of(part, "part", "design"),
-        "trial": None if part.trial is None else f"T{part.trial:03d}",
-        **fields_of(part, "tokens", "cost", "safe", "holds", "state"),
+        "trial": f"T{part.trial:03d}",
+        **fields_of(part, "tokens", "safe", "holds", "state"),
         "effects": [fields_of(effect, *_EFFECT) for effect in part.effects],
         "confirmed": [fields_of(effect, *_EFFECT) for effect in part.confirmed],
     }

@@ -1,6 +1,6 @@
 """Ablation: the effect of each part of a prompt."""
 
-from ._ablating import (
+from ._ablate import (
     AblationOptions,
     AblationResult,
     forecast_ablation,
@@ -8,14 +8,13 @@ from ._ablating import (
     plan_ablation,
     run_ablation,
 )
-from ._part_effects import (
+from ._effects import (
     Ablation,
     EffectOptions,
     PartEffect,
-    PartRemoval,
     PartResult,
     ablation_plan,
-    part_effects,
+    add_effects,
     prompt_of,
 )
 
@@ -25,12 +24,11 @@ __all__ = [
     "AblationResult",
     "EffectOptions",
     "PartEffect",
-    "PartRemoval",
     "PartResult",
     "ablation_plan",
+    "add_effects",
     "forecast_ablation",
     "load_ablation",
-    "part_effects",
     "plan_ablation",
     "prompt_of",
     "run_ablation",

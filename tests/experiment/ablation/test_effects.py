@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,13 +11,12 @@ from ragwright.answer import PromptOptions, compose, load_shipped_personas, pres
 from ragwright.core import Hit, PromptError, Score, StudyError, make_plain
 from ragwright.experiment import (
     EffectOptions,
-    PartRemoval,
     PartResult,
     RowResult,
     StudyOptions,
     ablation_plan,
+    add_effects,
     grid_points,
-    part_effects,
     prompt_of,
     read_plain,
     rebuild_study,
@@ -38,30 +38,29 @@ def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
     numbers = [one["source"] for one in presets().values()]
     assert numbers == [f"13{letter}" for letter in "ABCDEFGHIJKLMNOP"]
     names = ("role", "tailor", "role", "assistant_cue")
-    what = PartRemoval(presets=("complete", "without_style"), leave_one_out=names)
-    plan = ablation_plan(what, BASE, STUDY)
-    points = plan.study.points
-    contrasts = {one.part: one.trial for one in plan.contrasts}
+    study, results = ablation_plan(("complete", "without_style"), names, BASE, STUDY)
+    points = study.points
+    contrasts = {one.part: one.trial for one in results}
     assert contrasts == {"without_style": 1, "role": 2, "tailor": 3, "assistant_cue": 4}
-    assert plan.study.size == len(points) == 4
-    assert list(grid_points(plan.study)) == list(points)
+    assert study.size == len(points) == 4
+    assert list(grid_points(study)) == list(points)
     composed = [parts(prompt_of(BASE, point)) for point in points]
     everything = set(prompt_parts(BASE))
     gone: list[set[str]] = [everything - one.keys() for one in composed]
     assert gone == [{"persona_style"}, {"role"}, {"tailor"}, set()]
     assert "Assistant:" not in composed[3]["turn_markers"]
-    again, study = rebuild_study(plan.study.described()), plan.study
+    again = rebuild_study(study.described())
     assert (again.points, again.options, again.name) == (points, study.options, study.name)
     # What the project leaves out itself stays out.
     base = PromptOptions(without=("tailor",))
-    plan = ablation_plan(PartRemoval(leave_one_out=("role", "tailor")), base, STUDY)
-    assert [point["prompt.without"] for point in plan.study.points] == [["tailor", "role"]]
-    assert [one.trial for one in plan.contrasts] == [1, 0]
+    study, results = ablation_plan((), ("role", "tailor"), base, STUDY)
+    assert [point["prompt.without"] for point in study.points] == [["tailor", "role"]]
+    assert [one.trial for one in results] == [1, 0]
 
 
 def test_what_makes_no_study_is_refused() -> None:
     with pytest.raises(StudyError, match="leaves nothing out"):
-        ablation_plan(PartRemoval(presets=("complete",)), BASE, STUDY)
+        ablation_plan(("complete",), (), BASE, STUDY)
     with pytest.raises(PromptError, match="unknown prompt part"):
         prompt_parts(PromptOptions(without=("rolle",)))
 
@@ -71,10 +70,11 @@ def results(values: Sequence[float]) -> list[RowResult]:
 
 
 def test_less_is_better_turns_the_sign() -> None:
-    plan = ablation_plan(PartRemoval(leave_one_out=("role",)), BASE, STUDY)
+    _, planned = ablation_plan((), ("role",), BASE, STUDY)
     trials = {0: results([2.0 + n % 3 for n in range(24)]), 1: results([5.0] * 24)}
     how = EffectOptions({"m": MeasureScale(0.0, 9.0, False)})
-    [(_, [told])] = part_effects(plan.contrasts, trials, how)
+    [part] = add_effects(planned, trials, how)
+    [told] = part.effects
     assert told.verdict == "helps"
     assert told.difference == pytest.approx(2.0)
     assert (told.low or 9) < 2.0 < (told.high or 0)
@@ -82,14 +82,14 @@ def test_less_is_better_turns_the_sign() -> None:
 
 
 def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
-    plan = ablation_plan(PartRemoval(leave_one_out=("role", "tailor")), BASE, STUDY)
+    _, planned = ablation_plan((), ("role", "tailor"), BASE, STUDY)
     values = {0: [1.0] * 8, 1: [0.0] * 6 + [1.0] * 2, 2: [1.0] * 7 + [0.0]}
     personas = {f"r{n}": "a" if n < 4 else "b" for n in range(8)}
     trials = {number: results(one) for number, one in values.items()}
     told = {
         (one.part, effect.persona): effect
-        for one, effects in part_effects(plan.contrasts, trials, EffectOptions(UNIT, personas))
-        for effect in effects
+        for one in add_effects(planned, trials, EffectOptions(UNIT, personas))
+        for effect in one.effects
     }
     assert told["role", ""].p == pytest.approx(2 / 2**6)
     assert told["role", ""].p_holm == pytest.approx(4 / 2**6)
@@ -99,10 +99,10 @@ def test_p_values_are_corrected_for_the_parts_and_personas_apart() -> None:
 
 
 def test_a_result_comes_back_as_it_was_stored() -> None:
-    plan = ablation_plan(PartRemoval(leave_one_out=("role",)), BASE, STUDY)
+    _, planned = ablation_plan((), ("role",), BASE, STUDY)
     trials = {0: results([1.0] * 100), 1: results([1.0] * 100)}
-    [(one, effects)] = part_effects(plan.contrasts, trials, EffectOptions(UNIT))
-    found = PartResult(one.part, one.design, effects, 3.0, None, one.trial, effects)
+    [one] = add_effects(planned, trials, EffectOptions(UNIT))
+    found = replace(one, tokens=3.0, confirmed=one.effects)
     assert (found.safe, found.holds, found.state) == (True, True, "safe to delete, confirmed")
     assert read_plain(PartResult, make_plain(found)) == found
 

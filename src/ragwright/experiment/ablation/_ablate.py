@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.metadata import version
 from statistics import fmean
 from typing import Any
@@ -15,16 +15,15 @@ from ...core import (
     PromptError,
     RagwrightError,
     Row,
-    Usage,
     make_plain,
     suggest_name,
     value_hash,
 )
-from ...flow import RunRow, Runs
+from ...flow import Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import NO_MODEL
 from ...project import ABLATE, Project, refuse_forget
-from ...testsets import Openings, project_testset
+from ...testsets import Openings, Testset, project_testset
 from ..evaluations import (
     RowResult,
     check_run_name,
@@ -43,29 +42,24 @@ from ..studies import (
     SweepResult,
     TrialResult,
     forecast_sweep,
+    open_once,
     run_sweep,
     run_trials,
     study_rows,
 )
-from ._part_effects import (
+from ._effects import (
     Ablation,
-    AblationPlan,
-    Contrast,
     EffectOptions,
-    PartRemoval,
     PartResult,
     ablation_plan,
+    add_effects,
     deletion,
-    part_effects,
-    part_tokens,
     prompt_of,
-    prompt_sizes,
 )
 
 _ALL = ("all", "a8")
 _BARE = ("context", "question")
 _HALVES = ("instruction_tokens", "assistant_cue")
-_MILLION = 1_000_000
 _COUNTED = 10_000
 
 
@@ -128,7 +122,7 @@ class AblationResult:
 
 def plan_ablation(
     project: Project, testset: str, measures: str, options: AblationOptions | None = None
-) -> AblationPlan:
+) -> Study:
     """Plan the study of an ablation; every variant of the prompt is rendered once beforehand.
 
     Raises:
@@ -137,16 +131,15 @@ def plan_ablation(
         StudyError: Nothing is left out, or the presets do not fit the project's prompt.
         TestsetError: The testset cannot be read, or its tune split is empty.
     """
-    return _Ablation(project, testset, measures, options or AblationOptions()).plan
+    return _Ablation(project, testset, measures, options or AblationOptions()).study
 
 
 def forecast_ablation(
     project: Project, testset: str, measures: str, options: AblationOptions | None = None
 ) -> SweepForecast:
     """Forecast the calls and cost of an ablation without calling a model; raises as its plan."""
-    options = options or AblationOptions()
-    forecast = forecast_sweep(project, plan_ablation(project, testset, measures, options).study)
-    if not options.confirm:
+    forecast = forecast_sweep(project, plan_ablation(project, testset, measures, options))
+    if options is None or not options.confirm:
         return forecast
     note = "calls of --confirm depend on the outcome and are not included"
     return replace(forecast, notes=(*forecast.notes, note))
@@ -199,7 +192,7 @@ class _Ablation:
         self._rows = study_rows(project, Study("", study, ()))
         self._personas = list(dict.fromkeys(row.persona_name for row in self._rows.rows))
         for name in self._personas:
-            if self._answer_model(name) == NO_MODEL:
+            if (project.persona(name).model or project.settings.answer.model) == NO_MODEL:
                 persona = f" for {name}" if name else ""
                 raise ConfigError(  # an answer that is quoted has no prompt
                     f"answers{persona} have no prompt without a chat model: an ablation needs one",
@@ -217,31 +210,22 @@ class _Ablation:
                 hint="name measures of answers, such as TokenF1 or Faithfulness",
             )
         kept = ", ".join(map(str, usable)) if unmoved else measures
-        self._study_options = replace(study, measures=kept)
         base = project.settings.prompt
-        self._parts = self._parts_of_prompts(base)
-        self._never = tuple(part for part in prompt_parts(base) if part not in self._parts)
-
-    def _answer_model(self, persona: str) -> str:
-        return self._project.persona(persona).model or self._project.settings.answer.model
-
-    @cached_property
-    def plan(self) -> AblationPlan:
-        """The study; every variant is composed for every persona."""
-        options, base = self._options, self._project.settings.prompt
+        parts = self._parts_of_prompts(base)
+        self._never = tuple(part for part in prompt_parts(base) if part not in parts)
         self._check_parts(options.parts)
-        parts = options.parts or tuple(part for part in self._parts if part not in _BARE)
-        one_by_one = options.leave_one_out or not options.presets
-        names = tuple(
+        names = [
             preset
             for name in options.presets
             for preset in (presets() if name in _ALL else (name,))
+        ]
+        left_out = options.parts or [part for part in parts if part not in _BARE]
+        one_by_one = left_out if options.leave_one_out or not options.presets else ()
+        self.study, self._planned = ablation_plan(
+            names, one_by_one, base, replace(study, measures=kept)
         )
-        ablated = PartRemoval(names, parts if one_by_one else ())
-        plan = ablation_plan(ablated, base, self._study_options)
-        for point in plan.study.points:
+        for point in self.study.points:  # every variant is composed for every persona
             self._parts_of_prompts(prompt_of(base, point))
-        return plan
 
     def _parts_of_prompts(self, options: PromptOptions) -> tuple[str, ...]:
         """Return the parts in the prompt of any persona, in their order."""
@@ -273,26 +257,44 @@ class _Ablation:
     def run(self) -> AblationResult:
         """Run the variants, and measure the parts that are safe to delete again if requested."""
         sweep = SweepOptions(self._options.retry_errors, self._options.on_trial)
-        swept = run_sweep(self._project, self.plan.study, sweep)
+        swept = run_sweep(self._project, self.study, sweep)
         scales: dict[str, MeasureScale | None] = dict.fromkeys(swept.measures)
         for trial in swept.trials:
             scales.update({summary.measure: summary.scale for summary in trial.summaries})
-        ablation = self._measure(swept, scales)
-        if self._options.confirm and swept.stopped is None and ablation.safe:
-            return self._confirm(ablation, swept, scales)
-        return AblationResult(self._store(ablation, ablation, swept), ablation, swept)
+        tune = self._measure(swept, scales)
+        runs, manifest = self._project.runs, self._manifest(tune, swept)
+        if self._options.confirm and swept.stopped is None and tune.safe:
+            run, again = open_once(
+                runs,
+                ABLATE,
+                manifest | {"confirm": True},
+                lambda begun: self._open_split(tune, dry_run=begun),
+                lambda _, testset: [make_plain(self._confirm(tune, testset, scales))],
+            )
+            return AblationResult(run, load_ablation(runs, run), swept, again)
+        run, _ = open_once(
+            runs, ABLATE, manifest, lambda _: None, lambda _run, _: [make_plain(tune)]
+        )
+        if swept.stopped is not None:
+            runs.finish(run, "stopped")
+        return AblationResult(run, tune, swept)
 
     def _measure(self, swept: SweepResult, scales: Mapping[str, MeasureScale | None]) -> Ablation:
         """Return the results on the tune split."""
         rows = self._rows.rows
-        results, sizes = {}, {}
+        results: dict[int, list[RowResult]] = {}
+        sizes: dict[int, dict[str, int]] = {}
         failed: dict[str, str] = {}
         count = lru_cache(_COUNTED)(self._project.tokenizer.count)
         for trial in swept.trials:
             if trial.state != "done":
                 continue
             rows_of_trial = load_evaluation(self._project.runs, trial.run).results
-            sizes[trial.number] = prompt_sizes(rows_of_trial, count)
+            sizes[trial.number] = {
+                result.row_id: sum(count(text) for _, text in result.made.prompt)
+                for result in rows_of_trial
+                if result.made is not None and result.made.prompt
+            }
             results[trial.number] = _drop_texts(rows_of_trial)
             failed |= {
                 f"{result.row_id} of {trial.id}": score.reason
@@ -300,24 +302,11 @@ class _Ablation:
                 for score in result.scores
                 if score.state == "errored"
             }
-        prices = self._token_prices()
         parts = []
-        for contrast, effects in part_effects(
-            self.plan.contrasts, results, self._effect_options(rows, scales)
-        ):
-            tokens = part_tokens(contrast, sizes)
-            priced = [(count, prices[row]) for row, count in tokens.items()]
-            costs = [count * price for count, price in priced if price is not None]
-            parts.append(
-                PartResult(
-                    contrast.part,
-                    contrast.design,
-                    effects,
-                    fmean(tokens.values()) if tokens else None,
-                    1000 * fmean(costs) if costs and len(costs) == len(tokens) else None,
-                    contrast.trial,
-                )
-            )
+        for part in add_effects(self._planned, results, self._effect_options(rows, scales)):
+            less = sizes[part.trial]
+            tokens = [size - less[row] for row, size in sizes[0].items() if row in less]
+            parts.append(replace(part, tokens=fmean(tokens) if tokens else None))
         notes = [*swept.notes, *self._scope_notes(scales, len(parts))]
         if failed:
             total = sum(map(len, results.values()))
@@ -345,7 +334,7 @@ class _Ablation:
                 f"{', '.join(unbounded)}: the scale has no upper end, so no margin shows what "
                 "is safe to delete"
             )
-        missing = len(self.plan.contrasts) - measured
+        missing = len(self._planned) - measured
         if missing:
             yield f"{missing} parts or presets are left out: their variants have no result"
         if not self._options.clusters:
@@ -355,85 +344,60 @@ class _Ablation:
                 f"left out, since no part of a prompt can change what is retrieved: {self._unmoved}"
             )
 
-    def _confirm(
-        self, tune: Ablation, swept: SweepResult, scales: Mapping[str, MeasureScale | None]
-    ) -> AblationResult:
-        """Measure the parts that are safe to delete again, on held-out rows."""
-        project, study = self._project, self.plan.study
-        finished_run = project.runs.complete(ABLATE, self._manifest(tune, swept, confirm=True))
-        if finished_run is not None:
-            stored = load_ablation(project.runs, finished_run)
-            return AblationResult(finished_run, stored, swept, again=True)
-        safe = {(part.part, part.design) for part in tune.safe}
-        chosen = [one for one in self.plan.contrasts if (one.part, one.design) in safe]
+    def _open_split(self, tune: Ablation, *, dry_run: bool) -> Testset:
+        options, names = self.study.options, ", ".join(part.part for part in tune.safe)
         testset = project_testset(
-            project.folder,
-            study.options.testset,
+            self._project.folder,
+            options.testset,
             "confirm",
-            purpose=f"ablation: do without {', '.join(contrast.part for contrast in chosen)}",
-        ).asked_for(study.options.personas)
+            purpose=f"ablation: do without {names}",
+            dry_run=dry_run,
+        )
+        return testset.asked_for(options.personas)
+
+    def _confirm(
+        self, tune: Ablation, testset: Testset, scales: Mapping[str, MeasureScale | None]
+    ) -> Ablation:
+        """Measure the parts that are safe to delete again on held-out rows, and all at once."""
+        project, study = self._project, self.study
         points: dict[int, Point] = {0: {}}
-        points |= {contrast.trial: study.points[contrast.trial - 1] for contrast in chosen}
-        together = None
-        parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
-        if len(parts) > 1:  # all at once
-            together = Contrast(" + ".join(parts), "leave one out", len(study.points) + 1)
-            points[together.trial] = deletion(project.settings.prompt, parts, study)
-        measures = parse_measures(swept.measures)
-        fresh = run_trials(project, study, points.values(), testset, measures)
+        points |= {part.trial: study.points[part.trial - 1] for part in tune.safe}
+        names = [part.part for part in tune.safe if part.design == "leave one out"]
+        together = PartResult(" + ".join(names), "leave one out", len(study.points) + 1)
+        if len(names) > 1:
+            points[together.trial] = deletion(project.settings.prompt, names, study)
+        fresh = run_trials(project, study, points.values(), testset, parse_measures(list(scales)))
         results = {number: _drop_texts(rows) for number, rows in zip(points, fresh, strict=True)}
-        options = self._effect_options(testset.rows, scales)
-        contrasts = chosen if together is None else [*chosen, together]
         effects = {
-            (contrast.part, contrast.design): effects
-            for contrast, effects in part_effects(contrasts, results, options)
+            (part.part, part.design): part.effects
+            for part in add_effects(
+                [*tune.safe, together], results, self._effect_options(testset.rows, scales)
+            )
         }
-        ablation = replace(
+        parts = [
+            replace(part, confirmed=effects.get((part.part, part.design), ()))
+            for part in (*tune.parts, together)
+        ]
+        return replace(
             tune,
-            parts=tuple(
-                replace(part, confirmed=effects.get((part.part, part.design), ()))
-                for part in tune.parts
-            ),
-            together=None
-            if together is None
-            else PartResult(
-                together.part,
-                together.design,
-                (),
-                trial=together.trial,
-                confirmed=effects[together.part, together.design],
-            ),
+            parts=tuple(parts[:-1]),
+            together=parts[-1] if len(names) > 1 else None,
             openings=len(Openings.of(project.folder.openings, testset.opened)),
             confirm_rows=len(results[0]),
             notes=tuple(dict.fromkeys((*tune.notes, *testset.notes))),
         )
-        run = self._store(ablation, tune, swept, confirm=True)
-        return AblationResult(run, ablation, swept)
 
-    def _store(
-        self, ablation: Ablation, tune: Ablation, swept: SweepResult, *, confirm: bool = False
-    ) -> str:
-        """Store the ablation once, in one row."""
-        runs, manifest = self._project.runs, self._manifest(tune, swept, confirm)
-        known = runs.complete(ABLATE, manifest)
-        if known is not None:
-            return known
-        run = runs.unfinished(ABLATE, manifest) or runs.start(ABLATE, manifest)
-        runs.append(run, RunRow(0, "ablation", "done", make_plain(ablation)))
-        runs.finish(run, "stopped" if swept.stopped else "complete")
-        return run
-
-    def _manifest(self, tune: Ablation, swept: SweepResult, confirm: bool) -> dict[str, Any]:
+    def _manifest(self, tune: Ablation, swept: SweepResult) -> dict[str, Any]:
         """Return the manifest of the conclusion; ``tune`` stands for the rows' scores."""
         return {
-            "ablation": self.plan.study.described(),
+            "ablation": self.study.described(),
             "sweep": swept.run,
             "testset": swept.testset,
             "measures": list(swept.measures),
-            "presets": [one.part for one in self.plan.contrasts if one.design == "preset"],
+            "presets": [part.part for part in self._planned if part.design == "preset"],
             "margin": self._options.margin,
             "clusters": self._options.clusters,
-            "confirm": confirm,
+            "confirm": False,
             "found": value_hash(make_plain(tune.parts)),
             "version": version("ragwright"),
         }
@@ -448,15 +412,6 @@ class _Ablation:
             self._options.margin,
             self._options.seed,
         )
-
-    def _token_prices(self) -> dict[str, float | None]:
-        """Row id -> price of one token of its prompt."""
-        prices = {
-            name: self._project.models.price(self._answer_model(name), Usage(1, _MILLION))
-            for name in self._personas
-        }
-        known = {name: price and price / _MILLION for name, price in prices.items()}
-        return {row.id: known[row.persona_name] for row in self._rows.rows}
 
 
 def _drop_texts(results: Sequence[RowResult]) -> list[RowResult]:

@@ -118,9 +118,6 @@ def effect(one: PartResult, persona: str = "") -> tuple[str, float]:
 
 @pytest.mark.slow
 def test_planted_effects_are_found_and_nothing_else(folder: Path, model: ScriptedServer) -> None:
-    settings(
-        folder, model.url, f"models: {{'{model.url}#reader': {{price_in: 2.0, price_out: 0}}}}\n"
-    )
     how = AblationOptions(leave_one_out=True, personas=BOTH, margin=0.1, name="parts")
     with Workbench.open(folder) as bench:
         forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
@@ -154,9 +151,6 @@ def test_planted_effects_are_found_and_nothing_else(folder: Path, model: Scripte
     assert part(found, "plain").tokens == plain / 2  # one persona of two has it
     for name, said in (("idle", "IDLE Be kind to animals."), ("first", "FIRST Give the code.")):
         assert part(found, name).tokens == count(said)
-    idle = part(found, "idle")
-    assert idle.tokens is not None
-    assert idle.cost == pytest.approx(idle.tokens * 1000 * 2.0 / 1e6)
     # the same number again, from what the server saw
     whole: list[int] = []
     less: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from ...measure import (
     compare_rows,
     count_as_worst,
     holm,
-    least_rows as least_rows,
+    least_rows,
     most_lost,
 )
 from ..evaluations import RowResult
@@ -77,24 +77,22 @@ class PartEffect:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """The result of an ablation for one part or preset.
+    """One part or preset of an ablation: trial 0, the current prompt, against one without it.
 
     Attributes:
         part: Its name.
         design: ``leave one out`` or ``preset``.
-        effects: One per measure, over all rows and then by persona.
+        trial: The trial without it: the prompt that would replace the current one.
+        effects: One per measure, over all rows and then by persona; empty before they are known.
         tokens: Tokens that it adds to a prompt, mean over rows; None if no prompt was sent.
-        cost: Price of these tokens in 1,000 answers; None without prices.
-        trial: The trial without it; None in designs that delete nothing.
         confirmed: The effects on the confirm split; empty if that stayed closed.
     """
 
     part: str
     design: str
-    effects: tuple[PartEffect, ...]
+    trial: int
+    effects: tuple[PartEffect, ...] = ()
     tokens: float | None = None
-    cost: float | None = None
-    trial: int | None = None
     confirmed: tuple[PartEffect, ...] = ()
 
     @property
@@ -108,7 +106,7 @@ class PartResult:
         """True if deleting it is shown to cost less than the margin, by every measure that has a
         scale and for every persona, on the rows of the tune split.
         """
-        return self.trial is not None and _all_within(self.effects)
+        return _all_within(self.effects)
 
     @property
     def holds(self) -> bool | None:
@@ -150,19 +148,19 @@ class EffectOptions:
     seed: int = 0
 
 
-def part_effects(
-    contrasts: Sequence[Contrast],
+def add_effects(
+    parts: Sequence[PartResult],
     trials: Mapping[int, Sequence[RowResult]],
     options: EffectOptions,
-) -> list[tuple[Contrast, tuple[PartEffect, ...]]]:
-    """Return the effects of every contrast whose trials exist, in order, with corrected p-values.
+) -> list[PartResult]:
+    """Return the parts whose trials exist with their effects, p-values corrected.
 
     Args:
-        contrasts: The contrasts to measure.
+        parts: The parts to measure.
         trials: Trial -> results of its rows, the same rows for all.
         options: Scales, personas, clusters, margin.
     """
-    measured = [contrast for contrast in contrasts if 0 in trials and contrast.trial in trials]
+    measured = [part for part in parts if 0 in trials and part.trial in trials]
     effects: list[list[PartEffect]] = [[] for _ in measured]
     names = sorted(set(options.personas.values()))
     for measure in options.scales:
@@ -177,42 +175,24 @@ def part_effects(
         }
         # Rows of all personas are one family of tests, those by persona another one.
         for family in ([""], names if len(names) > 1 else []):
-            for design in dict.fromkeys(contrast.design for contrast in measured):
+            for design in dict.fromkeys(part.design for part in measured):
                 found = [
-                    (position, _contrast_effect(contrast, tables, (measure, name), options))
-                    for position, contrast in enumerate(measured)
-                    if contrast.design == design
+                    (position, _part_effect(part, tables, (measure, name), options))
+                    for position, part in enumerate(measured)
+                    if part.design == design
                     for name in family
                 ]
                 corrected = iter(holm([e.p for _, e in found if e.p is not None]))
                 for position, effect in found:
                     p = None if effect.p is None else next(corrected)
                     effects[position].append(_judge_effect(replace(effect, p_holm=p)))
-    return [(contrast, tuple(found)) for contrast, found in zip(measured, effects, strict=True)]
+    return [
+        replace(part, effects=tuple(found)) for part, found in zip(measured, effects, strict=True)
+    ]
 
 
-def prompt_sizes(results: Sequence[RowResult], count: Callable[[str], int]) -> dict[str, int]:
-    """Row id -> tokens of the prompt that was sent; rows that sent none are left out."""
-    return {
-        result.row_id: sum(count(text) for _, text in result.made.prompt)
-        for result in results
-        if result.made is not None and result.made.prompt
-    }
-
-
-def part_tokens(contrast: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
-    """Row id -> tokens that a part adds to its prompt.
-
-    Args:
-        contrast: The contrast that measures the part.
-        sizes: Trial -> row id -> tokens of its prompt (:func:`prompt_sizes`).
-    """
-    without_part = sizes[contrast.trial]
-    return {row: size - without_part[row] for row, size in sizes[0].items() if row in without_part}
-
-
-def _contrast_effect(
-    contrast: Contrast,
+def _part_effect(
+    part: PartResult,
     tables: Mapping[int, Table],
     key: tuple[str, str],
     options: EffectOptions,
@@ -228,12 +208,12 @@ def _contrast_effect(
             for row, score in tables[trial].items()
             if row_ids is None or row in row_ids
         }
-        for trial in (contrast.trial, 0)
+        for trial in (part.trial, 0)
     )
     margin = None
     if scale is not None and scale.high is not None:
         margin = options.margin * (scale.high - scale.low)
-    effect = PartEffect(contrast.part, measure, persona, margin=margin)
+    effect = PartEffect(part.part, measure, persona, margin=margin)
     if not with_part.keys() & without_part.keys():
         return effect
     sides = [{row: (score,) for row, score in side.items()} for side in (without_part, with_part)]
@@ -271,43 +251,6 @@ def _judge_effect(effect: PartEffect) -> PartEffect:
 
 
 _COMPLETE = "complete"
-_NAME = "ablation"
-
-
-@dataclass(frozen=True, slots=True)
-class PartRemoval:
-    """Parts to leave out of a prompt.
-
-    Attributes:
-        presets: Named sets of switches, each against the complete prompt.
-        leave_one_out: Parts to leave out, one at a time.
-    """
-
-    presets: tuple[str, ...] = ()
-    leave_one_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A contrast that measures a part: trial 0, the current prompt, against one without it.
-
-    Attributes:
-        part: The part, or the preset.
-        design: ``leave one out`` or ``preset``.
-        trial: The trial without it: the prompt that would replace the current one.
-    """
-
-    part: str
-    design: str
-    trial: int
-
-
-@dataclass(frozen=True, slots=True)
-class AblationPlan:
-    """A study over a prompt's parts, and its contrasts."""
-
-    study: Study
-    contrasts: tuple[Contrast, ...]
 
 
 def _leave_out(
@@ -319,40 +262,42 @@ def _leave_out(
     return {"prompt.preset": preset, "prompt.without": left_out}
 
 
-def ablation_plan(ablated: PartRemoval, base: PromptOptions, options: StudyOptions) -> AblationPlan:
-    """Plan the study of an ablation: one trial for each variant, however often it is requested.
+def ablation_plan(
+    names: Sequence[str], parts: Sequence[str], base: PromptOptions, options: StudyOptions
+) -> tuple[Study, tuple[PartResult, ...]]:
+    """Plan an ablation: one trial for each variant of the prompt, and the parts that they measure.
 
     Args:
-        ablated: Presets and parts; the names of the parts are not checked here.
+        names: Presets: named sets of switches, each against the complete prompt.
+        parts: Parts to leave out, one at a time; their names are not checked here.
         base: The complete prompt: the project's own, including its own switches.
         options: Testset, measures, personas, subset and seed.
 
     Raises:
         StudyError: An unknown preset, or nothing is left out.
     """
-    _check_presets(ablated.presets, base)
+    _check_presets(names, base)
+    current = _leave_out(base)
     variants = [
-        *((name, "preset", _leave_out(base, preset=name)) for name in ablated.presets),
-        *((part, "leave one out", _leave_out(base, [part])) for part in ablated.leave_one_out),
+        *((name, "preset", _leave_out(base, preset=name)) for name in dict.fromkeys(names)),
+        *((part, "leave one out", _leave_out(base, [part])) for part in dict.fromkeys(parts)),
     ]
-    points = [_leave_out(base)]
-    contrasts: dict[Contrast, None] = {}
+    points, results = [current], []
     for part, design, point in variants:
         if point not in points:
             points.append(point)
         if part != _COMPLETE:
-            contrasts[Contrast(part, design, points.index(point))] = None
-    current, *others = points
-    if not others:
+            results.append(PartResult(part, design, points.index(point)))
+    if len(points) == 1:
         raise StudyError(
             "the ablation leaves nothing out of the prompt",
             where="ragwright ablate",
             hint="use --presets a8 or --leave-one-out",
         )
-    swept = [key for key in current if any(point[key] != current[key] for point in others)]
-    trials = tuple({key: point[key] for key in swept} for point in others)
-    axes = tuple(Axis(tuple(key.split(".")), _values_of_key(trials, key)) for key in swept)
-    return AblationPlan(Study(_NAME, options, axes, points=trials), tuple(contrasts))
+    swept = [key for key in current if any(point[key] != current[key] for point in points)]
+    axes = tuple(Axis(tuple(key.split("."))) for key in swept)
+    trials = tuple({key: point[key] for key in swept} for point in points[1:])
+    return Study("ablation", options, axes, points=trials), tuple(results)
 
 
 def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping[str, Any]:
@@ -363,17 +308,8 @@ def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping
 
 def prompt_of(base: PromptOptions, values: Mapping[str, Any]) -> PromptOptions:
     """Return the prompt options of a trial's values."""
-    kinds: Mapping[str, Any] = {"preset": str, "without": tuple}
-    options = {key.partition(".")[2]: value for key, value in values.items()}
-    return replace(base, **{name: kinds[name](value) for name, value in options.items()})
-
-
-def _values_of_key(points: Sequence[Mapping[str, Any]], key: str) -> tuple[Any, ...]:
-    values: list[Any] = []
-    for point in points:
-        if point[key] not in values:
-            values.append(point[key])
-    return tuple(values)
+    preset = values.get("prompt.preset", base.preset)
+    return replace(base, preset=preset, without=tuple(values.get("prompt.without", base.without)))
 
 
 def _check_presets(names: Sequence[str], base: PromptOptions) -> None:
@@ -444,26 +380,17 @@ class Ablation:
 
 
 def _proven_effects(ablation: Ablation) -> Iterator[str]:
-    texts = []
+    asked = f" of {ablation.questions}" if ablation.questions else ""
+    rows, texts = f"{count_noun(ablation.rows, 'row')}{asked}", list[str]()
     for part in ablation.parts:
         proven = [effect for effect in part.effects if effect.verdict != "no effect proven"]
         overall = {effect.measure for effect in proven if not effect.persona}
         # Mention a persona only if all rows together do not show the effect.
-        texts += [_effect_text(effect, part) for effect in proven if not effect.persona]
-        texts += [
-            _effect_text(effect, part)
-            for effect in proven
-            if effect.persona and effect.measure not in overall
-        ]
+        texts += [_effect_text(e, part) for e in proven if not (e.persona and e.measure in overall)]
     if texts:
-        yield f"Proven on {_rows(ablation)}: {'; '.join(texts)}."
+        yield f"Proven on {rows}: {'; '.join(texts)}."
     else:
-        yield f"No part is proven to help or to harm on {_rows(ablation)}."
-
-
-def _rows(ablation: Ablation) -> str:
-    asked = f" of {ablation.questions}" if ablation.questions else ""
-    return f"{count_noun(ablation.rows, 'row')}{asked}"
+        yield f"No part is proven to help or to harm on {rows}."
 
 
 def _effect_text(effect: PartEffect, part: PartResult) -> str:
@@ -479,46 +406,32 @@ def _effect_text(effect: PartEffect, part: PartResult) -> str:
 
 
 def _safe_deletions(ablation: Ablation) -> Iterator[str]:
-    deleted = [part for part in ablation.parts if part.trial is not None]
-    if not deleted:
-        return
     share = f"{ablation.margin:.1%} of the scale"
-    safe = [part for part in deleted if part.safe]
+    personas = bool(ablation.personas)
+    safe = [part for part in ablation.parts if part.safe]
     if safe:
+        lengths = (part.part + _length_text(part) for part in safe)
         yield (
             f"Safe to delete on these {ablation.questions or 'rows'}, each alone: "
-            f"{_parts_with_costs(safe)}. The loss is below {share}, by every "
-            f"measure{' and for every persona' if ablation.personas else ''}."
+            f"{', '.join(lengths)}. The loss is below {share}, by every "
+            f"measure{' and for every persona' if personas else ''}."
         )
     else:
         yield f"No part is proven safe to delete: no loss was proven to be below {share}."
     fewest = min(
-        min(
-            (e.independent for e in part.effects if bool(e.persona) == bool(ablation.personas)),
-            default=0,
-        )
-        for part in deleted
+        min((e.independent for e in part.effects if bool(e.persona) == personas), default=0)
+        for part in ablation.parts
     )
     needed = least_rows(ablation.margin)
-    if fewest < needed and len(safe) < len(deleted):
+    if fewest < needed and len(safe) < len(ablation.parts):
         yield (
             f"Such a proof takes at least {needed} independent rows"
-            f"{' of every persona' if ablation.personas else ''}; there are {fewest}."
+            f"{' of every persona' if personas else ''}; there are {fewest}."
         )
-    undecided = [part for part in deleted if part.state == "no effect proven"]
-    if undecided and len(undecided) < len(deleted):  # else earlier sentences cover it
-        names = ", ".join(part.part for part in undecided)
-        yield f"No effect proven, and not proven safe to delete: {names}."
 
 
-def _parts_with_costs(parts: Sequence[PartResult]) -> str:
-    texts = []
-    for part in parts:
-        cost = "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt"
-        if cost and part.cost:
-            cost += f", {part.cost:.4g} per 1,000 answers"
-        texts.append(part.part + (f"{cost})" if cost else ""))
-    return ", ".join(texts)
+def _length_text(part: PartResult) -> str:
+    return "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt)"
 
 
 def _describe_confirmed(ablation: Ablation) -> Iterator[str]:
@@ -528,16 +441,14 @@ def _describe_confirmed(ablation: Ablation) -> Iterator[str]:
     if not ablation.openings:
         yield "Not confirmed on held-out rows: run it again with --confirm."
         return
-    confirmed = [part.part for part in safe if part.holds]
-    refuted = [part.part for part in safe if not part.holds]
     rows = f"on the {ablation.confirm_rows} rows of the confirm split"
-    if confirmed:
-        yield f"Confirmed as safe {rows}, each alone: {', '.join(confirmed)}."
-    if refuted:
-        yield (
-            f"Not confirmed {rows}, keep for now: {', '.join(refuted)} (the loss may reach "
-            "the margin there)."
-        )
+    for holds, outcome in (
+        (True, f"Confirmed as safe {rows}, each alone"),
+        (False, f"Not confirmed {rows}, since the loss may reach the margin there; keep for now"),
+    ):
+        names = [part.part for part in safe if part.holds == holds]
+        if names:
+            yield f"{outcome}: {', '.join(names)}."
     if ablation.together is not None:
         together = ablation.together
         name = together.part.replace(" + ", ", ")
