@@ -242,9 +242,6 @@ def test_a_missing_file_says_which_folder_was_looked_in(
     monkeypatch.chdir(tmp_path)
     how = records.CheckOptions(given={"source": "nope.csv"})
     [fault] = records.check_records(Path("records"), Path(), how).faults
-    assert fault.hint == f"in {tmp_path.resolve()} there are: rows.csv"
-    (tmp_path / "rows.csv").unlink()
-    [fault] = records.check_records(Path("records"), Path(), how).faults
     assert fault.hint == f"looked in {tmp_path.resolve()}"
 
 

@@ -173,24 +173,6 @@ def test_a_refresh_that_fails_leaves_the_tables_as_they_were(place: Place) -> No
     assert RecordTables(place.tables).version == 1
 
 
-@pytest.mark.slow
-def test_rows_of_another_source_are_told_from_those_there_were(place: Place) -> None:
-    first = place.refresh(row("a", "Give a"), row("b", "Give b"))
-    again = place.refresh(row("a", "Give!"))
-    assert (*first.notes, *again.notes) == ()
-    other = SOURCE.replace("rows.jsonl", "postgresql+psycopg://me:hush-hush@h/db")
-    place.declare(source=other + "query: select 1\n")
-    [note] = place.refresh(row("a", "Now"), row("z", "Now z")).notes
-    for told in ("another source", "rows.jsonl", "1 row that was there"):
-        assert told in note
-    place.declare(source=other + "query: select 2\n")
-    [note] = place.refresh(row("a", "Now")).notes
-    assert "another query" in note
-    assert "0 rows that were there" in note
-    assert "hush-hush" not in note + str(RecordTables(place.tables).manifest().lineage)
-    assert not place.refresh(row("a", "Now")).notes
-
-
 GROWN = {
     "source": SOURCE.replace("[party]", "[party, drive]"),
     "rules": "duplicates_by: [drive]\nrefine:\n  - {if: {drive: spring}, set: {season: warm}}\n",

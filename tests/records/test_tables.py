@@ -382,13 +382,10 @@ def test_other_engines_read_the_tables_where_they_are(tables: RecordTables) -> N
     assert theirs(daft.read_deltalake(gold).to_pydict()) == mine()
 
 
-def test_a_table_that_another_program_changed_is_refused(tables: RecordTables) -> None:
+def test_changes_of_another_program_are_taken_back(tables: RecordTables) -> None:
     commit(tables, {"a": "1", "b": "1"})
     deltalake.DeltaTable(str(tables.folder / "bronze")).delete(f"{KEY} = 'a'")
     assert content(tables, "bronze") == [("a", "1"), ("b", "1")]
-    with pytest.raises(RecordsError, match=r"changed by another program(?s:.*)_delta_log"):
-        commit(tables, {"c": "1"})
-    (tables.folder / "bronze/_delta_log" / f"{1:020d}.json").unlink()  # what the hint says
     commit(tables, {"c": "1"})
     assert content(tables, "bronze") == [("a", "1"), ("b", "1"), ("c", "1")]
 

@@ -227,7 +227,7 @@ class TableWriter:
             # the log says nothing about values
             configuration={"delta.dataSkippingNumIndexedCols": "0"},
             writer_properties=deltalake.WriterProperties(compression="ZSTD"),
-            **_commit_options(),
+            post_commithook_properties=_keep_logs(),
         )
         self._waiting[table], self._gone[table] = [], set()
         self._deltas[table] = deltalake.DeltaTable(folder).version()
@@ -235,8 +235,7 @@ class TableWriter:
     def _own_delta(self, table: TableName) -> Any:
         """The Delta table as this writing left it, None before the first commit.
 
-        Raises:
-            RecordsError: Another program changed the table.
+        Later versions, of a killed writer or of another program, are taken back.
         """
         folder, mine = self._folder / table, self._deltas[table]
         if not deltalake.DeltaTable.is_deltatable(str(folder)):
@@ -244,18 +243,10 @@ class TableWriter:
         delta = deltalake.DeltaTable(str(folder))
         if delta.version() == mine:
             return delta
-        for entry in delta.history(delta.version() - mine):
-            if _OURS not in entry:
-                raise RecordsError(
-                    f"the Delta table {table} was changed by another program",
-                    where=str(folder),
-                    hint=f"delete the commits of that program from {folder / '_delta_log'}, or "
-                    "restore the folder from a backup",
-                )
         if mine < 0:
             shutil.rmtree(folder)
             return None
-        delta.restore(mine, **_commit_options())
+        delta.restore(mine, post_commithook_properties=_keep_logs())
         return delta
 
     def commit(self, lineage: Mapping[str, Any], note: str) -> int:
@@ -314,17 +305,9 @@ def _no_rows() -> ArrowTable:
     return pa.schema([(KEY, pa.string()), (HASH, pa.string())]).empty_table()
 
 
-_OURS = "ragwright"
-
-
-def _commit_options() -> dict[str, Any]:
-    """Options of every commit: it is ours, and deletes no log entries, however old."""
-    return {
-        "commit_properties": deltalake.CommitProperties(custom_metadata={_OURS: "1"}),
-        "post_commithook_properties": deltalake.PostCommitHookProperties(
-            cleanup_expired_logs=False
-        ),
-    }
+def _keep_logs() -> Any:
+    """Every commit keeps all log entries, however old: a version that is kept may need them."""
+    return deltalake.PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 _NUMBER = re.compile(r"\(os error (\d+)\)")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core import count_noun, hide_secret, replace_text, value_hash
+from ..core import replace_text, value_hash
 from ..ingest import Engine
 from . import stages
 from ._delta import TableWriter
@@ -138,7 +138,7 @@ class _Refresh:
         self._engine, self._progress = engine, progress
         before = tables.manifest().lineage
         self._before = {} if plan.full else before
-        self._lineage = {**_lineage(plan.spec), "from": before.get("from")}
+        self._lineage = _lineage(plan.spec)
         # columns of the last reading: an all-null column is in no table
         self._columns = set(before.get("columns", ()))
         self._state = self._load_state()
@@ -180,26 +180,7 @@ class _Refresh:
         # neither their present nor their earlier rows may be used
         self._refuse("bronze", rows.refused())
         self._notes += rows.notes
-        self._note_origin()
         self._state = {"stamp": stamp, "watermark": source.reached or since}
-
-    def _note_origin(self) -> None:
-        """Note if rows of another source than before are added, or replace some."""
-        spec, before = self._spec.source, self._lineage["from"]
-        now = self._lineage["from"] = [
-            hide_secret(spec.source, spec.source),
-            value_hash(spec.query),
-        ]
-        if before in (None, now):
-            return
-        changed_part = "source" if before[0] != now[0] else "query"
-        over = self._counts["bronze", "updated"]
-        rows = count_noun(over, "row that was there has", "rows that were there have")
-        self._notes.append(
-            f"another {changed_part} than the last refresh read ({before[0]}): "
-            f"its rows are added to the earlier ones, and {rows} been replaced by one with the "
-            "same key"
-        )
 
     # -- silver and gold ---------------------------------------------------------------------
 

@@ -80,12 +80,7 @@ class UpsertCounts:
 
 def join_chunks(column: ArrowTable) -> ArrowTable:
     """A column as one array."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
-    return combined
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def cast_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:

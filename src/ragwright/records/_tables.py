@@ -69,8 +69,8 @@ Written by ragwright. `bronze`, `silver`, `gold` and `left_out` are Delta tables
 (`tables.gold.delta`); the highest number is the newest. While a refresh writes, or after one was
 killed, a Delta table may be ahead of the newest manifest.
 
-Do not write here: add or change rows with `ragwright records refresh`. A table that another program
-changed, also by OPTIMIZE or VACUUM, is refused.
+Do not write here: add or change rows with `ragwright records refresh`, which takes back what
+another program changed. Do not run VACUUM: it deletes files of versions that are kept.
 """
 
 

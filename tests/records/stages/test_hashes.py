@@ -95,6 +95,8 @@ def test_what_decides_on_a_change() -> None:
             "sender"),
         ({"rename": {"who": "text"}}, "two columns are called 'text'", "another name"),
         ({"rename": {"who": "record_key"}}, "the tables have a column 'record_key'", "another"),
+        ({"rename": {"who": "tags"}}, "the tables have a column 'tags'", "another"),
+        ({"text": "who"}, "the tables have a column 'text'", "another"),
     ],
 )  # fmt: skip
 def test_columns_that_are_not_there(more: dict[str, Any], said: str, hint: str) -> None:

@@ -143,10 +143,6 @@ def test_a_text_that_is_no_text_column_is_read_as_text_or_refused() -> None:
     for kind in (pa.array([["a"], ["b"]]), pa.array([b"\xff", b"a"])):
         with pytest.raises(RecordsError, match="'body' is not text but"):
             step(bare.append_column("body", kind))
-    for name in ("text", "tags", "text_hash"):  # silver makes them itself
-        batch = bronze_of(["x"]).append_column(name, pa.array(["y"]))
-        with pytest.raises(RecordsError, match=rf"(?s)'{name}'.*rename"):
-            step(batch)
     with pytest.raises(RecordsError, match=r"(?s)'bodi'.*body"):
         step_of(NO_STEPS, NO_TAGS, "bodi")(bronze_of(["x"]))
     # a lone surrogate cannot stand in a batch at all: sources see to it

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def read_text_format(
     return TextFormat(name, tuple(map(FormatPiece, variables, literals, ends)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rollups:
     """The column of the client, spellings of clients, and their biographies.
 
@@ -167,9 +168,6 @@ class Rollups:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     biographies: Mapping[str, str] = field(default_factory=dict)
     column_place: str = field(default="rollups.yaml", compare=False)
-    _index: list[Mapping[str, str]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
 
     @property
     def fingerprint(self) -> str:
@@ -178,13 +176,11 @@ class Rollups:
 
     def canonical(self, name: str) -> str:
         """The client of a spelling; an unlisted name is unchanged."""
-        return self._indexes()[0].get(spelling_key(name), name)
+        return self._clients.get(spelling_key(name), name)
 
     def biography(self, name: str) -> str | None:
         """The biography of a client under any of its spellings."""
-        clients, texts = self._indexes()
-        key = spelling_key(name)
-        return texts.get(spelling_key(clients.get(key, name)))
+        return self._texts.get(spelling_key(self.canonical(name)))
 
     def known(self, clients: Iterable[str] = ()) -> tuple[str, ...]:
         """Names of clients, sorted: those listed here and those given."""
@@ -213,21 +209,19 @@ class Rollups:
         )
         return tuple(dict.fromkeys(spelled[s] for s in close))[:count]
 
-    def _indexes(self) -> list[Mapping[str, str]]:
-        """Client by key of a spelling, and biography by key of a client.
+    @cached_property
+    def _clients(self) -> Mapping[str, str]:
+        """Client by key of a spelling."""
+        listed = self.names.items()
+        return {spelling_key(s): client for client, some in listed for s in (client, *some)}
 
-        Made when first needed, as there may be a hundred thousand; and whole before they are
-        kept, as several threads ask.
-        """
-        if not self._index:
-            listed = self.names.items()
-            clients = {spelling_key(s): c for c, some in listed for s in (c, *some)}
-            texts: dict[str, str] = {}
-            for person, text in self.biographies.items():
-                client = clients.get(spelling_key(person), person)
-                texts.setdefault(spelling_key(client), text)
-            self._index[:] = [clients, texts]
-        return self._index
+    @cached_property
+    def _texts(self) -> Mapping[str, str]:
+        """Biography by key of a client; the first where two names are one client."""
+        texts: dict[str, str] = {}
+        for person, text in self.biographies.items():
+            texts.setdefault(spelling_key(self.canonical(person)), text)
+        return texts
 
 
 def spelling_key(name: str) -> str:

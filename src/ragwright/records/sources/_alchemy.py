@@ -177,8 +177,9 @@ class SqlSource(RowSource):
             todo = "test the query in a client of the database"
             if isinstance(error, alchemy_errors.OperationalError):
                 todo = "run it again when the database is available"
-            elif isinstance(error, alchemy_errors.DataError) and not _is_said_by_server(error):
-                todo = _DATES
+            elif isinstance(error, alchemy_errors.DataError):
+                # without a code of the server it is the driver's
+                todo = todo if getattr(error.orig, "sqlstate", None) else _DATES
             raise DatabaseError(
                 f"the database {fault}: {message}",
                 where=self._spec.place("source" if fault == "cannot be opened" else "query"),
@@ -192,11 +193,6 @@ _READ_ONLY: Mapping[str, str] = {
     "sqlite": "PRAGMA query_only = ON",
 }
 """Statements that make a connection of a dialect read-only, beside PostgreSQL's own option."""
-
-
-def _is_said_by_server(error: Any) -> bool:
-    """True if an error has a code of the server; without one it is the driver's."""
-    return getattr(error.orig, "sqlstate", None) is not None
 
 
 _DATES = (

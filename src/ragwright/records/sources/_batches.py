@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ...core import RecordsError
-from .._seams import ArrowTable, compute, pa
+from .._seams import ArrowTable, compute, join_chunks, pa
 from ..declared import SourceSpec
 
 ROWS = 4_096
@@ -182,8 +182,7 @@ def common_type(*kinds: Any) -> Any:
 def key_texts(column: ArrowTable) -> ArrowTable:
     """Return keys as one array of texts; whole numbers have no fraction, whatever their type."""
     types = pa.types
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = join_chunks(column)
     kind = column.type
     if types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind):
         return compute.cast(column, pa.string())
@@ -238,10 +237,6 @@ def watermark_value(text: str, like: Any) -> Any:
         ) from error
 
 
-BLOCK = 1 << 23
-"""Bytes of a block of lines; a longer line is a block of its own."""
-
-
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -250,10 +245,6 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Byte-order marks of encodings; UTF-32's begins as UTF-16's does."""
-
-
-PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})
-"""Encodings that are UTF-8 but for a mark at the beginning."""
 
 
 def encoding_of(path: Path, named: str) -> str:
@@ -290,68 +281,18 @@ def unreadable(path: Path, error: OSError) -> RecordsError:
     )
 
 
-def utf8_chunks(path: Path, encoding: str) -> Iterator[bytes]:
-    """Yield a file as chunks of UTF-8, without a byte order mark; not yet validated.
-
-    Raises:
-        RecordsError: The file cannot be read, or is not of its encoding.
-    """
-    plain = encoding in PLAIN
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        with path.open("rb") as file:
-            if encoding == "utf-8-sig":
-                file.seek(len(codecs.BOM_UTF8))
-            while chunk := file.read(BLOCK):
-                yield chunk if plain else decoder.decode(chunk).encode("utf-8")
-            if not plain:
-                yield decoder.decode(b"", final=True).encode("utf-8")
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeError as error:
-        raise RecordsError(
-            f"the file is not encoded as {encoding}: {error}",
-            where=str(path),
-            hint="give its encoding under encoding: in source.yaml",
-        ) from error
-
-
-def line_blocks(path: Path, encoding: str) -> Iterator[tuple[bytes, int]]:
-    """Yield blocks of whole lines in valid UTF-8, and the number of their first line, from 1.
-
-    Raises:
-        RecordsError: As :func:`utf8_chunks`, or a line is not valid UTF-8; it is named.
-    """
-    waiting: list[bytes] = []
-    line = 1
-    for chunk in utf8_chunks(path, encoding):
-        cut = chunk.rfind(b"\n") + 1
-        if not cut:
-            waiting.append(chunk)
-            continue
-        block = b"".join((*waiting, chunk[:cut]))
-        waiting = [chunk[cut:]]
-        check_utf8(block, path, line)
-        yield block, line
-        line += block.count(b"\n")
-    block = b"".join(waiting)
-    if block:
-        check_utf8(block, path, line)
-        yield block, line
-
-
-def check_utf8(block: bytes, path: Path, line: int) -> None:
-    """Refuse bytes that are not UTF-8.
-
-    Raises:
-        RecordsError: With the line of the first such byte.
-    """
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = line + block.count(b"\n", 0, error.start)
-        raise RecordsError(
-            f"the byte 0x{block[error.start]:02x} is not UTF-8",
-            where=f"{path}:{at}",
-            hint="give the file's encoding (latin-1, cp1252, …) under encoding: in source.yaml",
-        ) from error
+def undecodable(path: Path, encoding: str) -> RecordsError:
+    """Return the error for a file that is not of its encoding; UTF-8 has a line."""
+    where, why = str(path), ""
+    if encoding.startswith("utf-8"):
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                where, why = f"{path}:{number}", f": the byte 0x{line[error.start]:02x}"
+                break
+    return RecordsError(
+        f"the file is not encoded as {encoding}{why}",
+        where=where,
+        hint="give the file's encoding (latin-1, cp1252, …) under encoding: in source.yaml",
+    )

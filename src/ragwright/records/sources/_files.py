@@ -22,22 +22,13 @@ from ._batches import (
     RowSource,
     column_of,
     encoding_of,
-    line_blocks,
+    undecodable,
     unreadable,
 )
 
-_KINDS = {
-    ".csv": "delimited",
-    ".tab": "delimited",
-    ".tsv": "delimited",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX")
-"""First bytes of gzip, zip (and spreadsheets), zstandard, bzip2 and xz files."""
+_JSONL = (".json", ".jsonl", ".ndjson")
+_PARQUET = (".parquet", ".pq")
+_SUFFIXES = (".csv", ".tab", ".tsv", ".jsonl", ".ndjson", *_PARQUET)
 
 _RACY_NS = 2_000_000_000
 """A file changed within this time of being looked at may change again under the same times."""
@@ -81,10 +72,10 @@ class FileSource(RowSource):
 
     def _file(self, path: Path) -> RowFile:
         name = str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
-        kind = _KINDS.get(path.suffix.lower()) or _sniffed(path, self._spec.encoding)
-        if kind == "parquet":
+        suffix = path.suffix.lower()
+        if suffix in _PARQUET:
             return ParquetFile(path, name)
-        if kind == "jsonl":
+        if suffix in _JSONL:
             return JsonlFile(path, name, self._spec.encoding)
         return DelimitedFile(path, name, self._spec.encoding, self._spec.delimiter)
 
@@ -99,11 +90,11 @@ class FileSource(RowSource):
             inside = (
                 p
                 for p in path.rglob("*")
-                if p.suffix.lower() in _KINDS
+                if p.suffix.lower() in _SUFFIXES
                 and p.is_file()
                 and not any(part.startswith(".") for part in p.relative_to(path).parts)
             )
-            return self._some_files(sorted(inside), f"*{' *'.join(sorted(_KINDS))}")
+            return self._some_files(sorted(inside), f"*{' *'.join(_SUFFIXES)}")
         if any(mark in source for mark in "*?["):
             anchor = Path(path.anchor)
             inside = (p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
@@ -111,7 +102,7 @@ class FileSource(RowSource):
         raise RecordsError(
             f"{source!r} does not exist",
             where=self._spec.place("source"),
-            hint=_beside(path),
+            hint=f"looked in {path.parent.resolve()}",
         )
 
     def _some_files(self, paths: list[Path], wanted: str) -> list[Path]:
@@ -122,37 +113,6 @@ class FileSource(RowSource):
                 hint=f"looked for {wanted}",
             )
         return paths
-
-
-def _beside(path: Path) -> str:
-    """List the files in the folder of a missing file."""
-    folder = path.parent
-    if not folder.is_dir():
-        return f"the folder {folder} does not exist"
-    names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in _KINDS)
-    folder = folder.resolve()  # what "." is, depends on who reads
-    return f"in {folder} there are: {', '.join(names[:10])}" if names else f"looked in {folder}"
-
-
-def _sniffed(path: Path, encoding: str) -> str:
-    """Detect the kind of a file without a known suffix by its beginning."""
-    try:
-        with path.open("rb") as file:
-            start_bytes = file.read(4)
-        if start_bytes == b"PAR1":
-            return "parquet"
-        if start_bytes.startswith(_PACKED):
-            raise RecordsError(
-                "the file is compressed, or an archive",
-                where=str(path),
-                hint="unpack it first; CSV, TSV, JSONL and Parquet files are read",
-            )
-        with path.open(encoding=encoding_of(path, encoding), errors="replace") as text:
-            start = next((line for line in text if line.strip()), "")
-    except OSError as error:
-        raise unreadable(path, error) from error
-    json_text = path.suffix.lower() == ".json" or start.lstrip().startswith("{")
-    return "jsonl" if json_text else "delimited"
 
 
 class ParquetFile(RowFile):
@@ -320,11 +280,7 @@ class DelimitedFile(RowFile):
                         yield line, fields
                     line = reader.line_num + 1
             except UnicodeError as error:
-                for _ in line_blocks(self.path, self._encoding):
-                    pass  # it names the line
-                raise RecordsError(
-                    f"the file is not encoded as {self._encoding}", where=self.name
-                ) from error
+                raise undecodable(self.path, self._encoding) from error
 
     def _text(self, errors: str = "strict") -> IO[str]:
         try:
@@ -367,31 +323,40 @@ class JsonlFile(RowFile):
         Raises:
             RecordsError: A line is no JSON object; it is named.
         """
-        for block, line in line_blocks(self.path, encoding_of(self.path, self._named)):
-            for at, text in enumerate(block.decode("utf-8").split("\n"), line):
-                if not text.strip():
-                    continue
-                where = f"{self.path}:{at}"
-                try:
-                    row = _DECODER.decode(text)
-                    if "\\u" in text:
-                        json.dumps(row, ensure_ascii=False).encode("utf-8")
-                except UnicodeEncodeError as error:
-                    raise RecordsError(
-                        "a field contains half of a character (a lone surrogate)",
-                        where=where,
-                        hint="write the complete character, or remove it",
-                    ) from error
-                except (ValueError, RecursionError) as error:
-                    hint = "write one JSON object per line"
-                    raise RecordsError(f"not JSON: {error}", where=where, hint=hint) from error
-                if not isinstance(row, dict):
-                    raise RecordsError(
-                        "the line is not a JSON object",
-                        where=where,
-                        hint='write one JSON object per line: {"id": 1, "text": "…"}',
-                    )
-                yield at, row
+        encoding = encoding_of(self.path, self._named)
+        try:
+            with self.path.open(encoding=encoding, newline="\n") as file:
+                for line, text in enumerate(file, 1):
+                    if text.strip():
+                        yield line, _decode(text, f"{self.path}:{line}")
+        except UnicodeDecodeError as error:
+            raise undecodable(self.path, encoding) from error
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+
+def _decode(text: str, where: str) -> dict[str, Any]:
+    """The object of a line."""
+    try:
+        row = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise RecordsError(
+            "a field contains half of a character (a lone surrogate)",
+            where=where,
+            hint="write the complete character, or remove it",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        hint = "write one JSON object per line"
+        raise RecordsError(f"not JSON: {error}", where=where, hint=hint) from error
+    if not isinstance(row, dict):
+        raise RecordsError(
+            "the line is not a JSON object",
+            where=where,
+            hint='write one JSON object per line: {"id": 1, "text": "…"}',
+        )
+    return row
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

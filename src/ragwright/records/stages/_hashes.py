@@ -16,11 +16,15 @@ from .._seams import (
     KEY,
     KEYLESS,
     REASON,
+    TAGS,
+    TEXT,
+    TEXT_HASH,
     ArrowTable,
     compute,
     daft,
     daft_batches,
     daft_functions,
+    join_chunks,
     pa,
 )
 from ..declared import SourceSpec
@@ -69,8 +73,7 @@ def _seeds(column: str) -> tuple[int, int]:
 
 def _as_text(column: ArrowTable) -> ArrowTable:
     """A column as one array of large strings."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = join_chunks(column)
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_binary(kind):
         texts = [None if value is None else repr(value) for value in column.to_pylist()]
@@ -195,6 +198,10 @@ class BronzeRows:
         return pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
 
 
+_OURS = {KEY, HASH, REASON, TEXT, TEXT_HASH, TAGS}
+"""Columns that the tables have themselves; the text of a source may be called ``text``."""
+
+
 def rename_columns(spec: SourceSpec, batch: ArrowTable) -> list[str]:
     """Names of a batch's columns after renaming; all that source.yaml names are there.
 
@@ -206,19 +213,19 @@ def rename_columns(spec: SourceSpec, batch: ArrowTable) -> list[str]:
         if old not in there:
             raise _missing(spec, "rename", old, there)
     names = [spec.rename.get(name, name) for name in there]
+    named = [("key", spec.key), ("text", spec.text), ("watermark", spec.watermark)]
+    named += [(key, name) for key in ("hash", "keep", "require") for name in getattr(spec, key)]
+    for key, name in named:
+        if name and name not in names:
+            raise _missing(spec, key, name, names)
     for name, count in Counter(names).items():
-        if count > 1 or name in {KEY, HASH, REASON}:
+        if count > 1 or name in _OURS - {spec.text}:
             conflict = "two columns are called" if count > 1 else "the tables have a column"
             raise RecordsError(
                 f"{conflict} {name!r}",
                 where=spec.place("rename" if spec.rename else "source"),
                 hint=f"give the source's another name: rename: {{{name}: source_{name}}}",
             )
-    named = [("key", spec.key), ("text", spec.text), ("watermark", spec.watermark)]
-    named += [(key, name) for key in ("hash", "keep", "require") for name in getattr(spec, key)]
-    for key, name in named:
-        if name and name not in names:
-            raise _missing(spec, key, name, names)
     return names
 
 

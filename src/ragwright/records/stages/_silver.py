@@ -164,8 +164,7 @@ def tag_lists(carried: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
 
 def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return the mask of the names of each row, shape (rows, names); other names are ignored."""
-    if isinstance(lists, pa.ChunkedArray):
-        lists = lists.combine_chunks()
+    lists = join_chunks(lists)
     carried = np.zeros((len(lists), len(names)), np.bool_)
     if not len(lists) or not names:
         return carried
@@ -242,21 +241,8 @@ def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]
 
 def text_column(batch: ArrowTable, name: str) -> ArrowTable:
     """The text column as one array of large strings."""
-    for column, hint in ((name, None), *((n, "rename") for n in (TEXT, TEXT_HASH, TAGS))):
-        there = column in batch.column_names
-        if hint is None and not there:
-            raise RecordsError(
-                f"the rows have no column {name!r}",
-                where="source.yaml: text",
-                hint=suggest_name(name, batch.column_names),
-            )
-        if hint and there and column != name:
-            raise RecordsError(
-                f"the rows have a column {column!r}, which silver makes itself",
-                where="source.yaml: rename",
-                hint=f"write rename: {{{column}: source_{column}}}",
-            )
-    return cast_texts(batch.column(name), name, "source.yaml: text")
+    place = "source.yaml: text"
+    return cast_texts(find_column(batch, name, place), name, place)
 
 
 def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
