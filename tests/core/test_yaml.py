@@ -112,11 +112,11 @@ class Some:
 @pytest.mark.parametrize(
     ("text", "bad", "meant"),
     [
-        ("[rewrite]", "not a list", "for example {methods: [rewrite], fusion: rrf}"),
+        ("[rewrite]", "not a list", "its keys: methods, fusion"),
         ("methods: [rewrite, rewrit]", "not 'rewrit'", "did you mean 'rewrite'?"),
-        ("methods: [12]", "not 12", "Ways of rewording. For example methods: [rewrite]"),
+        ("methods: [12]", "not 12", "Ways of rewording. Allowed: rewrite, subqueries."),
         ("fusion: weigted", "not 'weigted'", "did you mean 'weighted'?"),
-        ("fusion: [rrf]", "not a list", "How lists are put together. For example fusion: rrf"),
+        ("fusion: [rrf]", "not a list", "How lists are put together. Allowed: rrf, weighted."),
     ],
 )
 def test_a_wrong_item_and_the_nearest_right_one_are_named(text: str, bad: str, meant: str) -> None:

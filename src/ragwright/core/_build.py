@@ -19,19 +19,16 @@ from ._yaml import Placed
 When: TypeAlias = Literal["index", "query"]
 
 
-def option(
-    default: Any, doc: str, *, when: When = "query", example: str = "", **limits: Any
-) -> Any:
+def option(default: Any, doc: str, *, when: When = "query", **limits: Any) -> Any:
     """A field of an option record.
 
     Args:
         default: Value when the project file does not name the key; a callable makes one.
         doc: One sentence for the reference page.
         when: ``index`` where a change needs a rebuild, ``query`` where it does not.
-        example: A value, as YAML, for messages; empty where the type shows one.
         limits: Bounds that pydantic checks: ``ge``, ``le``, ``gt``, ``lt``, ``min_length``.
     """
-    metadata = {"doc": doc, "when": when, "example": example, **limits}
+    metadata = {"doc": doc, "when": when, **limits}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -86,7 +83,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         raise ConfigError(
             f"{'.'.join(path)} must be a mapping of keys, not {_kind(values)}",
             where=placed.where(*path),
-            hint=f"for example {_example(path, _mapping_of(kind))}",
+            hint=f"its keys: {', '.join(typing.get_type_hints(kind))}",
         )
     hints = typing.get_type_hints(kind)
     arguments = {
@@ -138,7 +135,7 @@ def _explain(
     return ConfigError(
         f"{'.'.join(here)} {sentence.partition(', unable to')[0]}, not {_kind(bad)}",
         where=placed.where(*here),
-        hint=f"did you mean {near[0]!r}?" if near else _advice(fields[key], hint, here),
+        hint=f"did you mean {near[0]!r}?" if near else _describe(fields[key], hint),
     )
 
 
@@ -188,11 +185,8 @@ def describe_options(
         if _is_record(nested):
             yield from describe_options(nested, key)
             continue
-        doc = field.metadata.get("doc", "")
-        allowed = [value for value in _allowed(nested) if value]
-        if any(value not in doc for value in allowed):
-            doc = f"{doc} Allowed: {', '.join(allowed)}."
-        yield ".".join(key), field.metadata.get("when", "query"), _default(field), doc
+        doc, when = _describe(field, nested), field.metadata.get("when", "query")
+        yield ".".join(key), when, _default(field), doc
 
 
 def list_changed_options(record: Any) -> dict[str, Any]:
@@ -222,60 +216,13 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default if factory is dataclasses.MISSING else factory()
 
 
-def _advice(field: dataclasses.Field[Any], hint: Any, path: tuple[str, ...]) -> str:
-    """Return the description of a key with an example of it."""
-    doc = field.metadata.get("doc") or ""
-    example = f"for example {_example(path, _value_of(field, hint))}"
-    return f"{doc} {example[0].upper()}{example[1:]}" if doc else example
-
-
-def _example(path: tuple[str, ...], value: str) -> str:
-    if not path:  # a file of its own
-        return value
-    if path[-1].isdigit():
-        value = f"[{value}]"
-    return f"{'.'.join(part for part in path if not part.isdigit())}: {value}"
-
-
-def _mapping_of(kind: type[Any]) -> str:
-    """A mapping with the keys that a record needs, or its first two, as YAML on one line."""
-    hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    needed = [field for field in fields if _default(field) is dataclasses.MISSING]
-    needed += [field for field in fields[:2] if field not in needed]
-    pairs = [f"{field.name}: {_value_of(field, hints[field.name])}" for field in needed]
-    return "{" + ", ".join(pairs) + "}"
-
-
-def _value_of(field: dataclasses.Field[Any], hint: Any) -> str:
-    """A value of the right type, as YAML: the default if it shows the type."""
-    default = field.default
-    if example := field.metadata.get("example"):
-        return str(example)
-    if isinstance(default, int | float) and not isinstance(default, bool):
-        return f"{default:g}"
-    if isinstance(default, str) and default:
-        return default
-    return "provider:name" if field.name.endswith("model") else _value_of_type(hint)
-
-
-_SAMPLES: Mapping[Any, str] = {bool: "true", int: "5", float: "0.5"}
-
-
-def _value_of_type(hint: Any) -> str:
-    """An example of a type, as YAML."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return str(inner[0])
-    if _is_record(hint):
-        return _mapping_of(hint)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return "{name: " + _value_of_type(inner[1]) + "}"
-    if isinstance(origin, type) and issubclass(origin, tuple | list):
-        return "[" + _value_of_type(inner[0]) + "]"
-    if inner:  # a union: the first that is not None
-        return _value_of_type(next(member for member in inner if member is not type(None)))
-    return _SAMPLES.get(hint, "text")
+def _describe(field: dataclasses.Field[Any], hint: Any) -> str:
+    """The sentence of an option, with the values that it allows."""
+    doc = str(field.metadata.get("doc", ""))
+    allowed = [value for value in _allowed(hint) if value]
+    if any(value not in doc for value in allowed):
+        doc = f"{doc} Allowed: {', '.join(allowed)}."
+    return doc.strip()
 
 
 def _allowed(hint: Any) -> list[str]:

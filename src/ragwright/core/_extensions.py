@@ -6,8 +6,8 @@ An installed package adds a measure, a stage or a command under the entry points
 before it is used.
 
 A module that is not installed (``module:object`` in a settings file) is looked for in the folder
-that the command was started in. That folder is not on ``sys.path``: otherwise a file of a
-stranger's folder would run as soon as any library tries to import an optional module of its name.
+that the command was started in. Only a folder that holds such a module joins ``sys.path``:
+otherwise a file of a stranger's folder would run as soon as a library tries an optional import.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions, version
+from importlib.util import find_spec
 from itertools import chain
-from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ._errors import MissingExtraError, PluginError
@@ -32,62 +31,33 @@ from ._yaml import suggest_name
 
 MadeT = TypeVar("MadeT")
 _SAFE = "PYTHONSAFEPATH"
-_CALLER_FRAMES = 20
-"""Most frames of the import system between an import and the module that asked for it."""
 
 
-class _FolderPlugins(MetaPathFinder):
-    """Finds modules in a folder: those that settings name, and those that they import."""
-
-    def __init__(self) -> None:
-        self.folder = ""
-        self._folders: dict[str, str] = {}
-
-    def allow(self, module: str) -> None:
-        """Let a module, named by the settings, be imported from the folder."""
-        name = module.partition(".")[0]
-        if self.folder and name not in sys.stdlib_module_names:
-            self._folders[name] = self.folder
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The module, where the settings or a module of the folder ask for it."""
-        if path is not None or fullname in sys.stdlib_module_names:
-            return None
-        folder = self._folders.get(fullname) or self._folders.get(_importer())
-        spec = PathFinder.find_spec(fullname, [folder], target) if folder else None
-        if folder and spec is not None:
-            self._folders[fullname] = folder
-        return spec
-
-
-_PLUGINS = _FolderPlugins()
-
-
-def _importer() -> str:
-    """The package or module whose code runs the present import."""
-    frame = sys._getframe(2)
-    for _ in range(_CALLER_FRAMES):
-        name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith(("importlib.", "_frozen_importlib")) and name != "importlib":
-            return name.partition(".")[0]
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return ""
+_folder = ""
+"""The folder that modules named in settings may be imported from; empty if there is none."""
 
 
 def plugin_folder() -> str:
     """The folder that modules named in settings may be imported from; empty if there is none."""
-    return _PLUGINS.folder
+    return _folder
 
 
 def import_plugins_from(folder: str) -> None:
     """Import modules that settings name from this folder, too, if they are not installed."""
-    _PLUGINS.folder = folder
-    if folder and _PLUGINS not in sys.meta_path:
-        sys.meta_path.append(_PLUGINS)  # last, so that no file there shadows an installed module
+    global _folder
+    _folder = folder
+
+
+def _allow(module: str) -> None:
+    """Let a module that settings name, and what it imports, be found in the folder.
+
+    The folder is last on the path, so that no file there shadows an installed module.
+    """
+    name = module.partition(".")[0]
+    if not _folder or _folder in sys.path or name in sys.modules or find_spec(name):
+        return
+    if PathFinder.find_spec(name, [_folder]) is not None:
+        sys.path.append(_folder)
 
 
 @contextmanager
@@ -130,7 +100,7 @@ def load_object(
             hint="write for example mypackage.readers:ChatLogReader",
         )
     if not installed:
-        _PLUGINS.allow(module_name)
+        _allow(module_name)
     try:
         loaded: Any = importlib.import_module(module_name)
     except SystemExit as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -59,42 +59,6 @@ _FUNCTIONS = (
 _HELD = "ragwright cannot use its own tables there"
 
 
-@lru_cache(maxsize=1)
-def watching_connection() -> Any:
-    """The driver's connection, which gives up a server that has stopped answering.
-
-    A statement may take long, for a lock or much data. So after some seconds without a reply the
-    server is tried with a connection of its own, and only given up if that fails as well.
-    """
-    psycopg = require("psycopg", "pg", "a shared PostgreSQL database")
-
-    class WatchingConnection(psycopg.Connection):  # type: ignore[misc, name-defined]
-        patience = 30.0
-        alive: Callable[[], bool] = staticmethod(lambda: True)
-
-        def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
-            """Wait for a reply as the driver does, and try the server where none comes."""
-            return super().wait(self._watch(gen), *arguments, **named)
-
-        def _watch(self, gen: Any) -> Generator[Any, Any, Any]:
-            since = time.monotonic()
-            try:
-                wanted = next(gen)
-                while True:
-                    ready = yield wanted
-                    if ready:
-                        since = time.monotonic()
-                    elif time.monotonic() - since > self.patience:
-                        if not self.alive():
-                            raise psycopg.OperationalError(f"no reply for {self.patience:g} s")
-                        since = time.monotonic()
-                    wanted = gen.send(ready)
-            except StopIteration as end:
-                return end.value
-
-    return WatchingConnection
-
-
 class PostgresDatabase(Database):
     """A schema of a PostgreSQL database, with its schema version checked.
 
@@ -120,7 +84,6 @@ class PostgresDatabase(Database):
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
         self.patience = place.patience
-        self._away_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = fill_address(place.address, "shared.address")
         self._turn = _lock_number(self.schema)
@@ -139,31 +102,26 @@ class PostgresDatabase(Database):
         """A connection of the driver; waits for a server that was reached before."""
         end = time.monotonic() + (self.patience if self._reached else 0.0)
         while True:
-            if time.monotonic() < self._away_until:
-                raise self._psycopg.OperationalError("it does not answer")
             try:
                 return self._try_to_open()
             except self._psycopg.OperationalError as error:
-                if _refused(str(error)):
-                    raise
-                if time.monotonic() + _PAUSE_SECONDS > end:
-                    self._away_until = time.monotonic() + 1
+                if _refused(str(error)) or time.monotonic() + _PAUSE_SECONDS > end:
                     raise
             time.sleep(_PAUSE_SECONDS)
 
     def _try_to_open(self) -> Any:
-        raw = watching_connection().connect(
+        raw = self._psycopg.connect(
             self._address,
             autocommit=True,
-            connect_timeout=self._wait_to_connect,
+            connect_timeout=max(2, min(10, round(self.patience))),
             tcp_user_timeout=round(1000 * max(2.0, min(30.0, self.patience))),
             keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
             application_name="ragwright",
             cursor_factory=self._psycopg.RawCursor,
         )
         try:
-            raw.alive = self._is_alive
-            raw.patience = self.patience
             # sums of whole numbers, which are decimals there
             raw.adapters.register_loader("numeric", self._psycopg.types.numeric.IntLoader)
             settings = {**_SETTINGS, "search_path": f'"{self.schema}"'}
@@ -176,20 +134,6 @@ class PostgresDatabase(Database):
             raise
         self._reached = True
         return raw
-
-    def _is_alive(self) -> bool:
-        """True if the server accepts a connection: it may only be slow."""
-        try:
-            raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
-        except self._psycopg.OperationalError as error:
-            self._away_until = time.monotonic() + 1
-            return bool(error.sqlstate)  # too many connections, for example
-        raw.close()
-        return True
-
-    @property
-    def _wait_to_connect(self) -> int:
-        return max(2, min(10, round(self.patience)))
 
     # -- transactions ----------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def write_page(
     """Return a page: the verdict with its evidence, the blocks and notes of ``top``, sections."""
     script, library = formatting() + report_asset("report.js"), _join_libraries()
     drawn = [block for section in sections for block in section.blocks if block.spec]
-    text: str = load_template("page.html").render(
+    text: str = _template().render(
         top=top,
         verdict=verdict,
         sections=sections,
@@ -96,12 +96,12 @@ def write_page(
 
 
 @cache
-def load_template(name: str) -> Any:
-    """Return a template of this room."""
+def _template() -> Any:
+    """Return the template of all pages."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({name: report_asset(name)}),
+        loader=DictLoader({"page.html": report_asset("page.html")}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -110,7 +110,7 @@ def load_template(name: str) -> Any:
     form = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
     environment.policies["json.dumps_kwargs"] = form
     environment.globals.update(counted=count_noun, most=_MOST)
-    return environment.get_template(name)
+    return environment.get_template("page.html")
 
 
 @cache

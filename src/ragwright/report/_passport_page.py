@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..core import count_noun
-from ..experiment import JudgeFigures, JudgePassport, Passport, PeopleFigures
+from ..experiment import JudgePassport, Passport, PeopleFigures
 from ..measure import Estimate
 from ._charts import Spec, intervals, kind, whisker
 from ._headline import Headline
@@ -13,7 +13,6 @@ from ._page import PageSection, write_page
 from ._text import WIDTH, Cells, ResultBlock, drop_empty_columns, print_result
 
 _PEOPLE = "people with each other"
-_CHANCE = "better than chance"
 _MOST_BIASED = 2
 """Judges whose bias is drawn."""
 
@@ -116,7 +115,9 @@ def passport_verdict(passport: Passport) -> Headline:
         ranked = [(j.dimension == people.name, _rank_value(j, people.name)) for j in paid]
         if paid:
             judge = paid[ranked.index(max(ranked))]
-            texts.append((judge.dimension != people.name, _sentence_for(passport, judge, people)))
+            advice = judge.dimensions[people.name].advice
+            state = _state_of(passport, judge, people.name)
+            texts.append((judge.dimension != people.name, (advice, state)))
     if not texts:
         return Headline("No judge and no person scored the same rows.", "open")
     (_, (text, state)), *rest = sorted(texts, key=lambda pair: pair[0])
@@ -128,58 +129,14 @@ def _rank_value(judge: JudgePassport, dimension: str) -> float:
     return -2 if value is None else value
 
 
-def _sentence_for(
-    passport: Passport, judge: JudgePassport, people: PeopleFigures
-) -> tuple[str, str]:
-    """Return the verdict on a judge in a dimension, and its state."""
-    name, about, figures = judge.name, people.name, judge.dimensions[people.name]
-    agreement = figures.spearman
-    if agreement.low is None or agreement.low <= 0:
-        return f"{name} is not proven better than chance on {about}.", "worse"
-    free, extent = passport.best_free(about), _compare_with_people(figures, people)
-    against = next((f.spearman for f in figures.versus if free and f.name == free.name), None)
-    if free is None or judge is free or against is None or against.value is None:
-        state = "open" if extent == _CHANCE and judge is not free else "better"
-        start = (
-            f"Use {name} for {about}: of the free measures here it agrees best with people,"
-            if judge is free
-            else f"{name} agrees with people on {about}"
-        )
-        ends = f"rank correlation {agreement.value or 0:.2f}, 95 % {agreement.low:.2f} to "
-        return f"{start} {extent} ({ends}{agreement.high or 0:.2f}).", state
-    if against.high is not None and against.high < 0:
-        return (
-            f"Use the free measure {free.name} instead of {name} for {about}: it agrees better "
-            f"with people ({_difference_text(against, -1)}).",
-            "worse",
-        )
-    if against.low is not None and against.low > 0:
-        return (
-            f"Trust {name} for {about}: it agrees with people {extent}, and better than any free "
-            f"measure here ({_difference_text(against, 1)}).",
-            "better",
-        )
-    return (
-        f"{name} is not proven better than the free measure {free.name} for {about}: the free one "
-        f"will do ({_difference_text(against, 1)}).",
-        "open",
-    )
-
-
-def _difference_text(estimate: Estimate, sign: int) -> str:
-    """A difference of rank correlations and its interval, in the direction of ``sign``."""
-    value, *ends = (sign * (end or 0.0) for end in (estimate.value, estimate.low, estimate.high))
-    return f"difference {value:.2f}, 95 % {min(ends):.2f} to {max(ends):.2f}"
-
-
-def _compare_with_people(figures: JudgeFigures, people: PeopleFigures) -> str:
-    mine, theirs = figures.one_person, people.spearman
-    if mine.value is None or theirs.low is None or theirs.high is None:
-        return _CHANCE
-    if mine.value < theirs.low:
-        return "better than chance, but less well than people agree with each other"
-    more = "at least as" if mine.value > theirs.high else "about as"
-    return f"{more} well as people agree with each other"
+def _state_of(passport: Passport, judge: JudgePassport, dimension: str) -> str:
+    """``better`` if a judge is worth using, ``worse`` if not, ``open`` if a free measure may do."""
+    figures, free = judge.dimensions[dimension], passport.best_free(dimension)
+    if not figures.trusted:
+        return "worse"
+    against = [f.spearman for f in figures.versus if free and f.name == free.name]
+    doubted = any(each.value is not None and (each.low or 0.0) <= 0 for each in against)
+    return "open" if doubted else "better"
 
 
 _AGREEMENT_HEAD = (
@@ -233,29 +190,12 @@ def _agreement_blocks(passport: Passport, people: PeopleFigures) -> Iterator[Res
         cells,
         _colour_kinds(intervals(points, x="rank correlation")) if points else None,
         "agreement",
-        tuple(_list_advice(judges, people.name, best)),
+        tuple(
+            judge.dimensions[people.name].advice
+            for judge in judges
+            if judge.kind != "free" or judge is best
+        ),
     )
-
-
-def _list_advice(
-    judges: Sequence[JudgePassport], dimension: str, best: JudgePassport | None
-) -> list[str]:
-    """Which judge to use: each judge that is worth it, else the free measure in one sentence."""
-    others = [judge for judge in judges if judge.kind != "free"]
-    advice = [judge.dimensions[dimension].advice for judge in others]
-    if len(others) == 1 or best is None:
-        return advice
-    better = [
-        text
-        for judge, text in zip(others, advice, strict=True)
-        if text.startswith(f"Use {judge.name} ")
-    ]
-    if better or not others:
-        return better or [best.dimensions[dimension].advice]
-    return [
-        f"Use {best.name} for {dimension}: it is free, and none of the {len(others)} judges is "
-        "shown to agree better with people."
-    ]
 
 
 def _difference_blocks(passport: Passport) -> Iterator[ResultBlock]:
