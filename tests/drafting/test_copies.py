@@ -6,11 +6,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.drafting import NearCopy, compare_templates, copies_among, shares_before, split_reply
+from ragwright.drafting import NearCopy, copies_among, shares_before, split_reply
 
 AT_BLANKS = "unsure: split at blank lines"
 AT_LINES = "unsure: split at line ends"
@@ -60,12 +59,6 @@ SURE: dict[str, tuple[str, list[str]]] = {
     "quotes within": (f'1. "No" is "no".\n2. {B}\n3. {C}', ['"No" is "no".', B, C]),
     "apostrophes": (f"1. Don't wait, it's on.\n2. {B}\n3. {C}", ["Don't wait, it's on.", B, C]),
     "a link": (f"1. See https://x.org/1\n2. {B}\n3. {C}", ["See https://x.org/1", B, C]),
-    "JSON": ('["Vote now.", "Chip in $5.", "Rush your name!"]', ABC),
-    "JSON with a preamble": ('Here:\n["Vote now.",\n "Chip in $5.", "Rush your name!"]', ABC),
-    "JSON of texts": ('{"texts": ["Vote now.", "Chip in $5.", "Rush your name!"]}', ABC),
-    "JSON of objects": ('[{"n": 1, "text": "Vote now."}, {"n": 2, "text": "Chip in $5."}]', [A, B]),
-    "JSON by number": ('{"1": "Vote now.", "2": "Chip in $5."}', [A, B]),
-    "JSON in a fence": ('```json\n["Vote now.", "Chip in $5."]\n```', [A, B]),
     "fence": (f"```\n{numbered('{n}. {t}')}\n```", ABC),
     "fence with remarks": (f"Sure:\n\n```text\n{numbered('{n}. {t}')}\n```\nLet me know!", ABC),
     "Windows lines": (numbered("{n}. {t}").replace("\n", "\r\n"), ABC),
@@ -124,7 +117,6 @@ ONE: dict[str, tuple[str, list[str]]] = {
     "closed": (f"{A}\n\nLet me know if it fits.", [A]),
     "counted": (f"{A}\n\n(Character count: 9)", [A]),
     "fence": (f"```\n{A}\n```", [A]),
-    "JSON": ('{"text": "Vote now."}', [A]),
     "a dash": (f"- {A}", [A]),
     "bold": (f"**{A}**", [A]),
     "interjection": (f"Certainly!\n\n{A}", [A]),
@@ -325,26 +317,3 @@ def test_all_at_once_as_pair_by_pair(
     assert copies_among(texts, named, threshold) == expected
     shares = [row.tolist() for row in shares_before(texts)]
     assert shares == [[containment(a, b) for b in texts[:at]] for at, a in enumerate(texts)]
-
-
-SAME = (
-    "Hi Anna, Jane Doe needs $25 by Friday to reach 3,000 donors. Will you chip in now?",
-    "Hi Bob, John Roe needs $100 by Tuesday to reach 12,500 donors. Will you chip in now?",
-    "Hi Carla, Mary Poe needs €7.50 by March 3 to reach 80 donors. Will you chip in now?",
-)
-OTHER = (
-    "The polls close in Ohio soon and every single vote counts: find your polling place here.",
-    "Thank you for standing with teachers all year. Nothing to ask today, just gratitude.",
-    "STOP SCROLLING. READ THIS.",
-)
-
-
-def test_messages_that_differ_in_amounts_dates_and_names_are_of_one_template() -> None:
-    same = compare_templates([*SAME, *OTHER])
-    assert same[:3, :3].all()
-    assert not same[:3, 3:].any()
-    assert (same[3:, 3:] == np.eye(3, dtype=bool)).all()
-    # capitals alone are no names
-    shouted = ["GIVE NOW FOR SCHOOLS", "VOTE TODAY FOR HEALTH", "GIVE NOW FOR SCHOOLS"]
-    same = compare_templates(shouted)
-    assert same.tolist() == [[True, False, True], [False, True, False], [True, False, True]]

@@ -174,16 +174,15 @@ def test_an_export_adds_up_to_what_was_paid(bench: Workbench, tmp_path: Path) ->
     bench.outputs.save(drafted(), Origin(scope="a"))
     path = tmp_path / "all.csv"
 
-    def total(query: OutputQuery, column: str = "cost") -> tuple[int, float]:
+    def total(query: OutputQuery) -> tuple[int, float]:
         count = export_outputs(bench.outputs, query, path)
         with path.open(newline="") as file:
-            return count, sum(float(line[column] or 0) for line in csv.DictReader(file))
+            return count, sum(float(line["cost"] or 0) for line in csv.DictReader(file))
 
     assert total(EVERY) == (3, 0.5)  # of no tenant, as lists and samples are
     assert total(A) == (3, 0.5)
     assert total(OutputQuery(scope=None)) == (6, 1.0)
     assert total(OutputQuery(kind="text")) == (2, 0.0)
-    assert total(OutputQuery(kind="text"), "share_cost") == (2, 0.5)
 
 
 def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> None:
@@ -218,7 +217,6 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
     assert table.column("id").to_pylist()[:2] == ["1.1", "1.2"]
     assert table.schema.field("batch").type == "int64"
     assert table.column("cost").to_pylist()[0] is None
-    assert table.column("share_cost").to_pylist()[0] == 0.125
 
 
 def test_an_export_that_fails_leaves_what_was_there(

@@ -14,7 +14,6 @@ from hypothesis import given, strategies as st
 from ragwright.answer import DraftOptions, DraftWeights, Window, count_tokens
 from ragwright.core import ConfigError, Hit, PromptError, build_options, parse_yaml
 from ragwright.drafting import (
-    ONE_CALL,
     DraftPlan,
     DraftPrompt,
     DraftRequest,
@@ -158,8 +157,8 @@ def test_the_biography_and_headlines_are_shown(desk: Desk) -> None:
     assert "- Clinic closes in Elm\n" in prompt.messages[-1][1]
     assert "nurse" not in shown(desk, plan_of()).messages[0][1]
     for client, told in (
-        ("Tom Ash", "(?s)no biography of 'Tom Ash'.*one for: Jane Doe, Rosa Lima"),
-        ("Jane Ash", "(?s)no biography of 'Jane Ash'.*nearest: .*Jane Doe"),
+        ("Tom Ash", "no biography of 'Tom Ash'"),
+        ("Jane Ash", "no biography of 'Jane Ash'"),
         ("", "--bio needs --client"),
     ):
         with pytest.raises(PromptError, match=told):
@@ -197,7 +196,7 @@ def asked(
     hit, plan = Hit(1, 0.0, "a", "a:0", "a", "", None, 0, 0, ""), plan or plan_of()
     pool = Pool(Retrieved("", ()), tuple(Example("", "", one, hit) for one in texts or TEXTS))
     request = DraftRequest("Jane Doe", length=length, count=count)
-    return texts_per_call(count, plan.options, text_tokens(request, plan, pool, Window(**window)))
+    return texts_per_call(plan.options, text_tokens(request, plan, pool, Window(**window)))
 
 
 @given(st.integers(0, 500), st.integers(1, 200))
@@ -232,7 +231,7 @@ def test_texts_as_long_as_they_may_be_fit_the_reply(
 def test_a_few_texts_are_one_call_where_a_reply_is_large_enough() -> None:
     assert DraftOptions().max_tokens == 1500
     for length in ("short", "medium"):
-        assert all(asked(count, length, DraftPlan()) >= count for count in (1, 5, ONE_CALL))
+        assert all(asked(count, length, DraftPlan()) >= count for count in (1, 5, 9))
     assert 1 <= asked(15, plan=plan_of(max_tokens=200)) < 15
     assert asked(5, plan=plan_of(max_tokens=16)) == 1
     # it may be said

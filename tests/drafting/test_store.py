@@ -66,8 +66,7 @@ def test_a_batch_is_kept_with_all_that_is_known_of_it(outputs: Outputs) -> None:
     assert json.loads(prompt.text)[0] == {"role": "system", "content": "You write texts."}
     assert prompt.details["reply"] == "1. Give now\n2. Give today"
     assert (first.prompt, first.marks) == ("1.p1", ("too long: 213 of 160",))
-    assert (first.usage, first.share) == (Usage(), Usage(0, 50, 10, 0.25))
-    assert (prompt.usage, prompt.share) == (found.usage, None)
+    assert (first.usage, prompt.usage) == (Usage(), found.usage)
     assert {output.at for output in found.outputs} == {found.at}  # one time for all of a batch
     hit = found.hits[0]
     assert (hit.document_id, hit.weight) == ("record:1", 8.0)
@@ -80,21 +79,15 @@ def test_a_batch_is_kept_with_all_that_is_known_of_it(outputs: Outputs) -> None:
 def test_what_was_paid_stands_once(outputs: Outputs, path: Path) -> None:
     """Two paid batches, one from known replies, one whose texts were all thrown away."""
     batch = drafted()
-    known = replace(batch.prompts[0], usage=Usage(), reply_usage=batch.usage, cached=True)
-    free = tuple(replace(text, usage=Usage()) for text in batch.texts)
+    known = replace(batch.prompts[0], usage=Usage(), cached=True)
     outputs.save(batch)
     outputs.save(drafted(("Go", "Give", "Vote")))
-    outputs.save(replace(batch, prompts=(known,), texts=free, usage=Usage(), cached=True))
+    outputs.save(replace(batch, prompts=(known,), usage=Usage(), cached=True))
     outputs.save(replace(batch, texts=()))
     sums = "sum(calls), sum(prompt_tokens), sum(completion_tokens), sum(cost), sum(seconds)"
     for table in ("outputs", "batches", "items"):
         assert rows(path, f"SELECT {sums} FROM {table}") == [(3, 300, 60, 1.5, 3.75)]
-    shares = rows(path, "SELECT batch, sum(share_cost) FROM outputs GROUP BY batch")
-    half = pytest.approx(0.5)
-    assert shares == [(1, half), (2, half), (3, None), (4, None)]
-    first = outputs.get("3.p1")
-    assert first.usage == Usage()
-    assert Usage(**first.details["reply_usage"]) == Usage(1, 100, 20, 0.5, 1.25)
+    assert outputs.get("3.p1").usage == Usage()
 
 
 def test_the_file_is_for_its_owner_and_others_may_query_it_while_it_is_written(

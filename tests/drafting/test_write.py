@@ -95,10 +95,6 @@ def test_one_call_gives_all_texts_from_the_best_records(write: Writing) -> None:
     assert weights[0] == 8 + 5 + 3 + 2 + 1
     assert [type(entry.request).__name__ for entry in trace] == ["Search", "Lookup", "Chat"]
     assert CLIENTS[0] in trace[0].request.text  # type: ignore[union-attr]
-    # the shares of a call add up
-    parts = sum((text.usage for text in batch.texts), Usage())
-    assert (parts.calls, parts.prompt_tokens) == (1, batch.usage.prompt_tokens)
-    assert parts.completion_tokens == batch.usage.completion_tokens
     assert batch.usage == prompt.usage
     # the same is not paid for twice, until a record that it was made of is forgotten
     again, other = write(SHORT), write(SHORT, seed=1)
@@ -118,9 +114,7 @@ def test_a_known_reply_costs_nothing_and_a_failed_call_hides_no_cost(
         assert first.usage.cost == pytest.approx(desk.runner.budget.spent)
         assert paid(SHORT, None, "s:m", "s:n").usage == Usage(cost=0.0)
     assert first.usage.calls == 1
-    assert first.usage == first.prompts[0].reply_usage == again.prompts[0].reply_usage
     assert again.usage == again.prompts[0].usage == Usage(cost=0.0)
-    assert sum((text.usage for text in again.texts), Usage()) == Usage(cost=0.0)
 
 
 TOO_LONG = f"1. Chip in.\n2. {WHOLE}\n3. Last call."
@@ -285,21 +279,6 @@ def test_long_texts_have_calls_and_unlike_examples_of_their_own(
     assert "without a number" in told
 
 
-def test_messages_of_one_template_are_one_example_of_a_long_draft(
-    tmp_path: Path, write: Writing
-) -> None:
-    one = "Hi {}, Jane Doe must raise ${} by {} 5 to keep teachers in our schools. Will you help?"
-    days = ("March", "April", "May", "June")
-    texts = [one.format(WORDS[n % 12].title(), n * 25, days[n % 4]) for n in range(20)]
-    texts += [f"Our {word} in {word} needs a {word}, and friends of {word}." for word in WORDS[:4]]
-    write.server.play(lambda request: f"{write.server.count}: {WHOLE}")
-    with Desk(tmp_path, long_records(*texts)) as desk:
-        batch = desk.draft(LONG, write.plan(examples=5, pool=24))
-    for prompt in batch.prompts:
-        numbers = sorted(int(re.findall(r"\d+", name)[0]) for name in prompt.examples)
-        assert numbers[1:] == [20, 21, 22, 23]  # and one of the twenty
-
-
 def test_long_texts_that_are_too_short_are_asked_for_each(tmp_path: Path, write: Writing) -> None:
     server = write.server
     server.play(lambda request: "Too short." if server.count <= 3 else a_text(server.count))
@@ -397,7 +376,7 @@ def test_two_hundred_texts_come_whole_from_each_model(write: Writing) -> None:
     assert len({prompt.examples for prompt in mine}) == len(mine) > 1
     places = [text.prompt for text in batch.texts]
     assert places == sorted(places)
-    assert sum((text.usage for text in batch.texts), Usage()).calls == write.server.count
+    assert batch.usage.calls == write.server.count
     assert forecast.calls.low == forecast.calls.expected == len(batch.prompts)
     assert forecast.calls.high == 2 * len(batch.prompts)
     again = write(MANY, None, "a", "b")

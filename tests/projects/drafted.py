@@ -41,10 +41,9 @@ def drafted(
         reply="\n".join(f"{at}. {text}" for at, text in enumerate(texts, 1)),
         usage=usage,
     )
-    share = Usage(0, 50, 10, 0.5 / max(1, len(texts)))
     return DraftBatch(
         request,
-        tuple(DraftText(text, model, 0, usage=share) for text in texts),
+        tuple(DraftText(text, model) for text in texts),
         (prompt,),
         hits,
         query="A donate text from Jane Doe about health care",

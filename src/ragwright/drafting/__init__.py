@@ -3,7 +3,6 @@
 from ._copies import (
     NearCopy,
     Split,
-    compare_templates,
     copies_among,
     shares_before,
     split_reply,
@@ -32,7 +31,7 @@ from ._project_records import (
     index_is_behind,
     record_findings,
 )
-from ._prompt import ONE_CALL, text_tokens, texts_per_call
+from ._prompt import text_tokens, texts_per_call
 from ._records import (
     DraftBatch,
     Drafting,
@@ -63,7 +62,6 @@ from ._store import Outputs
 from ._write import Underway, draft, portions
 
 __all__ = [
-    "ONE_CALL",
     "DraftBatch",
     "DraftPlan",
     "DraftPrompt",
@@ -97,7 +95,6 @@ __all__ = [
     "Underway",
     "WaitingAnswer",
     "collect_feedback",
-    "compare_templates",
     "copies_among",
     "draft",
     "draft_plan",

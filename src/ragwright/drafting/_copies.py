@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,40 +29,6 @@ class NearCopy:
     def __str__(self) -> str:
         """Return the mark of a text."""
         return f"near copy of {self.of} ({self.share:.2f})"
-
-
-_VARIABLE = re.compile(r"\S*\d\S*|\S*[^\W\d_]\.[^\W\d_]\S*|[^\w\s]")
-"""Amounts, dates and numbers, addresses of web pages, and signs."""
-
-_DATES = re.compile(r"today|tonight|tomorrow|noon|midnight|[ap]m")
-"""Words of dates and times without a capital."""
-
-_SAME = 0.9
-"""Least share of common words (Dice) of two texts with the same template."""
-
-
-def template_of(text: str) -> Counter[str]:
-    """Return the words of a text without amounts, dates and names.
-
-    Names are words with a capital, including the first words of sentences. A text with fewer than
-    three other words (all in capitals, for example) keeps its capitalised words.
-    """
-    words = _VARIABLE.sub(" ", text).split()
-    lower = [word for word in words if word[0].islower()]
-    chosen = lower if len(lower) >= 3 else [word.lower() for word in words]
-    return Counter(word for word in chosen if not _DATES.fullmatch(word))
-
-
-def compare_templates(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the pairs of texts that differ in amounts, dates and names; shape (texts, texts)."""
-    templates = [template_of(text) for text in texts]
-    same = np.eye(len(texts), dtype=np.bool_)
-    for row, template in enumerate(templates):
-        for other in range(row):
-            size = template.total() + templates[other].total()
-            is_same = 2 * (template & templates[other]).total() >= _SAME * size if size else False
-            same[row, other] = same[other, row] = is_same
-    return same
 
 
 def copies_among(
@@ -196,38 +159,13 @@ def split_reply(reply: str, wanted: int = 1) -> Split:
     fenced = _FENCED.fullmatch(body)
     if fenced and _is_preamble(fenced[1]) and len(fenced[3]) <= _LONGEST_REMARK:
         body = fenced[2].strip()
-    texts = _json_texts(body) or _list_texts(body, wanted)
+    texts = _list_texts(body, wanted)
     if not texts and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
         return Split(refused=" ".join(body.split())[:_SHOWN])
     parts = (
         ReplyText(_bare_text(text), mark) for text, mark in texts or _paragraph_texts(body, wanted)
     )
     return Split(tuple(part for part in parts if part.text))
-
-
-def _json_texts(body: str) -> _MarkedTexts:
-    """Return the texts of a JSON list or object at the start of a line; none if there is none."""
-    begin = re.search(r"^\s*[\[{]", body, re.MULTILINE)
-    if begin is None:
-        return []
-    try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(body, begin.end() - 1)
-    except (ValueError, RecursionError):
-        return []
-    if isinstance(value, dict):
-        lists = [item_value for item_value in value.values() if isinstance(item_value, list)]
-        value = lists[0] if len(lists) == 1 else list(value.values())
-    texts = [_json_text(item) for item in value]
-    return [(text, "") for text in texts if text is not None] if None not in texts else []
-
-
-def _json_text(item: Any) -> str | None:
-    """Return a text, or that of an object: under a usual key, or its only one."""
-    if isinstance(item, dict):
-        texts = [item_value for item_value in item.values() if isinstance(item_value, str)]
-        by_key = [item[key] for key in ("text", "message", "content") if key in item]
-        item = by_key[0] if by_key else texts[0] if len(texts) == 1 else None
-    return item if isinstance(item, str) else None
 
 
 # -- lists ---------------------------------------------------------------------------------

@@ -204,8 +204,6 @@ _COLUMNS: dict[str, str] = {
     "completion_tokens": "int64",
     "cost": "float64",
     "seconds": "float64",
-    "share_cost": "float64",
-    "reply_cost": "float64",
 }
 """Column of a table -> its Arrow type; lists and mappings are JSON."""
 
@@ -298,7 +296,7 @@ def _write_parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
 
 def _cells_of(output: Output) -> dict[str, Any]:
     """Return an output as the cells of a line."""
-    usage, reply = output.usage, output.details.get("reply_usage") or {}
+    usage = output.usage
     cells = {name: getattr(output, name) for name in _COLUMNS if hasattr(output, name)}
     return cells | {
         "marks": json.dumps(output.marks, ensure_ascii=False),
@@ -308,6 +306,4 @@ def _cells_of(output: Output) -> dict[str, Any]:
         "completion_tokens": usage.completion_tokens,
         "cost": usage.cost,
         "seconds": usage.seconds,
-        "share_cost": None if output.share is None else output.share.cost,
-        "reply_cost": reply.get("cost"),
     }

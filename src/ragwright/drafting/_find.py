@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..answer import DraftOptions, Window
 from ..core import (
@@ -19,7 +17,6 @@ from ..core import (
     PromptError,
     RetrieveError,
     count_noun,
-    list_names,
     load_shipped_mapping,
     read_mapping,
     render,
@@ -35,7 +32,6 @@ from ..retrieve import (
     similarities,
     word_similarities,
 )
-from ._copies import compare_templates
 from ._records import DraftRequest
 
 _KEYS = ("system", "example", "request", "under", "between", "from")
@@ -82,9 +78,6 @@ ONE_PER_CALL = ("long",)
 
 MOST_TEXTS = 200
 """Most texts of one request."""
-
-_MOST_TRIED = 50
-"""Most clients with a biography that are looked up among the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,47 +187,40 @@ def check_biography(
     Under hard filters, that of a client without a record that meets them counts as missing.
 
     Raises:
-        PromptError: There is none; the hint lists the nearest clients with one.
+        PromptError: There is none.
     """
     if not request.bio:
         return
     if biography_of(request, plan):
         if not plan.retrieve.filters:
             return
-        if (yield from _clients_with_records([request.client], target, plan)):
+        if (yield from _has_records(request.client, target, plan)):
             return
-    with_biography = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
-    known = yield from _clients_with_records(sorted(with_biography), target, plan)
     client = typed or request.client
-    near = [name for name in plan.rollups.nearest(client, known) if name in known]
-    file = "the file given in records/rollups.yaml under `biographies`"
-    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {list_names(known, 5)}"
     raise PromptError(
         f"no biography of {client!r}" if client else "--bio needs --client",
         where="--bio",
-        hint=hint if known else f"write it into {file}, or leave --bio out",
+        hint="write it into the file given in records/rollups.yaml under `biographies`, or leave "
+        "--bio out",
     )
 
 
-def _clients_with_records(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
-    """Return the clients among these that have a record under the hard filters.
+def _has_records(client: str, target: Target, plan: DraftPlan) -> Flow[bool]:
+    """True if a client has a record under the hard filters.
 
-    The others must stay hidden: the file of rollups covers all tenants.
+    Others must stay hidden: the file of rollups covers all tenants.
     """
-    clients = []
-    for name in names[:_MOST_TRIED]:
-        options = RetrieveOptions(
-            top_k=1,
-            pool=1,
-            search="keyword",
-            filters=(*plan.retrieve.filters, RECORDS, Filter("client", (name,))),
-        )
-        try:
-            yield from retrieve(name, target, options)
-        except FilterError:
-            continue
-        clients.append(name)
-    return clients
+    options = RetrieveOptions(
+        top_k=1,
+        pool=1,
+        search="keyword",
+        filters=(*plan.retrieve.filters, RECORDS, Filter("client", (client,))),
+    )
+    try:
+        yield from retrieve(client, target, options)
+    except FilterError:
+        return False
+    return True
 
 
 def fields_of(request: DraftRequest) -> dict[str, Any]:
@@ -303,13 +289,9 @@ def find_pool(
     try:
         retrieved = yield from _search_relaxed(request, target, plan, options)
     except FilterError as error:
-        near: list[str] = []
-        if error.field == "client" and not (error.hint or "").startswith(_NEAREST):
-            similar = plan.rollups.nearest(typed or request.client)
-            near = yield from _clients_with_records(similar, target, plan)
         if typed:
             request = replace(request, client=typed)
-        raise _unknown_value_error(error, request, plan, near) from error
+        raise _unknown_value_error(error, request, plan) from error
     examples = tuple(
         example for hit in retrieved.hits if (example := _example_of(hit, plan)).text.strip()
     )
@@ -328,12 +310,7 @@ def find_pool(
         similarity_matrix = word_similarities(texts, target.analyzer)
     else:
         raise RetrieveError("neither vectors nor words: examples cannot be compared")
-    # as a second example, a text that differs only in amounts, dates and names adds nothing
-    return Pool(
-        retrieved,
-        examples,
-        np.where(compare_templates(texts), 1.0, np.minimum(similarity_matrix, 0.999)),
-    )
+    return Pool(retrieved, examples, similarity_matrix)
 
 
 def _search_relaxed(
@@ -364,12 +341,9 @@ def _example_of(hit: Hit, plan: DraftPlan) -> Example:
 
 
 def _unknown_value_error(
-    error: FilterError, request: DraftRequest, plan: DraftPlan, near: Sequence[str]
+    error: FilterError, request: DraftRequest, plan: DraftPlan
 ) -> RetrieveError | PromptError:
-    """Return the error for a filter whose field or value no record has.
-
-    ``near`` are clients with a similar spelling.
-    """
+    """Return the error for a filter whose field or value no record has."""
     name, values = error.field, error.values
     label = name.replace("_", " ")
     if name == "kind" and values in ((), RECORDS.values):
@@ -400,7 +374,7 @@ def _unknown_value_error(
     return PromptError(
         problem + (f" under {filters}" if filters else ""),
         where=_FLAG[name],
-        hint=f"{_NEAREST} {', '.join(near)}" if near else error.hint,
+        hint=error.hint,
     )
 
 
@@ -414,7 +388,6 @@ def _is_requested(error: FilterError, request: DraftRequest, plan: DraftPlan) ->
     return error.field in fields_of(request) and error.values not in hard
 
 
-_NEAREST = "nearest:"
 _FLAG = {
     "client": "--client",
     "ask_type": "--ask",
@@ -426,22 +399,12 @@ _FLAG = {
 
 
 def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> PromptError:
-    options = plan.options
     hard_filters = ", ".join(str(hard_filter) for hard_filter in search.filters)
     bound = "" if search.threshold is None else f" over the threshold of {search.threshold:g}"
-    soft_filters = ", ".join(f"{soft.field}={soft.values[0]}" for soft in search.soft)
-    met = "" if search.unfiltered or not search.soft else f" that meet one of {soft_filters}"
-    ways = {
-        "lower answer.draft.threshold": search.threshold is not None,
-        "switch answer.draft.unfiltered on, or leave filters out": met,
-        f"show fewer examples (--examples {count})": count,
-    }
-    hints = [way for way, helps in ways.items() if helps]
     return PromptError(
-        f"{count_noun(count, 'record')} found{bound} under {hard_filters}{met}, but "
-        f"{options.examples} examples are "
-        "needed",
+        f"{count_noun(count, 'record')} found{bound} under {hard_filters}, but "
+        f"{plan.options.examples} examples are needed",
         where="answer.draft.examples",
-        hint="; or ".join(hints)
-        or "no record shares a word with the request: search by vectors too",
+        hint=f"show fewer examples (--examples {count}), lower answer.draft.threshold, switch "
+        "answer.draft.unfiltered on, leave filters out, or search by vectors too",
     )

@@ -31,8 +31,7 @@ Shown: TypeAlias = frozenset[str]
 """Chunk ids of the examples of a prompt."""
 
 _TRIES = 24
-_STARTS = 3
-"""Most choices of examples, and the number of these from the whole pool."""
+"""Most choices of examples for a call whose set of them is new."""
 
 _FORM = ("template", "stop", "guard")
 _FORMS = "draft_forms"
@@ -221,34 +220,21 @@ def choose_examples(
     random_choice = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
     if not unlike:
         return tuple(pool.examples[at] for at in random_choice.sample(range(pool_size), count))
-    first: tuple[Example, ...] = ()
-    for attempt in range(_TRIES if pool_size > count else 1):
-        # Try another start first, then leave out more and more of the pool.
-        left_out = min(max(0, attempt - _STARTS), pool_size - count)
-        remaining = (
-            sorted(random_choice.sample(range(pool_size), pool_size - left_out))
-            if left_out
-            else list(range(pool_size))
-        )
-        chosen = tuple(
-            pool.examples[remaining[at]]
-            for at in dissimilar(
-                pool.similarity[remaining][:, remaining], count, random_choice.getrandbits(32)
-            )
-        )
+    for attempt in range(_TRIES):  # leaving out more and more of the pool
+        left = pool_size - min(attempt, pool_size - count)
+        places = sorted(random_choice.sample(range(pool_size), left))
+        similarity = pool.similarity[places][:, places]
+        picked = dissimilar(similarity, count, random_choice.getrandbits(32))
+        chosen = tuple(pool.examples[places[at]] for at in picked)
         if example_set(chosen) not in used:
-            return chosen
-        first = first or chosen
-    return first
+            break
+    return chosen
 
 
 def example_set(examples: Sequence[Example]) -> Shown:
     """Return the set of examples, independent of order."""
     return frozenset(example.hit.chunk_id for example in examples)
 
-
-ONE_CALL = 15
-"""Most texts that one call asks for at once, if that many of medium length fit."""
 
 _LIST_TOKENS = 5
 """Tokens that a list adds per text: its number, punctuation, the line end."""
@@ -265,13 +251,11 @@ class TextTokens:
         least: Tokens of the shortest text of the group, with the most characters per token: a lower
             bound.
         likely: Mean of the examples, within the group.
-        middling: Tokens of a text in the middle of the group.
         most: Tokens of the longest text of the group; without an upper bound, of an example.
     """
 
     least: float
     likely: float
-    middling: float
     most: float
 
 
@@ -288,31 +272,16 @@ def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Wind
     least, under = plan.rules.bounds(request.length)
     most = max(longest, least) if under is None else under
     # The other estimates err upwards; a lower bound must err downwards.
-    densest = per_character / MARGIN
-    if window.tokenizer is None:
-        densest = min(densest / MARGIN, 1 / _MOST_CHARACTERS)
-    lower_bound = least * densest
-    lengths = (
-        min(max(average, least), most),
-        max(average, least) if under is None else (least + under) / 2,
-        most,
-    )
+    densest = min(per_character / MARGIN**2, 1 / _MOST_CHARACTERS)
     return TextTokens(
-        max(lower_bound, _LIST_TOKENS),
-        *(length * per_character + _LIST_TOKENS for length in lengths),
+        max(least * densest, _LIST_TOKENS),
+        min(max(average, least), most) * per_character + _LIST_TOKENS,
+        most * per_character + _LIST_TOKENS,
     )
 
 
-def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:
-    """Return the most texts that one call asks for, 1 or more: all of the longest length fit.
-
-    Args:
-        count: Total number of texts.
-        options: Settings of calls and replies.
-        tokens: Token estimates of a text.
-    """
+def texts_per_call(options: DraftOptions, tokens: TextTokens) -> int:
+    """Return the most texts that one call asks for, 1 or more: all of the longest length fit."""
     if options.per_call is not None:
         return options.per_call
-    if count <= min(ONE_CALL, options.max_tokens / (tokens.middling * MARGIN)):
-        return count
     return max(1, int(options.max_tokens / (tokens.most * MARGIN)))

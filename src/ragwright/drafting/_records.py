@@ -61,7 +61,6 @@ class DraftPrompt:
         finish: Finish reason of the reply (``stop``, ``length``, …), empty if there is none.
         usage: Usage and cost of this call in this batch: zero if its reply was stored, or shared
             with another call of the batch.
-        reply_usage: Usage of the reply when it was first written.
         error: Reason of a missing reply, empty if there is one.
         cached: True if the reply was stored.
     """
@@ -79,7 +78,6 @@ class DraftPrompt:
     usage: Usage = Usage()
     error: str = ""
     cached: bool = False
-    reply_usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +90,12 @@ class DraftText:
         prompt: Position of its call in the batch's ``prompts``.
         marks: Marks for the user: ``too long: 213 of 160``,
             ``near copy of record:17 (0.93)``, ``cut: the reply ended at its limit``, …
-        usage: Its share of its call's ``usage``, equal for all kept texts of the call. Prompts have
-            the whole usage: sum either prompts or texts, never both.
     """
 
     text: str
     model: str
     prompt: int = 0
     marks: tuple[str, ...] = ()
-    usage: Usage = Usage()
 
     @property
     def characters(self) -> int:
@@ -211,7 +206,6 @@ class NewOutput:
         uses: Ids of the chunks in the prompt.
         marks: Marks of a text (too long, near copy, …).
         usage: Usage and cost in this batch; only for prompts, so that costs are counted once.
-        share: Only for texts: its part of its prompt's ``usage``.
         details: Further data, JSON-able.
     """
 
@@ -222,7 +216,6 @@ class NewOutput:
     uses: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     usage: Usage = Usage()
-    share: Usage | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -267,7 +260,7 @@ class Output:
         model: The model that wrote it or received it.
         text: The text; of a chat prompt its turns as JSON.
         prompt: Id of a text's prompt.
-        marks: As in :class:`NewOutput`; likewise ``usage``, ``share`` and ``details``.
+        marks: As in :class:`NewOutput`; likewise ``usage`` and ``details``.
         client: Its client.
         request: The request.
         configuration: Hash of the settings; ``served`` is their number if they were served.
@@ -294,7 +287,6 @@ class Output:
     verdict: FeedbackVerdict = ""
     score: float | None = None
     note: str = ""
-    share: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +392,6 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
                 "finish": prompt.finish,
                 "error": prompt.error,
                 "cached": prompt.cached,
-                "reply_usage": asdict(prompt.reply_usage),
             },
         )
         for prompt in batch.prompts
@@ -413,7 +404,6 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
             prompt=text.prompt,
             uses=prompts[text.prompt].uses if text.prompt < len(prompts) else (),
             marks=text.marks,
-            share=text.usage,
             details={"characters": len(text.text)},
         )
         for text in batch.texts

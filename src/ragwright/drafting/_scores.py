@@ -355,14 +355,6 @@ class ServedScores:
         )
         return ServedCounts(*map(int, counts))
 
-    def stamp(self) -> tuple[int, ...]:
-        """Return numbers that change with every drawn, stored, retried or forgotten score."""
-        (numbers,) = self._table.select(
-            "SELECT count(*), count(value), coalesce(sum(attempts), 0), "
-            "coalesce(max(batch), 0) FROM scores"
-        )
-        return tuple(map(int, numbers))
-
     def all(self, scope: str | None = "") -> list[ServedScore]:
         """Return every score of a scope (None: of all), in the order of serving."""
         condition, values = ("1 = 1", []) if scope is None else ("scope = ?", [scope])

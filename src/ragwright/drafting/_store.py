@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ..core import ConfigError, Hit, StoreError, Usage, canonical_json, value_hash, well_formed
@@ -442,19 +441,15 @@ def _batch_values(batch: NewBatch, origin: Origin) -> tuple[Any, ...]:
 
 
 def _item_values(key: tuple[int, str, int], output: NewOutput) -> tuple[Any, ...]:
-    share = {} if output.share is None else {_SHARE: asdict(output.share)}
     return (
         *key,
         output.model,
         well_formed(output.text),
         None if output.prompt is None else output.prompt + 1,
         _readable_json(output.marks),
-        _readable_json({**output.details, **share}),
+        _readable_json(output.details),
         *_usage_values(output.usage),
     )
-
-
-_SHARE = "share"
 
 
 def _readable_json(value: Any) -> str:
@@ -484,10 +479,8 @@ def _hit_values(batch: int, hit: Hit) -> tuple[Any, ...]:
 
 
 def _output_of_row(row: Sequence[Any]) -> Output:
-    details = json.loads(row[14])
-    share = details.pop(_SHARE, None)
-    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), details]
-    values += [row[15], json.loads(row[16]), *row[17:], share and Usage(**share)]
+    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), json.loads(row[14])]
+    values += [row[15], json.loads(row[16]), *row[17:]]
     return Output(*values)
 
 

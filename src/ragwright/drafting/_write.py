@@ -54,11 +54,8 @@ def portions(count: int, most: int) -> list[int]:
 
     No parts for 0. Even parts leave every reply some room, and rarely change with the estimate.
     """
-    return _even_parts(count, -(-count // most))
-
-
-def _even_parts(total: int, parts: int) -> list[int]:
-    return [total // parts + (number < total % parts) for number in range(parts)]
+    parts = -(-count // most)
+    return [count // parts + (number < count % parts) for number in range(parts)]
 
 
 FORECAST = "forecast"
@@ -197,18 +194,13 @@ def _preview_batch(job: Underway) -> DraftBatch:
 
 def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
     """Combine the errors of all models, in their common class."""
-    _, first = errors[0]
+    first = errors[0][1]
     if len(errors) == 1:
         return first
     kind = next(k for k in type(first).__mro__ if all(isinstance(error, k) for _, error in errors))
-    messages = "; ".join(
-        f"{model}: {type(error).__name__}: {error.what}" for model, error in errors
-    )
-    hints = dict.fromkeys(error.hint for _, error in errors if error.hint)
+    each = "; ".join(f"{model}: {type(error).__name__}: {error.what}" for model, error in errors)
     combined: RagwrightError = kind(
-        f"each of the {len(errors)} models failed: {messages}",
-        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
-        hint="; ".join(hints) or None,
+        f"each of the {len(errors)} models failed: {each}", where=first.where, hint=first.hint
     )
     combined.__cause__ = first
     return combined
@@ -219,13 +211,9 @@ def _batch_of(job: Underway, writers: Sequence[DraftWriter]) -> DraftBatch:
     texts: list[DraftText] = []
     for writer in writers:
         first, calls = len(prompts), writer.calls
-        of_texts = [calls.index(text.call) for text in writer.texts]
-        shares = [
-            split_usage(call.prompt.usage, of_texts.count(at)) for at, call in enumerate(calls)
-        ]
         texts += [
-            DraftText(text.text, writer.model, first + at, text.marks, shares[at].pop(0))
-            for at, text in zip(of_texts, writer.texts, strict=True)
+            DraftText(text.text, writer.model, first + calls.index(text.call), text.marks)
+            for text in writer.texts
         ]
         prompts += [call.prompt for call in calls]
     # Near copies are marked: of examples of the pool, and of earlier texts.
@@ -339,7 +327,7 @@ class DraftWriter:
         job, plan = self.job, self.job.plan
         most, calls = 1, []
         if not job.single:
-            most = texts_per_call(job.request.count, plan.options, self._token_estimates)
+            most = texts_per_call(plan.options, self._token_estimates)
         for number, size in enumerate(portions(count, most), len(self.calls)):
             chosen = choose_examples(job.pool, plan, number, job.single, self._used)
             self._used.add(example_set(chosen))
@@ -411,7 +399,6 @@ class DraftWriter:
             finish=finish,
             usage=_FREE if reply.cached else reply.usage,
             cached=reply.cached,
-            reply_usage=reply.usage,
         )
         if reply.finish == FORECAST:
             return
@@ -519,23 +506,3 @@ def _count_notes(
     if surplus > 0:
         notes.append(f"{wanted + surplus} texts came back, {wanted} were requested")
     return notes
-
-
-def split_usage(usage: Usage, count: int) -> list[Usage]:
-    """Split a call's usage evenly into parts that add up to it; the first part counts the call."""
-    return [
-        Usage(
-            usage.calls if not number else 0,
-            prompt_tokens,
-            completion_tokens,
-            None if usage.cost is None else usage.cost / count,
-            round(usage.seconds / count, 3),
-        )
-        for number, (prompt_tokens, completion_tokens) in enumerate(
-            zip(
-                _even_parts(usage.prompt_tokens, count),
-                _even_parts(usage.completion_tokens, count),
-                strict=True,
-            )
-        )
-    ]

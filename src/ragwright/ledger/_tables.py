@@ -226,7 +226,6 @@ OUTPUT_STATEMENTS = (
             i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
             coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
             i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
-            CAST(json_extract(i.details, '$.share.cost') AS REAL) AS share_cost,
             i.position, b.asked
         FROM items i JOIN batches b USING (batch)
             LEFT JOIN latest_feedback f

@@ -359,10 +359,7 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
             for prompt in batch.prompts
         ],
         "texts": [
-            {
-                **fields_of(text, "text", "model", "prompt", "marks", "characters", "usage"),
-                "cost": text.usage.cost,
-            }
+            fields_of(text, "text", "model", "prompt", "marks", "characters")
             for text in batch.texts
         ],
         **fields_of(batch, "notes", "usage"),

@@ -276,7 +276,6 @@ def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str
             answer.model,
             prompt=0,
             uses=uses,
-            share=paid,
             details={"abstained": answer.abstained, "name": name, **promise_json(answer)},
         ),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -181,33 +180,6 @@ class Rollups:
     def biography(self, name: str) -> str | None:
         """The biography of a client under any of its spellings."""
         return self._texts.get(spelling_key(self.canonical(name)))
-
-    def known(self, clients: Iterable[str] = ()) -> tuple[str, ...]:
-        """Names of clients, sorted: those listed here and those given."""
-        return tuple(sorted({*self.names, *clients}))
-
-    def nearest(self, name: str, clients: Iterable[str] = (), count: int = 3) -> tuple[str, ...]:
-        """The known names nearest to a name, best first: by any spelling, or by a word of it.
-
-        Args:
-            name: The name.
-            clients: Further names.
-            count: Names at most.
-        """
-        names = self.known(clients)
-        spelled = {
-            spelling_key(spelling): client
-            for client in names
-            for spelling in (client, *self.names.get(client, ()))
-        }
-        wanted = spelling_key(name)
-        close = difflib.get_close_matches(wanted, spelled, n=4 * count, cutoff=0.6)
-        words = set(wanted.split())
-        close += sorted(
-            (s for s in spelled if words & set(s.split())),
-            key=lambda s: (-len(words & set(s.split())), s),
-        )
-        return tuple(dict.fromkeys(spelled[s] for s in close))[:count]
 
     @cached_property
     def _clients(self) -> Mapping[str, str]:
