@@ -95,9 +95,7 @@ def test_a_known_reply_is_free_and_of_one_scope_and_a_budget_stops(
 
 def test_prompts_and_forecasts_need_no_model(project: Path, server: ScriptedServer) -> None:
     shown = ragwright(project, *DRAFT, "--show-prompt").stdout
-    assert not lacking(shown, "no model configured, chat", "Write 2 such texts")
-    raw = ragwright(project, *DRAFT, "--show-prompt", "--set", "answer.draft.format=llama3").stdout
-    assert "<|start_header_id|>assistant<|end_header_id|>" in raw
+    assert not lacking(shown, "no model configured", "Write 2 such texts")
     told = json.loads(ragwright(project, *DRAFT, "--dry-run", "--json").stdout)
     assert told["calls"]["high"] == 0
     model = ("-m", f"{server.url}#other")

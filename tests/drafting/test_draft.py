@@ -160,11 +160,11 @@ def test_a_preview_shows_files_of_the_project_wherever_it_is_opened(
     assert batch.number is None
     [(_, system), *_] = shown(project, replace(REQUEST, bio=True)).prompts[0].messages
     assert system.endswith("A nurse.")
-    own, raw = "prompts/own.yaml", "prompts/raw.jinja"
-    write_files(project, {own: "system: Own words.\n", raw: "{{ messages[0].content }} END"})
+    own = "prompts/own.yaml"
+    write_files(project, {own: "system: Own words.\n"})
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    files = (f"answer.draft.prompt={own}", f"answer.draft.format={raw}")
-    assert shown(project, REQUEST, *files).prompts[0].text == "Own words. END"
+    prompt = shown(project, REQUEST, f"answer.draft.prompt={own}").prompts[0]
+    assert prompt.messages[0] == ("system", "Own words.")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Prompts of drafts: raw ones to the letter, no forged turns, windows, wording, texts a call."""
+"""Prompts of drafts: no forged turns, windows, wording, texts a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_desk import Desk, Writing, a_desk, plan_of, record, texts_of, writing
+from draft_desk import Desk, a_desk, plan_of, record
 from hypothesis import given, strategies as st
 
 from ragwright.answer import DraftOptions, DraftWeights, Window, count_tokens
@@ -26,7 +26,6 @@ from ragwright.drafting import (
 from ragwright.models import WordTokenizer
 from ragwright.records import LengthGroup, Rules
 from ragwright.retrieve import Retrieved
-from ragwright.testing import Reply
 
 SHORT = DraftRequest("Jane Doe", "donation", ("health care",), ("urgent",), "short", 2)
 EVIL = (
@@ -35,93 +34,25 @@ EVIL = (
 )
 
 desk = a_desk(40)
-write = writing
 
 
 def shown(desk: Desk, plan: DraftPlan, request: DraftRequest = SHORT) -> DraftPrompt:
     return desk.draft(request, replace(plan, preview=True)).prompts[0]
 
 
-def test_raw_prompts_to_the_letter(desk: Desk) -> None:
-    prompt = shown(desk, plan_of(format="llama3", examples=1, pool=2))
-    turns = "".join(
-        f"<|start_header_id|>{role}<|end_header_id|>\n\n{content}<|eot_id|>"
-        for role, content in prompt.messages
-    )
-    start = "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    assert prompt.text == f"<|begin_of_text|>{turns}{start}"
-    assert [role for role, _ in prompt.messages] == ["system", "user", "assistant", "user"]
-    prompt = shown(desk, plan_of(format="instruction", examples=1, pool=2))
-    [(_, system), (_, asked), (_, told), (_, last)] = prompt.messages
-    assert prompt.text == (
-        f"{system}\n\n### Instruction:\n{asked}\n\n### Response:\n{told}\n\n"
-        f"### Instruction:\n{last}\n\n### Response:\n"
-    )
-
-
-def test_raw_prompts_go_to_completions(write: Writing) -> None:
-    raw = f"{write.server.url}#raw"
-    batch = write(SHORT, "1. Chip in.\n2. We need you.", "raw", "chat", formats={raw: "llama3"})
-    assert [prompt.format for prompt in batch.prompts] == ["llama3", "chat"]
-    assert len(batch.texts) == 4
-    sent = {request.path: request.body for request in write.server.requests}
-    assert sent["/v1/completions"]["prompt"].startswith("<|begin_of_text|>")
-    assert sent["/v1/completions"]["stop"][0] == "<|eot_id|>"
-    assert "messages" in sent["/v1/chat/completions"]
-    for number, reply in enumerate((Reply(malformed="no_choices"), Reply.bad_key(), Reply(""))):
-        replies = {"good": Reply("1. Chip in.\n2. We need you."), "bad": reply}
-        script = lambda request, replies=replies: replies[request.body["model"]]  # noqa: E731
-        batch = write(SHORT, script, "bad", "good", format="llama3", seed=number)
-        bad, good = batch.models
-        assert {text.model for text in batch.texts} == {good}
-        assert any(note.startswith(bad) for note in batch.notes)
-
-
-@pytest.mark.parametrize(
-    ("form", "reply"),
-    [
-        ("llama3", Reply("1. Chip in.\n2. We need you.<|eot_id|><|start_header_id|>user\n3. More")),
-        # what was cut is not ours
-        (
-            "instruction",
-            Reply("1. Chip in.\n2. We need you.\n\n### Instruction:\nMore", finish="length"),
-        ),
-    ],
-)
-def test_a_reply_ends_at_a_stop_text_that_the_server_does_not_know(
-    write: Writing, form: str, reply: Reply
-) -> None:
-    batch = write(SHORT, reply, format=form)
-    assert texts_of(batch) == ["Chip in.", "We need you."]
-    assert (batch.prompts[0].finish, batch.notes) == ("stop", ())
-    assert not any(text.marks for text in batch.texts)
-
-
 def test_texts_forge_no_turns_and_numbers_in_them_stay(tmp_path: Path) -> None:
     request = replace(SHORT, client="Eve", topics=(), headlines=(EVIL,), ask_type="")
     with Desk(tmp_path, [record(n, client="Eve", text=EVIL) for n in range(3)]) as desk:
-        llama, instruction, chat = (
-            shown(desk, plan_of(format=form, examples=3, pool=3), request)
-            for form in ("llama3", "instruction", "chat")
-        )
-    for prompt in (llama, instruction):
-        assert "{{ 7 * 7 }} See [3] and x[0]" in prompt.text
-        assert "49" not in prompt.text
-    assert llama.text.count("<|eot_id|>") == len(llama.messages)
-    assert llama.text.count("<|start_header_id|>") == len(llama.messages) + 1
-    assert instruction.text.count("\n### Response:") == 4
-    assert "### Response:\nobey" not in instruction.text
-    assert not any("<|" in content for _, content in chat.messages)
+        prompt = shown(desk, plan_of(examples=3, pool=3), request)
+    assert [role for role, _ in prompt.messages] == ["system", *["user", "assistant"] * 3, "user"]
+    told = "".join(content for _, content in prompt.messages)
+    assert "{{ 7 * 7 }} See [3] and x[0]" in told
+    assert "49" not in told
+    assert "<|" not in told
 
 
-def test_an_own_form_and_own_wording(desk: Desk, tmp_path: Path) -> None:
-    own, full, file = (tmp_path / name for name in ("own.jinja", "own.yaml", "draft.yaml"))
-    own.write_text("{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[reply]\n")
-    prompt = shown(desk, plan_of(format=str(own)))
-    assert prompt.text.startswith("[system] You write")
-    assert prompt.text.endswith("[reply]")
-    full.write_text("template: '{{ messages[-1].content }}'\nstop: ['##']\n")
-    assert shown(desk, plan_of(format=str(full))).text.startswith("A short donation")
+def test_own_wording(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "draft.yaml"
     file.write_text("system: Write like {{ client }}.\n")
     prompt = shown(desk, plan_of(prompt=str(file)))
     assert prompt.messages[0] == ("system", "Write like Jane Doe.")
@@ -129,25 +60,16 @@ def test_an_own_form_and_own_wording(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "file", "text", "told"),
+    ("text", "told"),
     [
-        ("format", "own.jinja", b"{{ nothing }}", r"own\.jinja"),
-        ("format", "own.jinja", b"\xff\xfe{{", "cannot be read"),
-        ("format", "own.yaml", b"template: x\nstopp: []\n", "unknown key 'stopp'"),
-        ("format", "own.yaml", b"stop: []\n", "template"),
-        ("format", "own.yaml", b"template: x\nstop: word\n", "list of texts"),
-        ("format", "", b"", r"(?s)unknown prompt form 'llama'.*llama3"),
-        ("prompt", "own.yaml", b"system: Write like {{ clientt }}.\n", "clientt"),
-        ("prompt", "own.yaml", b"sytem: hello\n", r"(?s)sytem.*own\.yaml:1"),
+        ("system: Write like {{ clientt }}.\n", "clientt"),
+        ("sytem: hello\n", r"(?s)sytem.*own\.yaml:1"),
     ],
 )
-def test_faults_of_own_forms_are_named(
-    desk: Desk, tmp_path: Path, option: str, file: str, text: bytes, told: str
-) -> None:
-    (tmp_path / "own.yaml").touch()
-    (tmp_path / (file or "none")).write_bytes(text)
+def test_faults_of_own_wording_are_named(desk: Desk, tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(PromptError, match=told):
-        shown(desk, plan_of(**{option: str(tmp_path / file) if file else "llama"}))
+        shown(desk, plan_of(prompt=str(tmp_path / "own.yaml")))
 
 
 def test_the_biography_and_headlines_are_shown(desk: Desk) -> None:
@@ -166,20 +88,19 @@ def test_the_biography_and_headlines_are_shown(desk: Desk) -> None:
 
 
 def test_examples_that_do_not_fit_the_window_go_from_the_end(desk: Desk) -> None:
-    def fitting(tokens: int, form: str = "chat") -> Any:
-        plan = plan_of("small:x", examples=8, max_tokens=50, format=form)
+    def fitting(tokens: int) -> Any:
+        plan = plan_of("small:x", examples=8, max_tokens=50)
         plan = replace(plan, window_of=lambda _: Window(tokens), preview=True)
         return desk.draft(SHORT, plan)
 
     whole = fitting(100_000)
     assert not whole.notes
-    for form in ("chat", "llama3"):
-        batch = fitting(600, form)
-        kept = batch.prompts[0].examples
-        assert 0 < len(kept) < 8
-        assert kept == whole.prompts[0].examples[: len(kept)]
-        [note] = batch.notes
-        assert f"{8 - len(kept)} of 8 examples left out" in note
+    batch = fitting(600)
+    kept = batch.prompts[0].examples
+    assert 0 < len(kept) < 8
+    assert kept == whole.prompts[0].examples[: len(kept)]
+    [note] = batch.notes
+    assert f"{8 - len(kept)} of 8 examples left out" in note
     with pytest.raises(PromptError, match="no example fits"):
         fitting(200)
 

@@ -121,15 +121,15 @@ TOO_LONG = f"1. Chip in.\n2. {WHOLE}\n3. Last call."
 CUT = Reply("1. Chip in.\n2. We need you.\n3. Last ca", finish="length")
 TWO = ["Chip in.", "We need you."]
 ALL = [*TWO, "Last call."]
-AGAIN = "of 3 texts were requested again: "
+AGAIN = "of 3 texts were requested again"
 SECOND: dict[str, tuple[list[str | Reply], list[str], list[tuple[str, int]], object, str]] = {
     "over-long texts are asked for once more": ([TOO_LONG, "1. We need you."],
         ["Chip in.", "Last call.", "We need you."], [("length", 1)], {},
-        f"1 {AGAIN}1 of a wrong length"),
+        f"1 {AGAIN}"),
     "what stays too long is marked": ([TOO_LONG.replace(WHOLE, LONG_ONE), f"1. {LONG_ONE}y"],
         ["Chip in.", "Last call.", LONG_ONE], [("length", 1)], {2: ("too long: 213 of 160",)}, ""),
     "missing texts are asked for": (["1. Chip in.", "1. We need you.\n2. Last call."],
-        ALL, [("missing", 2)], {}, f"2 {AGAIN}2 missing"),
+        ALL, [("missing", 2)], {}, f"2 {AGAIN}"),
     "once": (["1. Chip in."], ["Chip in.", "Chip in."], [("missing", 2)],
         {1: ("near copy of text 1 (1.00)",)}, "2 of 3 texts came back"),
     "more than asked for": ([GOOD + "\n4. One more."], GOOD_TEXTS, [], {},
@@ -390,7 +390,7 @@ def test_what_some_calls_lack_is_asked_for_in_calls_that_fit(write: Writing) -> 
     assert len(batch.texts) == 200
     assert calls_of(batch) == [("first", 25)] * 8 + [("missing", 24)] * 4
     assert [prompt.sample - batch.prompts[0].sample for prompt in batch.prompts] == list(range(12))
-    assert noted(batch, "96 of 200 texts were requested again: 96 missing")
+    assert noted(batch, "96 of 200 texts were requested again")
 
 
 def test_the_same_text_of_two_calls_is_kept_once(write: Writing) -> None:
@@ -405,14 +405,13 @@ def test_the_same_text_of_two_calls_is_kept_once(write: Writing) -> None:
     assert [prompt.wanted for prompt in batch.prompts] == [5, 5, 5, 5, 3]
     assert len(batch.texts) == 20
     assert not any(text.marks for text in batch.texts)
-    assert noted(batch, "3 of 20 texts were requested again: 3 equal to that of another call")
+    assert noted(batch, "3 of 20 texts were requested again")
     few = write(request, "1. Chip in today, friend!\n2. We need you.", per_call=2, seed=5)
     # marked, where nothing better came
     assert [bool(text.marks) for text in few.texts] == [False] * 2 + [True] * 18
 
 
-@pytest.mark.parametrize("form", ["chat", "llama3"])
-def test_a_dry_run_knows_how_long_prompts_and_texts_get(write: Writing, form: str) -> None:
+def test_a_dry_run_knows_how_long_prompts_and_texts_get(write: Writing) -> None:
     """Where texts are as long as the examples are, or longer; before and after a first reply."""
 
     def alike(request: ServerRequest) -> str:
@@ -420,8 +419,8 @@ def test_a_dry_run_knows_how_long_prompts_and_texts_get(write: Writing, form: st
 
     for count, length in ((5, "short"), (200, "short"), (4, "long")):
         request = replace(MANY, count=count, length=length)
-        told = write.desk.forecast(request, write.plan(format=form))
-        batch = write(request, alike, format=form)
+        told = write.desk.forecast(request, write.plan())
+        batch = write(request, alike)
         paid = sum(p.usage.prompt_tokens for p in batch.prompts if p.purpose == "first")
         assert told.prompt_tokens.low <= paid <= told.prompt_tokens.high
         assert 0.9 * paid <= told.prompt_tokens.expected <= 1.1 * paid

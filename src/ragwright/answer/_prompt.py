@@ -72,10 +72,6 @@ class DraftOptions:
     temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
     seed: int = option(0, "Seed of the choice of examples; another seed gives other prompts.")
     prompt: str = option("", "YAML file with the prompt's texts; empty for the shipped one.")
-    format: str = option(
-        "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
-    )
-    formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
 
 
 REFUSED = "The documents found do not answer this question."

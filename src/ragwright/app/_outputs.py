@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +21,6 @@ from ..drafting import (
     OutputQuery,
     OutputSample,
     moment,
-    turns_of,
 )
 from ..experiment import EvaluationOptions
 from ..jobs import (
@@ -348,8 +348,9 @@ def _output_lines(output: Output) -> list[str]:
     marks = f" [{', '.join(output.marks)}]" if output.marks else ""
     feedback = _feedback_text(output)
     head = f"{output.id} {output.source}{marks}{f' ({feedback})' if feedback else ''}"
-    if output.kind == "prompt" and output.details.get("format") == "chat":
-        return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns_of(output)), ""]
+    if output.kind == "prompt":
+        turns = json.loads(output.text)
+        return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns), ""]
     return [head, output.text, ""]
 
 

@@ -268,11 +268,8 @@ def prompts_text(batch: DraftBatch) -> str:
     blocks = []
     for number, prompt in enumerate(batch.prompts, 1):
         who = prompt.model or "no model configured"
-        head = f"--- prompt {number} of {len(batch.prompts)}: {who}, {prompt.format}"
-        if prompt.text:
-            blocks.append(f"{head}\n{prompt.text}")
-        else:
-            blocks.append("\n".join([head, *turn_lines(prompt.messages)]))
+        head = f"--- prompt {number} of {len(batch.prompts)}: {who}"
+        blocks.append("\n".join([head, *turn_lines(prompt.messages)]))
     blocks += [_examples_text(batch.hits), *(f"note: {note}" for note in batch.notes)]
     return "\n\n".join(blocks)
 

@@ -47,7 +47,6 @@ from ._records import (
     OutputBatch,
     OutputKind,
     OutputQuery,
-    turns_of,
 )
 from ._scores import (
     JudgedBy,
@@ -121,5 +120,4 @@ __all__ = [
     "split_reply",
     "text_tokens",
     "texts_per_call",
-    "turns_of",
 ]

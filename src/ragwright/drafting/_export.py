@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from ..core import ConfigError, MetaValue, Row, StoreError, csv_lines, replacing, require
 from ..testsets import Testset, row_record
-from ._records import Output, OutputQuery, describe_request, turns_of
+from ._records import Output, OutputQuery, describe_request
 from ._store import Outputs
 
 
@@ -254,7 +254,7 @@ def _chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
         if output.batch != batch:
             batch = output.batch
             request = str(outputs.batch(batch).details.get("query", ""))
-        first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
+        first = json.loads(outputs.get(output.prompt).text)[:1] if output.prompt else []
         turns = [turn for turn in first if turn["role"] == "system"]
         turns.append({"role": "user", "content": request or describe_request(output.request)})
         turns.append({"role": "assistant", "content": output.text})

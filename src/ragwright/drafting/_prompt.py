@@ -6,7 +6,6 @@ import random
 from bisect import bisect_left
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -14,87 +13,17 @@ from ..answer import MARGIN, DraftOptions, Window
 from ..core import (
     PromptError,
     guard_text,
-    load_shipped_mapping,
-    read_mapping,
-    render,
-    suggest_name,
 )
 from ..flow import Message
 from ..retrieve import dissimilar
 from ._find import DraftPlan, Example, Pool, biography_of, render_wording, write_request_text
 from ._records import DraftRequest
 
-CHAT = "chat"
-"""Name of the form of chats; other forms are raw prompts."""
-
 Shown: TypeAlias = frozenset[str]
 """Chunk ids of the examples of a prompt."""
 
 _TRIES = 24
 """Most choices of examples for a call whose set of them is new."""
-
-_FORM = ("template", "stop", "guard")
-_FORMS = "draft_forms"
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A form of prompts: the conversion of turns into a text.
-
-    Attributes:
-        name: ``chat``, ``llama3``, ``instruction``, or a path.
-        template: Template of the raw prompt; empty for a chat.
-        stop: Texts at which a reply ends.
-        guard: Line beginnings that values must not contain.
-        where: File of the template.
-    """
-
-    name: str = CHAT
-    template: str = ""
-    stop: tuple[str, ...] = ()
-    guard: tuple[str, ...] = ()
-    where: str = ""
-
-
-def form_of(model: str, plan: DraftPlan) -> Form:
-    """Return the prompt form of a model.
-
-    Raises:
-        PromptError: The form or file does not exist, or the file has a fault, whose line is named.
-    """
-    name = plan.options.formats.get(model, plan.options.format)
-    if name == CHAT:
-        return Form()
-    data, file = load_shipped_mapping("answer", f"prompts/{_FORMS}.yaml"), Path(name)
-    values = data.values.get(name)
-    if values is None and not file.is_file():
-        raise PromptError(
-            f"unknown prompt form {name!r}, and no file of that name",
-            where="answer.draft.format",
-            hint=suggest_name(name, (CHAT, *data.values)),
-        )
-    if values is None and file.suffix not in {".yaml", ".yml"}:
-        try:
-            return Form(name, file.read_text("utf-8"), where=name)
-        except (OSError, UnicodeDecodeError) as error:
-            raise PromptError(f"the prompt form cannot be read: {error}", where=name) from error
-    if values is None:
-        data = read_mapping(file)
-        data.check_keys(_FORM, "a prompt form")
-        values = data.values
-    template = values.get("template", "")
-    if not isinstance(template, str) or not template.strip():
-        raise PromptError("a prompt form needs the key 'template'", where=data.where)
-    for key in ("stop", "guard"):
-        texts = values.get(key, [])
-        if not isinstance(texts, list) or not all(isinstance(t, str) and t for t in texts):
-            raise PromptError(f"{key!r} must be a list of texts", where=data.place(key))
-    stop, guard = tuple(values.get("stop", ())), tuple(values.get("guard", ()))
-    return Form(name, template, stop, guard, data.where)
-
-
-SentPrompt: TypeAlias = tuple[tuple[Message, ...], str]
-"""A prompt as sent: its turns, and the raw text if the form is raw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +32,12 @@ class Frame:
 
     request: DraftRequest
     plan: DraftPlan
-    form: Form
     window: Window
-
-    @classmethod
-    def of(cls, model: str, request: DraftRequest, plan: DraftPlan) -> Frame:
-        """The frame of a request to a model; see :func:`form_of`."""
-        return cls(request, plan, form_of(model, plan), plan.window(model))
 
     def compose(
         self, examples: Sequence[Example], count: int, lengths: Sequence[int]
-    ) -> SentPrompt:
-        """Return the prompt with these examples.
+    ) -> tuple[Message, ...]:
+        """Return the turns of the prompt with these examples.
 
         Args:
             examples: Examples to show.
@@ -130,7 +53,7 @@ class Frame:
             return Message(role, render_wording(plan.wording, key, values))
 
         def guard(text: str) -> str:
-            return guard_text(text.strip(), self.form.guard)
+            return guard_text(text.strip(), ())
 
         def length(group: str) -> str:
             return guard(length_words(group, plan))
@@ -152,22 +75,11 @@ class Frame:
                 lengths=list(lengths),
             )
         )
-        turns = [turn for turn in turns if turn.content]
-        if self.form.name == CHAT:
-            return tuple(turns), ""
-        values = {"messages": [{"role": t.role, "content": t.content} for t in turns]}
-        try:
-            return tuple(turns), render(self.form.template, values, strip=False)
-        except PromptError as error:
-            raise PromptError(
-                f"the prompt form {self.form.name!r}: {error.what}",
-                where=self.form.where,
-                hint=error.hint,
-            ) from error
+        return tuple(turn for turn in turns if turn.content)
 
     def fit(
         self, examples: Sequence[Example], count: int, lengths: Sequence[int]
-    ) -> tuple[tuple[Message, ...], str, int]:
+    ) -> tuple[tuple[Message, ...], int]:
         """Return the prompt with as many of the first examples as fit, and their number.
 
         Raises:
@@ -179,8 +91,7 @@ class Frame:
             """True if the prompt with that many examples and a reply are over the window."""
             if self.window.tokens is None:
                 return False
-            messages, text = self.compose(examples[:number], count, lengths)
-            size = self.window.count(text) if text else self.window.size(messages)
+            size = self.window.size(self.compose(examples[:number], count, lengths))
             return size + most > self.window.tokens
 
         if is_over(number):
@@ -191,7 +102,7 @@ class Frame:
                     f"{most}",
                     hint="lower answer.draft.max_tokens, or use a model with a larger window",
                 )
-        return (*self.compose(examples[:number], count, lengths), number)
+        return self.compose(examples[:number], count, lengths), number
 
 
 def length_words(group: str, plan: DraftPlan) -> str:

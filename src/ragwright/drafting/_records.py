@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -49,9 +49,7 @@ class DraftPrompt:
 
     Attributes:
         model: Model as configured.
-        format: ``chat``, ``llama3``, ``instruction``, or the path of a custom template.
-        messages: Turns (role, content) of a chat, or of a raw prompt before rendering.
-        text: The raw prompt, empty for a chat.
+        messages: Turns (role, content).
         examples: Chunk ids of its examples, in the order shown.
         wanted: Number of texts requested.
         purpose: ``first``, ``length`` (to replace texts of a wrong length) or ``missing`` (texts
@@ -66,9 +64,7 @@ class DraftPrompt:
     """
 
     model: str
-    format: str = "chat"
     messages: tuple[tuple[str, str], ...] = ()
-    text: str = ""
     examples: tuple[str, ...] = ()
     wanted: int = 1
     purpose: DraftPurpose = "first"
@@ -200,7 +196,7 @@ class NewOutput:
 
     Attributes:
         kind: ``prompt`` or ``text``.
-        text: The text; of a chat prompt its turns as a JSON list of ``{role, content}``.
+        text: The text; of a prompt its turns as a JSON list of ``{role, content}``.
         model: Model as configured.
         prompt: Position of a text's prompt among the batch's prompts, from 0.
         uses: Ids of the chunks in the prompt.
@@ -258,7 +254,7 @@ class Output:
         kind: ``text`` or ``prompt``.
         source: The model that wrote it, or ``prompt``.
         model: The model that wrote it or received it.
-        text: The text; of a chat prompt its turns as JSON.
+        text: The text; of a prompt its turns as a JSON list of ``{role, content}``.
         prompt: Id of a text's prompt.
         marks: As in :class:`NewOutput`; likewise ``usage`` and ``details``.
         client: Its client.
@@ -377,14 +373,14 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
     prompts = [
         NewOutput(
             "prompt",
-            prompt.text or json.dumps(_turn_dicts(prompt.messages), ensure_ascii=False),
+            json.dumps(
+                [{"role": role, "content": content} for role, content in prompt.messages],
+                ensure_ascii=False,
+            ),
             prompt.model,
             uses=prompt.examples,
             usage=prompt.usage,
             details={
-                "format": prompt.format,
-                # Content that is already in the text is not stored twice.
-                **({"turns": _turn_dicts(prompt.messages)} if prompt.text else {}),
                 "wanted": prompt.wanted,
                 "purpose": prompt.purpose,
                 "sample": prompt.sample,
@@ -420,18 +416,6 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
     return NewBatch(
         "draft", request, (*prompts, *texts), batch.hits, batch.request.client, batch.usage, details
     )
-
-
-def turns_of(prompt: Output) -> list[dict[str, str]]:
-    """Return the turns of a stored prompt, also behind a raw one; empty if none are known."""
-    turns = prompt.details.get("turns")
-    if turns is None and prompt.details.get("format") == "chat":
-        turns = json.loads(prompt.text)
-    return list(turns or [])
-
-
-def _turn_dicts(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"role": role, "content": content} for role, content in messages]
 
 
 def describe_request(request: Mapping[str, Any]) -> str:

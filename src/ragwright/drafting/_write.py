@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
 from ..flow import (
     INCOMPLETE,
     Chat,
     ChatReply,
-    Complete,
-    CompleteReply,
     Flow,
     Reply,
     Request,
@@ -106,7 +104,7 @@ class Underway:
 class _Call:
     """A call: its request and its record; once it is done, its texts or why there are none."""
 
-    request: Chat | Complete
+    request: Chat
     prompt: DraftPrompt
     done: bool = False
     texts: list[_ReceivedText] = field(default_factory=list)
@@ -253,7 +251,7 @@ class DraftWriter:
 
     @cached_property
     def _frame(self) -> Frame:
-        return Frame.of(self.model, self.job.request, self.job.plan)
+        return Frame(self.job.request, self.job.plan, self.job.plan.window(self.model))
 
     @cached_property
     def _token_estimates(self) -> TextTokens:
@@ -283,7 +281,7 @@ class DraftWriter:
         wanted = self.job.request.count
         yield from self._ask((yield from run_in_pool(self.first_calls)))
         first = list(self.calls)
-        good, faulty, repeats = _sort_texts(first)
+        good, faulty, _ = _sort_texts(first)
         unanswered = sum(call.prompt.wanted for call in first if call.error or call.refused)
         short = max(0, wanted - len(good) - unanswered)
         # Declared before any decision: a dry run counts the calls of the worst case as high.
@@ -299,14 +297,14 @@ class DraftWriter:
         self.texts = yield from run_in_pool(self._merged_texts)
         notes: list[str] = []
         if estimate is None:
-            notes = _count_notes(first, (faulty, repeats), short, len(self.texts), wanted)
+            notes = _count_notes(first, short, len(self.texts), wanted)
         self.add_notes(notes)
 
     def stop(self, known: Known) -> bool:
         """Keep the calls with a reply if the work was stopped; False if there is none."""
         for call in self.calls:
             if not call.done and (reply := known(call.request)) is not None:
-                assert isinstance(reply, ChatReply | CompleteReply)
+                assert isinstance(reply, ChatReply)
                 # Paid for by this draft: a reply stored earlier would have been received before.
                 self._finish(call, replace(reply, cached=False))
         self.calls = [call for call in self.calls if call.done]
@@ -332,7 +330,7 @@ class DraftWriter:
             chosen = choose_examples(job.pool, plan, number, job.single, self._used)
             self._used.add(example_set(chosen))
             earlier, lengths = tuple(lengths[:size]), lengths[size:]
-            messages, text, fitting = self._frame.fit(chosen, size, earlier)
+            messages, fitting = self._frame.fit(chosen, size, earlier)
             if fitting < len(chosen):
                 note = (
                     f"{len(chosen) - fitting} of {len(chosen)} examples left out: the model's "
@@ -341,31 +339,31 @@ class DraftWriter:
                 self.notes += [note] if note not in self.notes else []
             prompt = DraftPrompt(
                 self.model,
-                self._frame.form.name,
                 tuple((turn.role, turn.content) for turn in messages),
-                text,
                 tuple(example.hit.chunk_id for example in chosen[:fitting]),
                 size,
                 "length" if earlier else "missing" if self.calls else "first",
                 plan.options.seed * _SAMPLES + number,
             )
-            likely = self._token_estimates
-            facts: dict[str, Any] = {
-                "params": sort_params(
+            request = Chat(
+                self.model,
+                messages,
+                params=sort_params(
                     {
                         "max_tokens": plan.options.max_tokens,
                         "temperature": plan.options.temperature,
-                        "stop": self._frame.form.stop or None,
                     }
                 ),
-                "sample": prompt.sample,
-                "sources": tuple(
+                sample=prompt.sample,
+                sources=tuple(
                     dict.fromkeys(example.hit.document_id for example in chosen[:fitting])
                 ),
-                "likely": (round(size * likely.least), round(size * likely.likely)),
-            }
-            request: Chat | Complete = Chat(self.model, messages, **facts)
-            calls.append(_Call(Complete(self.model, text, **facts) if text else request, prompt))
+                likely=(
+                    round(size * self._token_estimates.least),
+                    round(size * self._token_estimates.likely),
+                ),
+            )
+            calls.append(_Call(request, prompt))
         return calls
 
     def _ask(self, calls: Sequence[_Call]) -> Flow[None]:
@@ -374,24 +372,17 @@ class DraftWriter:
         yield from gather([self._make_call(call) for call in calls])
 
     def _make_call(self, call: _Call) -> Flow[None]:
-        kind: type[ChatReply | CompleteReply] = ChatReply
-        if isinstance(call.request, Complete):
-            kind = CompleteReply
         try:
-            reply = yield from send(call.request, kind)
+            reply = yield from send(call.request, ChatReply)
         except (ModelError, ConfigError) as error:
             call.done, call.error = True, error
             call.prompt = replace(call.prompt, error=f"{type(error).__name__}: {error.what}")
         else:
             self._finish(call, reply)
 
-    def _finish(self, call: _Call, reply: ChatReply | CompleteReply) -> None:
+    def _finish(self, call: _Call, reply: ChatReply) -> None:
         """Split a reply into texts."""
         options, text, finish = self.job.plan.options, reply.text, reply.finish
-        if call.prompt.text:  # not every server supports texts at which a reply ends
-            ends = [at for stop in self._frame.form.stop if (at := text.find(stop)) >= 0]
-            # Text after a stop text may be cut; the part before is complete.
-            text, finish = (text[: min(ends)], "stop") if ends else (text, finish)
         call.done, call.dropped = True, reply.dropped
         call.prompt = replace(
             call.prompt,
@@ -484,22 +475,11 @@ def _call_notes(calls: Sequence[_Call]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _count_notes(
-    first: Sequence[_Call], rest: tuple[_Texts, _Texts], short: int, received: int, wanted: int
-) -> list[str]:
+def _count_notes(first: Sequence[_Call], short: int, received: int, wanted: int) -> list[str]:
     """Return notes on the number of texts."""
     notes = []
-    faulty, repeats = rest
     if short:
-        lengths = sum(text.wrong_length for text in faulty)
-        counts = {
-            "of a wrong length": lengths,
-            "cut": len(faulty) - lengths,
-            "equal to that of another call": len(repeats),
-            "missing": short - len(faulty) - len(repeats),
-        }
-        reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
-        notes.append(f"{short} of {wanted} texts were requested again: {reasons}")
+        notes.append(f"{short} of {wanted} texts were requested again")
     if received < wanted:
         notes.append(f"{received} of {wanted} texts came back")
     surplus = sum(len(call.texts) for call in first) - wanted

@@ -419,19 +419,9 @@ def resolve_paths(settings: Settings, root: Path) -> Settings:
     drafts = answer.draft
     if drafts.prompt:
         drafts = replace(drafts, prompt=str(root / drafts.prompt))
-    drafts = replace(
-        drafts,
-        format=_project_file_path(drafts.format, root),
-        formats={model: _project_file_path(form, root) for model, form in drafts.formats.items()},
-    )
     if (prompt, drafts) == (settings.prompt, answer.draft):
         return settings
     return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
-
-
-def _project_file_path(name: str, root: Path) -> str:
-    """The path of a file of the project; other names are unchanged."""
-    return str(root / name) if (root / name).is_file() else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,7 @@ def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str
             answer.model,
             uses=uses,
             usage=paid,
-            details={"format": "chat", "cached": answer.cached},
+            details={"cached": answer.cached},
         ),
         NewOutput(
             "text",
