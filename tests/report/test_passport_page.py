@@ -30,7 +30,9 @@ FREE = JudgePassport(
     "KPrecision", "free", "KPrecision", cost=0.0,
     dimensions={
         "faithfulness": JudgeFigures(
-                90, 45, spearman=Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.5, 0.4, 0.6), advice="KPrecision agrees best.", trusted=True)
+            90, 45, spearman=Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.5, 0.4, 0.6),
+            advice="KPrecision agrees best.", trusted=True,
+        ),
     },
 )  # fmt: skip
 
