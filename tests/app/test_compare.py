@@ -329,13 +329,13 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert "stored in passports/sheet-" in remark
     (kept,) = (project / "passports").glob("*.json")
     body = json.loads(kept.read_text())
-    (name,) = (name for name in body["judges"] if name.startswith("Rubric(polite) by "))
-    identity = body["about"][name]["identity"]
+    (judge,) = (one for one in body["judges"] if one["name"].startswith("Rubric(polite) by "))
+    identity = judge["identity"]
     assert identity["measure"] == "Rubric(polite)"
     assert identity["judge"]["model"].endswith("#judge")
     assert len(identity["rubrics"]["polite"]) == 32
-    assert body["about"][name]["run"] == made
-    figures = body["judges"][name]["Rubric(polite)"]
+    assert judge["run"] == made
+    figures = judge["dimensions"]["Rubric(polite)"]
     assert (figures["rows"], figures["spearman"]["value"]) == (12, 1)
     assert figures["bias"]["value"] == pytest.approx(1 / 3, abs=1e-4)
     run(project, strict)
@@ -644,9 +644,11 @@ def test_passports_outside_a_project_as_pages_and_of_one_day(tmp_path: Path) -> 
     ]
     write_rows(tmp_path / "graded.jsonl", graded)
     quality = "passport graded.jsonl --map grade=label.quality(1..3)"
-    run(tmp_path, f"{quality} -o p.json")
-    assert json.loads((tmp_path / "p.json").read_text())["people"]["quality"]["rows"] == 12
-    later = ragwright(tmp_path, "report", "p.json", "-o", "page.html").stderr
+    assert read_json(tmp_path, quality)["people"]["quality"]["rows"] == 12
+    run(tmp_path, "init")
+    run(tmp_path, quality)
+    (kept,) = (tmp_path / "passports").glob("graded-*.json")
+    later = ragwright(tmp_path, "report", str(kept), "-o", "page.html").stderr
     page = (tmp_path / "page.html").read_text()
     assert page.startswith("<!doctype html>")
     assert 'data-chart="agreement-quality"' in page
@@ -658,8 +660,8 @@ def test_passports_outside_a_project_as_pages_and_of_one_day(tmp_path: Path) -> 
     assert heads[0] == heads[1]
     assert "on quality" in heads[0]
     assert "on quality" in later
-    assert read_json(tmp_path, "report p.json")["set"] == "graded"
-    assert "cannot be written as CSV" in refused(tmp_path, "report p.json -o x.csv")
+    assert read_json(tmp_path, f"report {kept}")["set"] == "graded"
+    assert "cannot be written as CSV" in refused(tmp_path, f"report {kept} -o x.csv")
 
 
 def test_of_two_passports_of_one_day_the_newer_counts(tmp_path: Path) -> None:

@@ -155,15 +155,14 @@ def test_a_report_on_a_full_disk_leaves_the_old_page(hostile: Path) -> None:
     assert not (hostile / "new.html").exists()
 
 
-@pytest.mark.parametrize("name", ["out.csv", "sheet.csv", "sheet.tsv"])
+@pytest.mark.parametrize("name", ["out.csv", "sheet.csv"])
 def test_no_sheet_runs_anything(hostile: Path, name: str) -> None:
     (hostile / "ragwright.yaml").write_text("sources: [docs/]\n")
     run(hostile, f"score rows.jsonl --measures TokenF1 -q{' -o out.csv' * (name == 'out.csv')}")
     if name != "out.csv":
         run(hostile, f"review latest --measures Groundedness -o {name}")
     with (hostile / name).open(encoding="utf-8-sig", newline="") as file:
-        delimiter = "\t" if name.endswith("tsv") else ","
-        found = [cell for line in csv.reader(file, delimiter=delimiter) for cell in line]
+        found = [cell for line in csv.reader(file) for cell in line]
     assert found.count(f"'{FORMULA}") == 40 + (name == "out.csv")  # there the id is one, too
     assert not any(cell.startswith(("=", "+", "@", "\t", "\r")) for cell in found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ...answer import AskPlan, Condensed, ask, condense, read_prompt
@@ -83,46 +83,39 @@ def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
     case. Documents are searched by keywords: those of its first words, else of its last ones. A row
     with gold ids or spans keeps them. A note counts the passages that were found and those missing.
     """
-    candidates = [
-        row
+    without = {
+        row.id
         for row in testset.rows
         if any(text.strip() for text in row.reference_contexts)
         and not row.reference_ids
         and not row.reference_spans
-    ]
-    if not candidates:
-        return testset
-    snapshot = project.target().snapshot
-    texts: dict[str, str | None] = {}
-
-    def text_of(name: str) -> str:
-        if name not in texts:
-            document = project.store.document(name)
-            texts[name] = None if document is None else document.text
-        return texts[name] or ""
-
-    passages = list(
-        dict.fromkeys(t for row in candidates for t in row.reference_contexts if t.strip())
-    )
-    names = project.runner.run(gather(_candidate_documents(snapshot, text) for text in passages))
-    spans = {
-        text: next(_places_of(text, documents, text_of), None)
-        for text, documents in zip(passages, names, strict=True)
     }
-    rows_by_id = {
-        row.id: replace(
+    if not without:
+        return testset
+    candidates = [row for row in testset.rows if row.id in without]
+    passages = dict.fromkeys(t for row in candidates for t in row.reference_contexts if t.strip())
+    snapshot, document_of = project.target().snapshot, cache(project.store.document)
+    names = project.runner.run(gather(_candidate_documents(snapshot, text) for text in passages))
+    spans: dict[str, GoldSpan] = {}
+    for text, documents in zip(passages, names, strict=True):
+        pattern = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
+        for document in filter(None, map(document_of, documents)):
+            if text not in spans and (match := pattern.search(document.text)):
+                spans[text] = GoldSpan(document.id, match.start(), match.end(), match[0])
+    rows = tuple(
+        replace(
             row,
             reference_spans=tuple(
-                dict.fromkeys(s for s in map(spans.get, row.reference_contexts) if s is not None)
+                dict.fromkeys(spans[text] for text in row.reference_contexts if text in spans)
             ),
         )
-        for row in candidates
-    }
-    rows = tuple(rows_by_id.get(row.id, row) for row in testset.rows)
-    with_spans = sum(bool(row.reference_spans) for row in rows_by_id.values())
-    missing = sum(span is None for span in spans.values())
-    note = f"gold passages of {with_spans} rows were found in the index by their text"
-    if missing:
+        if row.id in without
+        else row
+        for row in testset.rows
+    )
+    found = sum(bool(row.reference_spans) for row in rows if row.id in without)
+    note = f"gold passages of {found} rows were found in the index by their text"
+    if missing := len(passages) - len(spans):
         note += f"; {missing} of {len(passages)} passages are not in it word for word, and not gold"
     return replace(testset, rows=rows, notes=(*testset.notes, note))
 
@@ -136,16 +129,6 @@ def _candidate_documents(snapshot: str, text: str) -> Flow[tuple[str, ...]]:
         reply = yield from lookup(snapshot, [chunk for chunk, _ in candidates])
         ids += [hit.document_id for hit in reply.hits]
     return tuple(dict.fromkeys(ids))
-
-
-def _places_of(
-    text: str, names: tuple[str, ...], text_of: Callable[[str], str]
-) -> Iterator[GoldSpan]:
-    pattern = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
-    for name in names:
-        match = pattern.search(text_of(name))
-        if match:
-            yield GoldSpan(name, match.start(), match.end(), match[0])
 
 
 def plan_evaluation(

@@ -104,7 +104,7 @@ def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
     if (
         testset.rows
         and measures
-        and len(list_measures_without_gold(testset, measures)) == len(measures)
+        and all(lacks_gold(row, m.definition) for row in testset.rows for m in measures)
     ):
         raise TestsetError(
             f"no row has what {', '.join(map(str, measures))} compares with",
@@ -112,15 +112,6 @@ def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
             hint="give the rows a `reference` (ground_truth, expected_output), reference_contexts "
             "or reference_ids; or name measures without gold, such as KPrecision",
         )
-
-
-def list_measures_without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ...]:
-    """Return the measures for which no row of a testset has gold."""
-    return tuple(
-        str(measure)
-        for measure in measures
-        if all(lacks_gold(row, measure.definition) for row in testset.rows)
-    )
 
 
 _MOST_WEAK = 5

@@ -279,16 +279,6 @@ class EvaluationOptions(RunOptions):
 
 
 _FIRST = ("id", "user_input", "response", "reference")
-_BEHIND = (
-    "history",
-    "retrieved_contexts",
-    "retrieved_context_ids",
-    "reference_contexts",
-    "reference_ids",
-    "reference_spans",
-    "retrieved_spans",
-    "persona_name",
-)
 _MARKS = {"no_gold": " (no gold)", "unanswerable": " (unanswerable)"}
 """Marks of a score, after its state."""
 
@@ -310,29 +300,13 @@ def row_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[
     """
     rows_by_id = {row.id: row for row in rows}
     parts = [_record(result, rows_by_id.get(result.row_id)) for result in results]
-    keys = {name: None for record, _, _ in parts for name in record}
-    measures = dict.fromkeys(name for _, scores, _ in parts for name in scores)
-    detail_keys = dict.fromkeys(name for _, _, details in parts for name in details)
-    extra = [name for name in keys if name not in (*_FIRST, *_BEHIND, "answered", "metadata")]
-    missing = any(record.get("response") is None for record, _, _ in parts)
-    order = [
-        *_FIRST,
-        *(["answered"] if missing else []),
-        *measures,
-        *(name for name in _BEHIND if name in keys),
-        *extra,
-        *(["metadata"] if "metadata" in keys else []),
-        *(
-            f"{name} {end}"
-            for name in measures
-            for end in ("state", "reason", "detail", "stability")
-            if f"{name} {end}" in detail_keys
-        ),
-    ]
-    return [
-        {name: record.get(name) for name in order}
-        for record in ({**record, **scores, **details} for record, scores, details in parts)
-    ]
+    records = [{**record, **scores, **details} for record, scores, details in parts]
+    keys = [name for record, _, _ in parts for name in record if name != "answered"]
+    unanswered = [] if all(record["answered"] for record, _, _ in parts) else ["answered"]
+    measures = [name for _, scores, _ in parts for name in scores]
+    reasons = [name for _, _, details in parts for name in details]
+    order = dict.fromkeys((*_FIRST, *unanswered, *measures, *keys, *reasons))
+    return [{name: record.get(name) for name in order} for record in records]
 
 
 def _record(
@@ -355,7 +329,7 @@ def _record(
             details[f"{score.measure} stability"] = stability
     record = row_record(row)
     metadata: Mapping[str, Any] = record.pop("metadata", {})
-    known_keys = {*record, *scores, *details, *_FIRST, *_BEHIND, "answered", "metadata"}
+    known_keys = {*record, *scores, *details, *_FIRST, "answered", "metadata"}
     columns = {  # the user's own texts and numbers
         name: value
         for name, value in metadata.items()

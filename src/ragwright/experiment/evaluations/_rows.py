@@ -20,7 +20,6 @@ from ...core import (
     Answer,
     GoldSpan,
     Hit,
-    MeasureError,
     MetaValue,
     RagwrightError,
     Row,
@@ -66,16 +65,7 @@ def ranking_search(
     Fetches all candidates, not only ``top_k`` of them, as if as many hits were wanted as the
     largest cutoff. Where documents are counted, several hits of one document count once, so the
     ranking of documents may be shorter.
-
-    Raises:
-        MeasureError: A measure does not score rankings.
     """
-    for measure in measures:
-        if measure.definition.kind not in RANKING:
-            raise MeasureError(
-                f"{measure} does not score rankings",
-                hint="use retrieval measures, such as nDCG@10",
-            )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
     pool = replace(options, top_k=max(options.top_k, depth)).candidates
     deep_options = replace(options, pool=pool, top_k=pool)

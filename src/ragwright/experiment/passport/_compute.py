@@ -101,7 +101,8 @@ def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> J
         )
     elif below:
         # The same difference from the other side.
-        turned = Estimate(*(_negate(end) for end in (against.value, against.high, against.low)))
+        ends = (against.value, against.high, against.low)
+        turned = Estimate(*(None if end is None else -end for end in ends))
         text = (
             f"Use {best} instead of {name} for {dimension}: it is free and agrees better with "
             f"people (difference of Spearman {_estimate_text(turned, sign=True)})."
@@ -114,10 +115,6 @@ def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> J
             f"{best} is free ({lead})."
         )
     return replace(figures, advice=text, trusted=above and not below)
-
-
-def _negate(number: float | None) -> float | None:
-    return None if number is None else -number
 
 
 def _estimate_text(estimate: Estimate, *, sign: bool = False) -> str:

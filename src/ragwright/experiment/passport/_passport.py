@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ...core import Score, TestsetError, replace_text, value_hash
+from ...core import Score, TestsetError, make_plain, replace_text, value_hash
 from ...measure import (
     Estimate,
     FlipRate,
@@ -20,7 +20,7 @@ from ...measure import (
     parse_measure,
 )
 from ...project import ProjectFolder
-from ..evaluations import Evaluation, differing, judge_identity
+from ..evaluations import Evaluation, differing, judge_identity, read_plain
 
 JudgeKind: TypeAlias = Literal["free", "model", "recorded"]
 """``free``: a measure that calls no model; ``model``: one that does; ``recorded``: verdicts that
@@ -348,79 +348,6 @@ def _estimate_json(estimate: Estimate) -> dict[str, float | None]:
     }
 
 
-def passport_of(body: Mapping[str, Any]) -> Passport:
-    """The passport that :func:`passport_json` wrote.
-
-    Raises:
-        KeyError: The document is not one; likewise TypeError and ValueError.
-    """
-    people = tuple(
-        PeopleFigures(name, **_read_estimates(figures, ("mean", *_FIGURES)))
-        for name, figures in body["people"].items()
-    )
-    judges = tuple(
-        _judge_of(name, body["about"][name], dimensions)
-        for name, dimensions in body["judges"].items()
-    )
-    plain = {name: body[name] for name in ("set", "source", "rows", "tasks", "seed", "date")}
-    return Passport(
-        people=people,
-        judges=judges,
-        notes=tuple(body["notes"]),
-        fingerprint=body["fingerprint"],
-        **plain,
-    )
-
-
-def _judge_of(
-    name: str, about: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, Any]]
-) -> JudgePassport:
-    rest = {key: about[key] for key in ("kind", "measure", "model", "identity", "states", "run")}
-    return JudgePassport(
-        name,
-        unusable=_read_estimate(about["unusable"]),
-        spread=None if about["spread"] is None else JudgeSpread(**about["spread"]),
-        flips=None if about["flips"] is None else FlipRate(**about["flips"]),
-        cost=about["cost_100"],
-        dimension=about["dimension"],
-        dimensions={key: _judge_figures_of(figures) for key, figures in dimensions.items()},
-        **rest,
-    )
-
-
-def _judge_figures_of(body: Mapping[str, Any]) -> JudgeFigures:
-    estimates: dict[str, Any] = {
-        name: _read_estimate(body[name]) for name in (*_FIGURES, "one_person", "bias")
-    }
-    return JudgeFigures(
-        body["rows"],
-        body["tasks"],
-        advice=body["advice"],
-        trusted=body["trusted"],
-        mapped=body["bias"]["mapped"],
-        groups={
-            name: tuple(
-                GroupBias(group["name"], group["rows"], _read_estimate(group)) for group in groups
-            )
-            for name, groups in body["groups"].items()
-        },
-        versus=tuple(
-            FreeDifference(name, free["rows"], _read_estimate(free))
-            for name, free in body["versus"].items()
-        ),
-        plan=None if body["labels_needed"] is None else LabelPlan(**body["labels_needed"]),
-        **estimates,
-    )
-
-
-def _read_estimates(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {key: _read_estimate(value) if key in names else value for key, value in body.items()}
-
-
-def _read_estimate(body: Mapping[str, Any]) -> Estimate:
-    return Estimate(body["value"], body["low"], body["high"])
-
-
 FOLDER = "passports"
 """Folder of the passports in a project."""
 
@@ -436,7 +363,7 @@ def record_passport(root: Path, passport: Passport) -> Path:
         ProjectFolder(root).root / FOLDER / f"{slug}-{value_hash([passport.set, judges])[:10]}.json"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = json.dumps(passport_json(passport), ensure_ascii=False, indent=1)
+    body = json.dumps(make_plain(passport), ensure_ascii=False, indent=1)
     replace_text(path, body + "\n")
     return path
 
@@ -454,23 +381,16 @@ def list_passports(root: Path) -> Iterator[tuple[Path, Passport]]:
 
 
 def read_passport(path: Path) -> Passport:
-    """Read a passport that :func:`record_passport` or ``passport --json`` wrote.
+    """Read a passport that :func:`record_passport` wrote.
 
     Raises:
         TestsetError: The file is missing, or no passport.
     """
     try:
-        return passport_of(json.loads(path.read_text("utf-8")))
+        return read_plain(Passport, json.loads(path.read_text("utf-8")))
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TestsetError(
             "this is not a passport",
             where=str(path),
