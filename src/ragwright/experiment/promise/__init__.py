@@ -23,7 +23,7 @@ from ._certify import (
     risk_p,
     rows_needed,
 )
-from ._making import PromiseOptions, PromiseResult, forecast_promise, make_promise, repeat_request
+from ._promise import PromiseOptions, PromiseResult, forecast_promise, make_promise, repeat_request
 
 __all__ = [
     "SCORES",

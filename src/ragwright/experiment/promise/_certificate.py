@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Gt, Lt
 
 from ...answer import AnswerGuard, DraftOptions
-from ...core import ConfigError, StoreError, replace_text, value_hash
+from ...core import StoreError, replace_text, value_hash
 from ...ledger import FileLock
 from ...project import Project, ProjectFolder, Settings, configuration_of
 from ..evaluations import judging, read_plain
@@ -141,8 +141,7 @@ def certificates(folder: ProjectFolder) -> tuple[Certificate, ...]:
     Raises:
         StoreError: A file is damaged.
     """
-    files = sorted((folder.root / "promises").glob("[0-9][0-9][0-9][0-9].json"))
-    return tuple(_certificate_of(path) for path in files)
+    return tuple(map(_certificate_of, _certificate_files(folder)))
 
 
 def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
@@ -163,30 +162,16 @@ def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
 
 
 def write_certificate(folder: ProjectFolder, certificate: Certificate) -> Certificate:
-    """Write a certificate under the next number, and put it in force; returns it with its number.
+    """Write a certificate under the next number; returns it with its number.
 
     Raises:
-        StoreError: The files cannot be written.
+        StoreError: The file cannot be written.
     """
-    place = folder.root / "promises"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        taken = [int(path.stem) for path in place.glob("[0-9][0-9][0-9][0-9].json")]
-        number = max(taken, default=0) + 1
-        while True:
-            numbered = replace(certificate, number=f"{number:04d}")
-            try:
-                path = place / f"{numbered.number}.json"
-                replace_text(path, _json_text(asdict(numbered)), fresh=True)
-                break
-            except FileExistsError:  # another checkout's certificate has just arrived
-                number += 1
-    except OSError as error:
-        raise StoreError(
-            f"the certificate cannot be written: {error.strerror}", where=str(place)
-        ) from error
-    put_in_force(folder, numbered)
-    return numbered
+    taken = [int(path.stem) for path in _certificate_files(folder)]
+    certificate = replace(certificate, number=f"{max(taken, default=0) + 1:04d}")
+    path = folder.root / "promises" / f"{certificate.number}.json"
+    _write_json(path, asdict(certificate), fresh=True)
+    return certificate
 
 
 def put_in_force(folder: ProjectFolder, certificate: Certificate) -> None:
@@ -195,38 +180,28 @@ def put_in_force(folder: ProjectFolder, certificate: Certificate) -> None:
     Raises:
         StoreError: ``promise.json`` cannot be written.
     """
-    threshold, since = certificate.threshold, now_text()
-    body = {"certificate": certificate.number, "threshold": threshold, "since": since}
-    try:
-        replace_text(folder.promise, _json_text(body))
-    except OSError as error:
-        raise StoreError(
-            f"the promise cannot be written: {error.strerror}", where=str(folder.promise)
-        ) from error
+    number, threshold = certificate.number, certificate.threshold
+    body = {"certificate": number, "threshold": threshold, "since": now_text()}
+    _write_json(folder.promise, body)
 
 
 def withdraw_promise(folder: ProjectFolder) -> bool:
     """Answer without a promise from now on; certificates are kept. False if there was none.
 
     Raises:
-        StoreError: Another process changes the promise.
-        ConfigError: The file cannot be removed.
+        StoreError: Another process changes the promise, or the file cannot be removed.
     """
     with promise_lock(folder, "withdrawing"):
+        known = folder.promise.exists()
         try:
-            folder.promise.unlink()
-        except FileNotFoundError:
-            return False
+            folder.promise.unlink(missing_ok=True)
         except OSError as error:
-            raise ConfigError(
-                f"the promise cannot be removed: {error.strerror}", where=str(folder.promise)
-            ) from error
-    return True
+            raise _file_error("removed", folder.promise, error) from error
+    return known
 
 
-def certificate_from(body: Mapping[str, Any]) -> Certificate:
-    """The certificate of its JSON; ValueError if it is none."""
-    return read_plain(Certificate, body)
+def _certificate_files(folder: ProjectFolder) -> list[Path]:
+    return sorted((folder.root / "promises").glob("[0-9][0-9][0-9][0-9].json"))
 
 
 def _certificate_of(path: Path) -> Certificate:
@@ -250,8 +225,17 @@ def _damage_error(path: Path, detail: str) -> StoreError:
     return StoreError(what, where=str(path), hint=_HINT)
 
 
-def _json_text(body: Mapping[str, Any]) -> str:
-    return json.dumps(body, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+def _write_json(path: Path, body: Mapping[str, Any], *, fresh: bool = False) -> None:
+    text = json.dumps(body, ensure_ascii=False, indent=2, sort_keys=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, f"{text}\n", fresh=fresh)
+    except OSError as error:
+        raise _file_error("written", path, error) from error
+
+
+def _file_error(what: str, path: Path, error: OSError) -> StoreError:
+    return StoreError(f"the promise cannot be {what}: {error.strerror}", where=str(path))
 
 
 def guard_of(project: Project) -> AnswerGuard | None:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...core import ConfigError, StoreError, TestsetError, count_noun, make_plain
-from ...flow import Forecast, RunRow
+from ...core import ConfigError, TestsetError, count_noun, make_plain
+from ...flow import Forecast
 from ...measure import Measure, parse_measures
 from ...project import Project, refuse_forget
 from ...testsets import Openings, Testset, project_testset, split_clusters
-from ..evaluations import Evaluation, EvaluationOptions, evaluate_testset, forecast_testset
+from ..evaluations import EvaluationOptions, evaluate_testset, forecast_testset, read_plain
+from ..studies import open_once
 from ._certificate import (
     Certificate,
     answering_settings_of,
-    certificate_from,
     certificate_in_force,
     certificates,
     hash_promised_parts,
@@ -161,14 +161,14 @@ def forecast_promise(
 
     Raises as :func:`make_promise`.
     """
-    making = _PromiseMaker(project, options)
-    closed, tune = making.closed_split(), making.split("tune")
-    forecast = making.forecast(tune)
-    if told is not None and not forecast.calls.high:
-        told(making.outlook(tune, closed))
-    elif told is not None:
-        told("chance of passing: known once the tune split is answered, before the other is opened")
-    return forecast + making.forecast(closed)
+    maker = _PromiseMaker(project, options)
+    forecast = maker.forecast(maker.tune)
+    if told is not None:
+        unknown = (
+            "chance of passing: known once the tune split is answered, before the other is opened"
+        )
+        told(unknown if forecast.calls.high else maker.outlook())
+    return forecast + maker.forecast(maker.closed)
 
 
 class _PromiseMaker:
@@ -185,22 +185,7 @@ class _PromiseMaker:
         self._measures: Sequence[Measure] = measures or parse_measures(SCORES[-1])
         self._open_settings = project.variant(answering_settings_of(project.settings))
         self._parts = hash_promised_parts(project)
-
-    def split(self, name: str, *, dry_run: bool = False) -> Testset:
-        """Load a split; opening the confirm split is logged unless it is a dry run."""
-        options = self._options
-        purpose = f"promise: at most {percent(options.risk)} of answers wrong"
-        return project_testset(
-            self._project.folder, options.testset, name, purpose=purpose, dry_run=dry_run
-        )
-
-    def closed_split(self) -> Testset:
-        """The confirm split, unopened.
-
-        Raises:
-            TestsetError: It has too few rows to certify the risk even without an error.
-        """
-        options, closed = self._options, self.split("confirm", dry_run=True)
+        self.closed = closed = self._split("confirm", dry_run=True)
         least = rows_needed(options.risk, 1 - options.confidence)
         if least is not None and len(closed.rows) < least:
             raise TestsetError(
@@ -211,7 +196,15 @@ class _PromiseMaker:
                 hint=f"{least} answered held-out questions without a single error are needed; the "
                 "split stays closed",
             )
-        return closed
+        self.tune = self._split("tune")
+
+    def _split(self, name: str, *, dry_run: bool = False) -> Testset:
+        """Load a split; opening the confirm split is logged unless it is a dry run."""
+        options = self._options
+        purpose = f"promise: at most {percent(options.risk)} of answers wrong"
+        return project_testset(
+            self._project.folder, options.testset, name, purpose=purpose, dry_run=dry_run
+        )
 
     def forecast(self, testset: Testset) -> Forecast:
         """Forecast the answers to a split."""
@@ -219,85 +212,94 @@ class _PromiseMaker:
 
     def run(self, told: Callable[[str], None] | None) -> PromiseResult:
         """Choose, then certify."""
-        closed, tune = self.closed_split(), self.split("tune")
-        manifest, plan, outcome = self._planned(tune, closed)
-        stored = self._project.runs.complete(KIND, manifest)
-        if stored is not None:
-            return self._stored(stored, plan, outcome)
-        if not plan.thresholds or plan.hopeless:
-            return self._refusal(plan, outcome, len(closed.rows))
-        if told is not None:
-            told(_chance_line(plan))
-        unfinished = self._project.runs.unfinished(KIND, manifest)
-        return self._certified(plan, outcome, manifest, unfinished)
+        runs = self._project.runs
+        manifest, plan, outcome = self._choose()
+        if runs.complete(KIND, manifest) is None:
+            if plan.hopeless:
+                return self._refusal(plan, outcome)
+            if told is not None:
+                told(_chance_line(plan))
+        run, again = open_once(
+            runs,
+            KIND,
+            manifest,
+            lambda begun: self._split("confirm", dry_run=begun),
+            lambda run, confirm: [self._certify(run, confirm, plan, outcome)],
+        )
+        [row] = runs.rows(run)
+        outcome = replace(outcome, opened=True, again=again, notes=tuple(row.body["notes"]))
+        if "failed" in row.body:
+            failed = read_plain(ThresholdStep, row.body["failed"])
+            return self._refusal(plan, replace(outcome, failed=failed))
+        folder = self._project.folder
+        written = [known for known in certificates(folder) if known.run == run]
+        if written:
+            [*_, certificate] = written
+        else:
+            certificate = write_certificate(folder, read_plain(Certificate, row.body))
+        if certificate_in_force(folder) != certificate:
+            put_in_force(folder, certificate)
+        return replace(outcome, certificate=certificate)
 
-    def outlook(self, tune: Testset, closed: Testset) -> str:
+    def outlook(self) -> str:
         """The chance of passing, or why the confirm split would stay closed."""
-        _, plan, outcome = self._planned(tune, closed)
-        if not plan.thresholds or plan.hopeless:
-            return self._refusal(plan, outcome, len(closed.rows)).reason
-        return _chance_line(plan)
+        _, plan, outcome = self._choose()
+        return self._refusal(plan, outcome).reason if plan.hopeless else _chance_line(plan)
 
-    def _planned(
-        self, tune: Testset, closed: Testset
-    ) -> tuple[dict[str, Any], Plan, PromiseResult]:
+    def _choose(self) -> tuple[dict[str, Any], Plan, PromiseResult]:
         """Answer and grade the tune split, and choose on it what would be certified."""
-        project, options = self._project, self._options
+        project, options, closed = self._project, self._options, self.closed
         manifest = {
             "testset": options.testset,
             "risk": options.risk,
             "confidence": options.confidence,
             "measure": options.measure,
             "scores": list(options.scores),
-            "tune": tune.fingerprint,
-            "confirm": self.split("confirm", dry_run=True).opened,
+            "tune": self.tune.fingerprint,
+            "confirm": closed.opened,
             "parts": dict(self._parts),
             "snapshot": self._open_settings.target().snapshot,
         }
-        begun = [find(KIND, manifest) for find in (project.runs.complete, project.runs.unfinished)]
-        opened = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
-        choosing = self._graded(self._evaluated(tune))
+        begun = project.runs.complete(KIND, manifest) or project.runs.unfinished(KIND, manifest)
+        rows = self._graded(self.tune)
         plan, candidates = choose_plan(
-            choosing.scores,
-            choosing.wrong,
+            rows.scores,
+            rows.wrong,
             risk=options.risk,
-            alpha=self._level(max(1, opened + (begun == [None, None]))),
+            alpha=self._level(self._openings(closed) + (begun is None)),
             rows=len(closed.rows),
         )
-        notes = _ungraded_note(choosing, "tune")
+        notes = _ungraded_note(rows, "tune")
         return manifest, plan, PromiseResult(None, candidates, chance=plan.chance, notes=notes)
+
+    def _openings(self, confirm: Testset) -> int:
+        log = self._project.folder.openings
+        return len(Openings.touching(log, confirm.name, confirm.opened))
 
     def _level(self, opening: int) -> float:
         """The level of the test at an opening of the confirm split, the first being 1."""
-        return (1 - self._options.confidence) * 0.5 ** (opening - 1)
+        return float((1 - self._options.confidence) * 0.5 ** (max(1, opening) - 1))
 
-    def _certified(
-        self, plan: Plan, outcome: PromiseResult, manifest: dict[str, Any], run: str | None
-    ) -> PromiseResult:
-        """Open the confirm split and test; ``run`` is the one that an earlier call began."""
-        project = self._project
-        confirm = self.split("confirm", dry_run=run is not None)
-        run = run or project.runs.start(KIND, manifest)
-        opening = max(
-            1, len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
-        )
+    def _certify(
+        self, run: str, confirm: Testset, plan: Plan, outcome: PromiseResult
+    ) -> dict[str, Any]:
+        """Test on the opened split: the certificate, or the threshold that failed, as stored."""
+        project, options = self._project, self._options
+        opening = max(1, self._openings(confirm))
         alpha = self._level(opening)
-        rows = self._graded(self._evaluated(confirm))
+        rows = self._graded(confirm)
         steps, failed = certify_steps(
-            plan, rows.scores[plan.score], rows.wrong, risk=self._options.risk, alpha=alpha
+            plan, rows.scores[plan.score], rows.wrong, risk=options.risk, alpha=alpha
         )
         place = str(project.folder.openings)  # differs by machine; certificates are shared
         remarks = [note for note in confirm.notes if place not in note]
         notes = (*outcome.notes, *_ungraded_note(rows, "confirm"), *remarks)
-        outcome = replace(
-            outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
-        )
+        notes = (*notes, *_dependence_note(confirm))
         if not steps:
-            outcome = self._refusal(plan, outcome)
-            body: dict[str, Any] = {"failed": make_plain(failed), "notes": list(outcome.notes)}
-        else:
-            last, options = steps[-1], self._options
-            certificate = Certificate(
+            return {"failed": make_plain(failed), "notes": list(notes)}
+        last = steps[-1]
+        return asdict(
+            Certificate(
                 number="",
                 date=now_text()[:10],
                 risk=options.risk,
@@ -317,51 +319,19 @@ class _PromiseMaker:
                 personas=tuple(
                     sorted({project.persona(r.persona_name).name for r in confirm.rows})
                 ),
-                snapshot=manifest["snapshot"],
+                snapshot=self._open_settings.target().snapshot,
                 parts=self._parts,
-                splits={"tune": manifest["tune"], "confirm": confirm.opened},
+                splits={"tune": self.tune.fingerprint, "confirm": confirm.opened},
                 run=run,
                 chance=plan.chance,
                 luck=plan.luck,
                 unanswerable=rows.unanswerable,
-                notes=outcome.notes,
+                notes=notes,
             )
-            outcome = replace(outcome, certificate=write_certificate(project.folder, certificate))
-            body = {"certificate": asdict(certificate)}
-        project.runs.append(run, RunRow(0, KIND, "done", body))
-        project.runs.finish(run, "complete")
-        return outcome
+        )
 
-    def _stored(self, run: str, plan: Plan, outcome: PromiseResult) -> PromiseResult:
-        """The result of an equal call; its certificate is put in force again if it is not."""
-        [row] = self._project.runs.rows(run)
-        outcome = replace(outcome, opened=True, again=True)
-        if "certificate" not in row.body:
-            body = row.body
-            failed = ThresholdStep(**body["failed"]) if body["failed"] else None
-            return self._refusal(plan, replace(outcome, failed=failed, notes=tuple(body["notes"])))
-        try:
-            certificate = certificate_from(row.body["certificate"])
-        except ValueError as error:
-            raise StoreError(
-                "the stored result of this promise cannot be read",
-                where=f"run {run}",
-                hint="it is of another version of ragwright: change the promise, or add questions",
-            ) from error
-        folder = self._project.folder
-        present = certificate_in_force(folder)
-        written = [known for known in certificates(folder) if known.run == run]
-        if present is not None and present.run == run:
-            certificate = present
-        elif written:
-            certificate = written[-1]
-            put_in_force(folder, certificate)
-        else:
-            certificate = write_certificate(folder, certificate)
-        return replace(outcome, certificate=certificate, notes=certificate.notes)
-
-    def _refusal(self, plan: Plan, outcome: PromiseResult, rows: int = 0) -> PromiseResult:
-        """Why nothing is certified, and how many questions are needed; ``rows`` are there."""
+    def _refusal(self, plan: Plan, outcome: PromiseResult) -> PromiseResult:
+        """Why nothing is certified, and how many questions are needed."""
         state = "" if outcome.opened else "; the confirm split stays closed"
         if not plan.thresholds:
             return replace(outcome, reason=f"no question of the tune split was answered{state}")
@@ -379,7 +349,7 @@ class _PromiseMaker:
                 f"error rates of the tune split it would take about {needed:,}. Improve the "
                 "answers, or state a higher risk"
             )
-        elif needed <= rows:
+        elif needed <= len(self.closed.rows) and not outcome.opened:
             reason = (
                 "the tune split has too few questions to know how many answers are wrong: add some"
             )
@@ -393,21 +363,17 @@ class _PromiseMaker:
             reason = f"if this passes it is probably luck ({chance}): {reason}"
         return replace(outcome, reason=f"{reason}{state}", needed=needed)
 
-    def _evaluated(self, testset: Testset) -> Evaluation:
-        """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
+    def _graded(self, testset: Testset) -> GradedRows:
+        """Answer the rows of a split once, at the lowest threshold, and grade the answers.
+
+        Raises:
+            TestsetError: No row says what is right.
+        """
         evaluation, summary = evaluate_testset(
             self._open_settings, testset, self._measures, EvaluationOptions(resume=True)
         )
         if summary.reason is not None:
             raise summary.reason
-        return evaluation
-
-    def _graded(self, evaluation: Evaluation) -> GradedRows:
-        """Grade the rows of a split.
-
-        Raises:
-            TestsetError: No row says what is right.
-        """
         rows = grade_rows(evaluation.results, self._options.scores, self._rule)
         if not len(rows.wrong):
             raise TestsetError(
