@@ -29,17 +29,10 @@ class Range:
         """Both together."""
         return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
-    def scaled(self, factor: float, like: Range, margin: float) -> Range:
-        """The expected number times a factor, between ends in proportion to those of another.
-
-        The ends are moved out by a share of themselves (``margin``, 0 to 1).
-        """
-        expected = self.expected * factor
-        low, high = (
-            expected * (end / like.expected if like.expected else 1.0)
-            for end in (like.low, like.high)
-        )
-        return Range(low * (1 - margin), expected, high * (1 + margin))
+    def scaled(self, factor: float, margin: float) -> Range:
+        """The number times a factor, its ends moved out by a share of themselves (0 to 1)."""
+        low, high = self.low * factor * (1 - margin), self.high * factor * (1 + margin)
+        return Range(low, self.expected * factor, high)
 
     def rounded(self) -> Range:
         """The same in whole numbers."""
@@ -94,24 +87,15 @@ class Forecast:
             self.uncertain + other.uncertain,
         )
 
-    def scaled(self, factor: float, like: Forecast, margin: float) -> Forecast:
-        """The forecast of the whole job, of which this is a sample; see :meth:`Range.scaled`.
-
-        ``like`` is the forecast, with its ends, of a part of the sample.
-        """
-
-        def scaled(mine: Range | None, other: Range | None) -> Range | None:
-            if mine is None:
-                return None
-            return mine.scaled(factor, mine if other is None else other, margin)
-
+    def scaled(self, factor: float, margin: float) -> Forecast:
+        """The forecast of the whole job, of which this is a sample; see :meth:`Range.scaled`."""
         return Forecast(
-            self.calls.scaled(factor, like.calls, margin).rounded(),
+            self.calls.scaled(factor, margin).rounded(),
             round(self.reused * factor),
-            self.prompt_tokens.scaled(factor, like.prompt_tokens, margin).rounded(),
-            self.completion_tokens.scaled(factor, like.completion_tokens, margin).rounded(),
-            scaled(self.cost, like.cost),
-            scaled(self.seconds, like.seconds),
+            self.prompt_tokens.scaled(factor, margin).rounded(),
+            self.completion_tokens.scaled(factor, margin).rounded(),
+            self.cost and self.cost.scaled(factor, margin),
+            self.seconds and self.seconds.scaled(factor, margin),
             {name: round(calls * factor) for name, calls in self.models.items()},
             round(self.uncertain * factor),
         )

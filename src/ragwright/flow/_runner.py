@@ -243,29 +243,24 @@ class Runner:
         """
         return self._submit(self._engine.known(request, scope)).result()
 
-    def forecast(
-        self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "", ends: bool = True
-    ) -> Forecast:
+    def forecast(self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "") -> Forecast:
         """Dry run: the calls that the flows would make, without calling any model.
 
         Each maker is called once per scenario. Known replies (of the scope) and free local work
         are real; calls are counted exactly where no flow branches, else as low, expected and high.
-        Without ``ends`` only the expected branch is taken, which is a third of the work.
 
         Raises:
             RagwrightError: A flow would call a model that cannot be called, such as an unknown one.
         """
-        forecast: Forecast = self._submit(self._forecast(list(makers), scope, ends)).result()
+        forecast: Forecast = self._submit(self._forecast(list(makers), scope)).result()
         return forecast
 
-    async def _forecast(
-        self, makers: list[Callable[[], Flow[Any]]], scope: str, ends: bool
-    ) -> Forecast:
+    async def _forecast(self, makers: list[Callable[[], Flow[Any]]], scope: str) -> Forecast:
         expected = Scenario("expected")
         scenarios: dict[Estimate, Scenario] = dict.fromkeys(("low", "expected", "high"), expected)
         for make in makers:
             await self._walk(make(), expected, scope)
-        if expected.branched and ends:
+        if expected.branched:
             scenarios |= {"low": Scenario("low"), "high": Scenario("high")}
             for name in ("low", "high"):
                 for make in makers:

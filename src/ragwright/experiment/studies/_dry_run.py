@@ -35,9 +35,6 @@ _CHARACTERS = 200_000
 _MARGIN = 0.2
 """Share by which a sample's low and high ends are widened."""
 
-_ENDS = 5
-"""One answer of a sample in this many is also walked for the low and the high end."""
-
 _WIDTH = 8
 """Length of stand-in vectors for a server that was never called."""
 
@@ -231,10 +228,9 @@ class _DryRun:
         """Forecast all flows; estimates from a sample have wider ends."""
         total = self._copy.runner.forecast([])
         for (runner, times), makers in self._makers.items():
-            part = runner.forecast(makers, ends=times == 1)
+            part = runner.forecast(makers)
             if times > 1:
-                ends = runner.forecast(makers[::_ENDS])
-                part = part.scaled(times, ends, _MARGIN)
+                part = part.scaled(times, _MARGIN)
             total += part
         return total
 
