@@ -116,13 +116,12 @@ def test_optuna_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> No
         "chunk: {size: [100, 400, 700, 1000]}\n"
         "retrieve: {keyword_share: {low: 0, high: 1}}\n"
     )
-    points = next(search_points(found, objective_of("", [parse_measure("MRR@5")])))
+    points = list(search_points(found, objective_of("", [parse_measure("MRR@5")])))
     assert {point["chunk.size"] for point in points} <= {100, 400, 700, 1000}
     assert capfd.readouterr().err == ""
     assert optuna.logging.get_verbosity() == before
 
 
-BILLION = "study: {search: random, trials: 1000000000}\nchunk: {size: {low: 1, high: 1000000}}"
 MOST = "study: {search: tpe, trials: 2001}\nchunk: {size: {low: 1, high: 1000000}}"
 WARM = "study: {search: random}\njudge: {temperature: {low: 0, high: 1}}"
 SEACH = "retrieve: {top_k: [1, 2]}\nstudy: {seach: grid}"
@@ -143,8 +142,7 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     (HALVES, StudyError, "whole numbers", "fraction"),
     (LOGS, StudyError, "whole numbers", "fraction"),
     ("chunk: {size: {low: 1, high: .inf}}", StudyError, "too large", ""),
-    (BILLION, StudyError, "1,000,000,000 trials", "at most 2,000"),
-    (MOST, StudyError, "2,001 trials", "study.most"),
+    (MOST, ConfigError, "study.trials must be at most 2000", ""),
     (WARM, StudyError, "judge.temperature is a range", "temperature: [0, 1]"),
     (SEACH, ConfigError, "study.seach", "search"),
     (GRID, StudyError, COUNTED, "search: tpe"),

@@ -157,9 +157,9 @@ def test_judges_of_a_study(tmp_path: Path, server: ScriptedServer) -> None:
 
 
 @pytest.mark.slow
-def test_tpe_asks_in_batches_repeats_and_finds_what_the_grid_finds(tmp_path: Path) -> None:
+def test_tpe_repeats_and_finds_what_the_grid_finds(tmp_path: Path) -> None:
     study = "retrieve: {top_k: [1, 2, 3], keyword_share: {low: 0, high: 1}}\n"
-    options = "search: tpe, trials: 12, batch: 4, seed: 3"
+    options = "search: tpe, trials: 12, seed: 3"
     found, repeated = (
         swept(project(tmp_path / name, study, SMALL, options)) for name in ("a", "b")
     )
@@ -168,7 +168,7 @@ def test_tpe_asks_in_batches_repeats_and_finds_what_the_grid_finds(tmp_path: Pat
     assert [t.values for t in repeated.trials] == [t.values for t in found.trials]
     assert found.board[0].value("TokenF1") == max(one or 0 for one in values(found, "TokenF1"))
     # It ends where every point was run.
-    options = "search: tpe, trials: 30, batch: 2"
+    options = "search: tpe, trials: 30"
     few = swept(project(tmp_path / "c", "retrieve: {top_k: [1, 2, 3]}\n", options=options))
     assert sorted(dict(t.values)["retrieve.top_k"] for t in few.trials[1:]) == [1, 2, 3]
 
@@ -237,7 +237,7 @@ class Counting:
 
 
 def learning(folder: Path, url: str) -> Path:
-    options = "search: tpe, trials: 16, batch: 4, seed: 5"
+    options = "search: tpe, trials: 16, seed: 5"
     model = f"answer: {{model: '{url}#m'}}\n"
     docs = {"parts.md": parts_text(14)}
     return study_project(folder, part_rows(8), LEARNING, model, options=options, docs=docs)

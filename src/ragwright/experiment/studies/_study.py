@@ -28,6 +28,9 @@ _RANGE = {"low", "high", "log"}
 _LARGEST = 2**53
 """Largest end of a range: beyond it floats cannot represent every whole number."""
 
+_MOST = 2000
+"""Most trials of a study."""
+
 FACTS = ("cost", "seconds", "context_tokens")
 """Objectives besides measures: facts of making an answer; lower is better."""
 
@@ -46,15 +49,13 @@ class StudyOptions:
         "first measure.",
     )
     search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
-    trials: int = option(40, "Trials of a random or tpe search.", ge=1)
-    batch: int = option(4, "Trials per batch of a tpe search.", ge=1)
+    trials: int = option(40, "Trials of a random or tpe search.", ge=1, le=_MOST)
     limit: int | None = option(None, "Most questions of the tune split, chosen by the seed.", ge=1)
     personas: tuple[str, ...] = option(
         (), "Ask every question for each of these personas; the rows' own by default."
     )
     seed: int = option(0, "Seed of the search, the choice of rows and the intervals.")
     retrieval_only: bool = option(False, "Score only retrieval; write no answers.")
-    most: int = option(2000, "Most trials of a study; a larger one is refused.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,29 +222,24 @@ def _check_study(study: Study, placed: Placed) -> None:
 
 
 def _check_size(study: Study, placed: Placed) -> None:
-    """Refuse a grid over a range, and more trials than ``study.most``."""
-    options, size = study.options, study.size
-    if options.search == "grid" and size is None:
+    """Refuse a grid over a range, and a grid of too many trials."""
+    if study.options.search != "grid":
+        return
+    size = study.size
+    if size is None:
         ranged = next(axis for axis in study.axes if axis.range is not None)
         raise StudyError(
             f"{ranged.key} is a range, which a grid cannot enumerate",
             where=ranged.where,
             hint="write a list of values, or  study: {search: random}  or tpe",
         )
-    if options.search == "grid" and size is not None and size > options.most:
+    if size > _MOST:
         counts = " x ".join(f"{axis.key} {len(axis.values)}" for axis in study.axes)
         raise StudyError(
             f"the grid has {count_noun(size, 'trial')}: {counts}",
             where=placed.where(),
-            hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
-            "among them: study: {search: tpe, trials: 60}",
-        )
-    trials = options.trials if size is None else min(options.trials, size)
-    if options.search != "grid" and trials > options.most:
-        raise StudyError(
-            f"the study has {count_noun(trials, 'trial')}",
-            where=placed.where("study", "trials"),
-            hint=f"use fewer (at most {options.most:,}: study.most)",
+            hint=f"sweep fewer keys or values (at most {_MOST:,} trials), or search among them: "
+            "study: {search: tpe, trials: 60}",
         )
 
 

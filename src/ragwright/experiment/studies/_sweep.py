@@ -273,16 +273,11 @@ class _Sweep:
     def run(self) -> SweepResult:
         self._open_run()
         self._run_point({})
-        search = search_points(self.study, self.objective)
-        batch = next(search, None)
-        while batch is not None:
-            trials = [self._run_point(point) for point in batch]
-            if self.stopped is not None:
-                break
-            try:
-                batch = search.send([t.ranked_value(self.objective.name) for t in trials])
-            except StopIteration:
-                break
+        search, value = search_points(self.study, self.objective), None
+        with suppress(StopIteration):
+            while True:
+                trial = self._run_point(search.send(value))
+                value = trial.ranked_value(self.objective.name)
         self.project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         notes = self.testset.notes
         if self.study.sweeps_embedder and "ChunkScore" in map(str, self.measures):

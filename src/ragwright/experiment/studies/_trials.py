@@ -246,48 +246,37 @@ def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
 
 def search_points(
     study: Study, objective: Objective | None = None
-) -> Generator[Sequence[Point], Sequence[float | None], None]:
-    """Yield batches of different points to try, each answered by the values of its trials.
+) -> Generator[Point, float | None, None]:
+    """Yield different points to try; each is answered by the value of its trial, None without one.
 
-    A grid and random points are one batch; values of a list are drawn uniformly, those of a range
-    uniformly or by their logarithm. TPE suggests ``study.batch`` points at a time. Equal values
-    give equal points, so an interrupted study is resumed by repeating it from the start with stored
-    results. It ends where every point, or a hundred in a row, were tried before.
+    Values of a list are drawn uniformly, those of a range uniformly or by their logarithm; TPE
+    draws where earlier values were good. Equal values give equal points, so an interrupted study is
+    resumed by repeating it from the start with stored results. It ends where every point, or a
+    hundred in a row, were tried before.
     """
     options, size = study.options, study.size
     if options.search == "grid":
-        yield list(grid_points(study))
+        yield from grid_points(study)
         return
+    from optuna.trial import TrialState
+
     search, space = _open_search(study, objective), _search_space(study)
     most = options.trials if size is None else min(options.trials, size)
     values: dict[str, float | None] = {}
-    while True:
-        batch: dict[str, tuple[Any, Point]] = {}
-        wanted = min(options.batch if options.search == "tpe" else most, most - len(values))
-        repeated = 0
-        while len(batch) < wanted and repeated < _TRIES:
-            suggestion = search.ask(space)
-            point = {
-                axis.key: _axis_value(axis, suggestion.params[axis.key]) for axis in study.axes
-            }
-            text = canonical_json(point)
-            if text in values or text in batch:
-                repeated += 1
-                _tell(search, suggestion, values.get(text))
-            else:
-                repeated = 0
-                batch[text] = suggestion, point
-        if not batch:
-            return
-        told = yield [point for _, point in batch.values()]
-        for (text, (suggestion, _)), value in zip(batch.items(), told, strict=True):
-            values[text] = value
-            _tell(search, suggestion, value)
+    repeated = 0
+    while len(values) < most and repeated < _TRIES:
+        suggestion = search.ask(space)
+        point = {axis.key: _axis_value(axis, suggestion.params[axis.key]) for axis in study.axes}
+        text = canonical_json(point)
+        repeated = repeated + 1 if text in values else 0
+        if not repeated:
+            values[text] = yield point
+        search.tell(suggestion, values[text], TrialState.FAIL if values[text] is None else None)
 
 
-def random_points(study: Study) -> Sequence[Point]:
+def random_points(study: Study) -> list[Point]:
     """Draw ``study.trials`` different points with the study's seed; fewer if there are fewer."""
-    return next(search_points(replace(study, options=replace(study.options, search="random"))), ())
+    return list(search_points(replace(study, options=replace(study.options, search="random"))))
 
 
 def _open_search(study: Study, objective: Objective | None) -> Any:
@@ -297,19 +286,13 @@ def _open_search(study: Study, objective: Objective | None) -> Any:
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     search = optuna.create_study(
-        sampler=samplers.TPESampler(seed=options.seed, constant_liar=True)
+        sampler=samplers.TPESampler(seed=options.seed)
         if options.search == "tpe"
         else samplers.RandomSampler(options.seed),
         direction="maximize" if objective and objective.higher_is_better else "minimize",
     )
     optuna.logging.set_verbosity(before)
     return search
-
-
-def _tell(search: Any, suggestion: Any, value: float | None) -> None:
-    from optuna.trial import TrialState
-
-    search.tell(suggestion, value, TrialState.FAIL if value is None else None)
 
 
 def _search_space(study: Study) -> dict[str, Any]:
