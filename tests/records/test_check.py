@@ -82,8 +82,8 @@ def project(folder: Path, rows: Rows | pa.Table = ROWS, **files: str) -> tuple[P
 
 def checked(folder: Path, rows: Rows | pa.Table = ROWS, **files: Any) -> records.CheckReport:
     """A check of a project; ``given`` are values in place of declared ones."""
-    how = records.CheckOptions(given=files.pop("given", {}))
-    return records.check_records(*project(folder, rows, **files), how)
+    given = files.pop("given", {})
+    return records.check_records(*project(folder, rows, **files), given)
 
 
 def printed(folder: Path, *words: str) -> str:
@@ -213,7 +213,7 @@ def test_places_are_those_of_the_source_also_far_down(tmp_path: Path) -> None:
     declared, base = project(tmp_path, rows, source=f"{SOURCE}require: [sender]\n", rules="{}\n")
     [twice] = records.check_records(declared, base).faults
     assert twice.where == "rows.csv, row 8 and rows.csv, row 5001"
-    report = records.check_records(declared, base, records.CheckOptions(given={"key": "nr"}))
+    report = records.check_records(declared, base, {"key": "nr"})
     [fault] = report.faults
     assert "Rows without a key" in fault.hint
     assert printed(tmp_path, "--key", "nr").startswith("a fault ends the check")
@@ -240,8 +240,7 @@ def test_a_missing_file_says_which_folder_was_looked_in(
 ) -> None:
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    how = records.CheckOptions(given={"source": "nope.csv"})
-    [fault] = records.check_records(Path("records"), Path(), how).faults
+    [fault] = records.check_records(Path("records"), Path(), {"source": "nope.csv"}).faults
     assert fault.hint == f"looked in {tmp_path.resolve()}"
 
 
@@ -251,8 +250,7 @@ def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     tenths = "".join(f"  t{n} hook: 'message {n}'\n" for n in range(10))
     folders = project(tmp_path, rows, tags=f"tags:\n{tenths}", rules="{}\n")
     first, second, other = (
-        records.check_records(*folders, records.CheckOptions(rows=500, seed=seed))
-        for seed in (0, 0, 1)
+        records.check_records(*folders, rows=500, seed=seed) for seed in (0, 0, 1)
     )
     assert (first.scanned, first.rows, first.whole) == (10_000, 500, True)
     assert tags(first) == tags(second) != tags(other)

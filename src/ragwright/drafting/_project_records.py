@@ -267,9 +267,10 @@ class ProjectRecords:
         """
         self._require_folder()
         refreshing = options or RefreshOptions()
-        checking = records.CheckOptions(self._options.format, refreshing.given(), rows, seed)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
-        return records.check_records(self.folder, base, checking)
+        return records.check_records(
+            self.folder, base, refreshing.given(), self._options.format, rows, seed
+        )
 
     def _require_folder(self) -> None:
         if not self.folder.is_dir():

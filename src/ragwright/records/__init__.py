@@ -1,6 +1,6 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
-from ._check import CheckOptions, CheckReport, PatternFacts, check_records, open_source
+from ._check import CheckReport, PatternFacts, check_records, open_source
 from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
@@ -31,7 +31,6 @@ __all__ = [
     "TABLES",
     "ArrowTable",
     "Changes",
-    "CheckOptions",
     "CheckReport",
     "LengthGroup",
     "Manifest",

@@ -70,23 +70,6 @@ _NO_FIELDS = {KEY, HASH, REASON, "document", "message_at"}
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """Settings of a check.
-
-    Attributes:
-        format: Text format.
-        given: Overrides of keys of source.yaml: source, query, key, text.
-        rows: Most rows on which the declarations are tested, sampled from those read.
-        seed: Seed of the sample.
-    """
-
-    format: str = "message"
-    given: Mapping[str, Any] = field(default_factory=dict)
-    rows: int = 10_000
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Fault:
     """What would stop a refresh, where it is, and what to do."""
 
@@ -177,8 +160,10 @@ class CheckReport:
 def check_records(
     folder: Path,
     base: Path,
-    options: CheckOptions | None = None,
-    source: sources.RowSource | None = None,
+    given: Mapping[str, Any] | None = None,
+    format: str = "message",  # noqa: A002 - the key
+    rows: int = 10_000,
+    seed: int = 0,
 ) -> CheckReport:
     """The first fault of the declarations or the rows, or the effects of all on a sample of rows.
 
@@ -187,24 +172,29 @@ def check_records(
     Args:
         folder: Folder of the declarations.
         base: Folder that a relative source starts from.
-        options: Settings.
-        source: Rows to use instead of the source's.
+        given: Overrides of keys of source.yaml: source, query, key, text.
+        format: Text format.
+        rows: Most rows on which the declarations are tested, sampled from those read.
+        seed: Seed of the sample.
     """
-    options = options or CheckOptions()
     facts: dict[str, Any] = {}
     try:
-        spec = load_spec(folder, options.format)
-        spec = replace(spec, source=spec.source.instead(options.given).complete())
-        rows = source or open_source(spec.source, base)
+        spec = load_spec(folder, format)
+        spec = replace(spec, source=spec.source.instead(given or {}).complete())
+        source = open_source(spec.source, base)
         facts["source"] = hide_secret(spec.source.source, spec.source.source)
-        _try_rows(spec, stages.BronzeRows(rows, spec.source), options, facts)
+        draw = np.random.default_rng(seed)
+        _try_rows(spec, stages.BronzeRows(source, spec.source), (draw, rows), facts)
     except RagwrightError as error:
         facts["faults"] = (Fault(error.what, error.where or "", error.hint or ""),)
     return CheckReport(**facts)
 
 
 def _try_rows(
-    spec: RecordsSpec, bronze: stages.BronzeRows, options: CheckOptions, facts: dict[str, Any]
+    spec: RecordsSpec,
+    bronze: stages.BronzeRows,
+    sample: tuple[np.random.Generator, int],
+    facts: dict[str, Any],
 ) -> None:
     """The stages of a refresh on a sample of rows; what they do becomes ``facts``."""
     reasons: dict[str, list[str]] = {
@@ -233,8 +223,8 @@ def _try_rows(
     rows = join_rows(read)
     if not rows.num_rows:
         return
-    draw = np.random.default_rng(options.seed).permutation(rows.num_rows)[: options.rows]
-    rows = rows.take(np.sort(draw))
+    draw, most = sample
+    rows = rows.take(np.sort(draw.permutation(rows.num_rows)[:most]))
     facts["rows"] = rows.num_rows
     cleaned, steps, acted = _clean(spec, rows)
     step = stages.SilverStep(replace(spec.cleaning, steps=()), spec.tags, spec.source.text)

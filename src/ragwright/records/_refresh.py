@@ -83,14 +83,12 @@ class RefreshPlan:
     Attributes:
         spec: The declarations of the folder.
         wait: Seconds to wait for another refresh.
-        note: Note in the history.
         full: Read the source and run every step again, also for unchanged rows.
         dry_run: Do everything, but store nothing.
     """
 
     spec: RecordsSpec
     wait: float = 600.0
-    note: str = "refresh"
     full: bool = False
     dry_run: bool = False
 
@@ -287,7 +285,7 @@ class _Refresh:
         left_out = Counter(stages.kind_of_reason(why) for _, why in self._left_out.values())
         version = self._tables.version
         if not plan.dry_run:
-            version = writer.commit({**self._lineage, "columns": sorted(self._columns)}, plan.note)
+            version = writer.commit({**self._lineage, "columns": sorted(self._columns)}, "refresh")
             state = json.dumps({**self._state, "version": version})
             replace_text(self._tables.folder / "source.json", state, private=True)
         return RefreshReport(

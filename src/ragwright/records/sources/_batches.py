@@ -1,4 +1,4 @@
-"""Pieces of rows joined and cut into batches that know where each row stood."""
+"""Batches of rows that know where each row stood, values as text, encodings of files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -104,29 +105,8 @@ class RowFile(ABC):
 EXACT = 2**53
 """Whole numbers below are exact as doubles."""
 
-_KINDS = (
-    (float, "float"),
-    (str, "text"),
-    (bytes | bytearray | memoryview, "bytes"),
-)
-
-
-def kind_of(value: Any) -> str:
-    """Return the kind of a value of JSON or of a database; empty for null."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        if abs(value) < EXACT:
-            return "int"
-        return "long" if -(2**63) <= value < 2**63 else "huge"
-    for kind, name in _KINDS:
-        if isinstance(value, kind):
-            return name
-    if isinstance(value, datetime):
-        return "moment" if value.tzinfo else "time"
-    return "date" if isinstance(value, date) else "other"
+_TYPES = {bool, int, float, str, bytes, bytearray, memoryview, date, datetime}
+"""Types of values that a column keeps; others become text."""
 
 
 def column_of(values: Sequence[Any]) -> ArrowTable:
@@ -135,24 +115,13 @@ def column_of(values: Sequence[Any]) -> ArrowTable:
     Raises:
         UnicodeEncodeError: A text holds half of a surrogate pair.
     """
-    kinds = set(map(kind_of, values)) - {""}
-    if not kinds:
-        return pa.nulls(len(values))
-    if kinds <= {"int", "long"}:
-        return pa.array(values, pa.int64())
-    if kinds <= {"int", "float"}:
-        return pa.array(values, pa.float64())
-    single = {
-        "bool": pa.bool_(),
-        "bytes": pa.binary(),
-        "date": pa.date32(),
-        "time": pa.timestamp("us"),
-        "moment": pa.timestamp("us", "UTC"),
-    }
-    kind = single.get(kinds.pop()) if len(kinds) == 1 else None
-    if kind is None:
-        return pa.array(map(text_of, values), pa.string())
-    return pa.array(values, kind)
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float} or (len(kinds) < 2 and kinds <= _TYPES):
+        with suppress(pa.ArrowInvalid, OverflowError):
+            column = pa.array(values)
+            zoned = pa.types.is_timestamp(column.type) and column.type.tz
+            return column.cast(pa.timestamp("us", "UTC")) if zoned else column
+    return pa.array(map(text_of, values), pa.string())
 
 
 def text_of(value: Any) -> str | None:

@@ -86,33 +86,31 @@ class FileSource(RowSource):
         path = path if path.is_absolute() else self._root / path
         if path.is_file():
             return [path]
+        anchor, wanted = Path(path.anchor), source
         if path.is_dir():
-            inside = (
+            wanted = f"*{' *'.join(_SUFFIXES)}"
+            paths = [
                 p
                 for p in path.rglob("*")
                 if p.suffix.lower() in _SUFFIXES
-                and p.is_file()
                 and not any(part.startswith(".") for part in p.relative_to(path).parts)
-            )
-            return self._some_files(sorted(inside), f"*{' *'.join(_SUFFIXES)}")
-        if any(mark in source for mark in "*?["):
-            anchor = Path(path.anchor)
-            inside = (p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
-            return self._some_files(sorted(inside), source)
-        raise RecordsError(
-            f"{source!r} does not exist",
-            where=self._spec.place("source"),
-            hint=f"looked in {path.parent.resolve()}",
-        )
-
-    def _some_files(self, paths: list[Path], wanted: str) -> list[Path]:
-        if not paths:
+            ]
+        elif any(mark in source for mark in "*?["):
+            paths = list(anchor.glob(str(path.relative_to(anchor))))
+        else:
             raise RecordsError(
-                f"{self._spec.source!r} contains no files to read",
+                f"{source!r} does not exist",
+                where=self._spec.place("source"),
+                hint=f"looked in {path.parent.resolve()}",
+            )
+        files = sorted(filter(Path.is_file, paths))
+        if not files:
+            raise RecordsError(
+                f"{source!r} contains no files to read",
                 where=self._spec.place("source"),
                 hint=f"looked for {wanted}",
             )
-        return paths
+        return files
 
 
 class ParquetFile(RowFile):
