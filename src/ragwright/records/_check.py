@@ -36,10 +36,6 @@ _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
 def open_source(spec: declared.SourceSpec, root: Path) -> sources.RowSource:
     """The rows that source.yaml declares; nothing is read or connected to yet.
 
-    Args:
-        spec: The declaration.
-        root: Folder that relative paths start from.
-
     Raises:
         RecordsError: A query or a SQLite file is missing.
         ConfigError: A database's address is invalid, contains a password, or names a variable that

@@ -66,9 +66,6 @@ class RecordsReader(Reader):
 
     Attributes:
         address: Source of these documents in the index.
-
-    Args:
-        batches: Gold rows.
     """
 
     name = "records"

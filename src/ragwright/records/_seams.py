@@ -86,11 +86,6 @@ def join_chunks(column: ArrowTable) -> ArrowTable:
 def cast_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
     """A column as one array of large strings.
 
-    Args:
-        column: Of texts, numbers, dates or bytes that are UTF-8.
-        name: What it is called, for messages.
-        place: Where it is named, for messages.
-
     Raises:
         RecordsError: It holds lists, records, or bytes that are not text.
     """

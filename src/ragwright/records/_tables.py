@@ -175,12 +175,6 @@ class RecordTables:
     ) -> Iterator[ArrowTable]:
         """Rows of a table in the order in which they came, some thousands at a time.
 
-        Args:
-            table: Which.
-            columns: Which columns, in this order; all where None.
-            version: Which version; the newest where None.
-            keys: Rows of these keys alone.
-
         Raises:
             RecordsError: The column does not exist.
             SnapshotGoneError: The version is not kept, or went before it was read.
@@ -209,10 +203,6 @@ class RecordTables:
     @contextmanager
     def writing(self, holder: str, wait: float = 600.0) -> Iterator[TableWriter]:
         """Write: one writer at a time, and nothing counts before its commit.
-
-        Args:
-            holder: What is being done, for messages to waiting processes.
-            wait: Seconds to wait for another writer.
 
         Raises:
             StoreBusyError: Another writer holds the tables for longer; the message names it.
@@ -318,12 +308,6 @@ def export_chats(
     version: int | None = None,
 ) -> int:
     """Write gold rows as chats, one a line: ``{"messages": [user turn, assistant turn]}``.
-
-    Args:
-        tables: Whose table gold.
-        path: File to write, JSON lines.
-        request: Makes the user turn from a row; the assistant's is the row's ``text``.
-        version: Which version; the newest where None.
 
     Raises:
         StoreError: The file cannot be written; as of :func:`export_table`.

@@ -36,10 +36,6 @@ alchemy_errors: Any = LateModule("sqlalchemy.exc", "reading a database")
 class SqlSource(RowSource):
     """The rows of one query.
 
-    Args:
-        spec: What source.yaml says.
-        root: Folder that a relative path of SQLite starts from.
-
     Raises:
         ConfigError: The address is none, or names a variable that is not set.
         MissingExtraError: SQLAlchemy or the driver is not installed.

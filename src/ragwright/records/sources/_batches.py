@@ -73,12 +73,7 @@ def source_name(spec: SourceSpec, name: str) -> str:
 
 
 class RowFile(ABC):
-    """One file of rows.
-
-    Args:
-        path: The file.
-        name: What it is called in messages.
-    """
+    """One file of rows."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path

@@ -168,12 +168,6 @@ class DelimitedFile(RowFile):
     null. In tab separated files quotes are only quotes where all of the file agrees with that:
     ``"Gimme a few" was`` is a value of its own.
 
-    Args:
-        path: The file.
-        name: What it is called in messages.
-        encoding: Its encoding; that of its byte order mark, else UTF-8, where empty.
-        delimiter: What separates values; found in the header where empty.
-
     Raises:
         RecordsError: The delimiter is not one character of ASCII.
     """
@@ -291,11 +285,6 @@ class JsonlFile(RowFile):
     """One JSON object a line; it is read twice, once for its columns and once for its rows.
 
     A field that is not there is null; no text is taken for a date.
-
-    Args:
-        path: The file.
-        name: What it is called in messages.
-        encoding: Its encoding; that of its byte order mark, else UTF-8, where empty.
     """
 
     def __init__(self, path: Path, name: str, encoding: str = "") -> None:

@@ -93,10 +93,6 @@ class BronzeRows:
     the last one all rows wait until the source is at its end. Rows that lack
     a value of ``require`` do not go on, and do not compete with others of their key.
 
-    Args:
-        source: Where rows come from.
-        spec: What source.yaml says.
-
     Attributes:
         read: Rows that the source gave so far.
     """

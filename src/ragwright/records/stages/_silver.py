@@ -262,11 +262,7 @@ def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class GoldStep:
-    """Makes records of tagged rows, and the text of each.
-
-    Args:
-        keep: Columns of silver that records carry.
-    """
+    """Makes records of tagged rows, and the text of each."""
 
     tags: Tags
     rollups: Rollups
