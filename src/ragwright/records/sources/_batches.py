@@ -174,31 +174,28 @@ def watermark_text(value: Any) -> str:
 
 
 def watermark_value(text: str, like: Any) -> Any:
-    """Parse a text to the type of another value.
+    """Parse a text to the type of another value; texts and other types stay texts.
 
     Raises:
         RecordsError: The text is not such a value.
     """
+    from pydantic import TypeAdapter, ValidationError
+
+    if not isinstance(like, int | float | Decimal | date):
+        return text
+    kind: Any = int | float if isinstance(like, int | float) else type(like)
     try:
-        if isinstance(like, datetime):
-            moment = datetime.fromisoformat(text)
-            if like.tzinfo is None:
-                return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        if isinstance(like, date):
-            return datetime.fromisoformat(text).date()
-        if isinstance(like, bool) or not isinstance(like, int | float | Decimal):
-            return text
-        if isinstance(like, float):
-            return float(text)
-        number = Decimal(text)
-        return int(number) if isinstance(like, int) and number == int(number) else number
-    except (ValueError, ArithmeticError) as error:
+        value = TypeAdapter(kind).validate_strings(text)
+    except ValidationError as error:
         raise RecordsError(
             f"the watermark {text!r} does not fit a column with values such as "
             f"{watermark_text(like)!r}",
             hint="read the whole source once: records refresh --full",
         ) from error
+    if isinstance(like, datetime) and (like.tzinfo is None) != (value.tzinfo is None):
+        utc = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return utc if like.tzinfo else utc.replace(tzinfo=None)
+    return value
 
 
 _MARKS = (
