@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -10,12 +8,8 @@ import venv
 from importlib import metadata
 from pathlib import Path
 
-import httpx2
 import pytest
-from command_line import ragwright
 from packaging.requirements import Requirement
-
-from ragwright.app import _serve
 
 pytestmark = pytest.mark.slow
 
@@ -48,25 +42,6 @@ def test_the_demo_answers_three_questions(shown: tuple[Path, str]) -> None:
     assert printed.count(NO_ANSWERS) == 3
     assert "Try next" in printed
     assert "0 added" in demo(COMMAND, folder)
-
-
-def test_the_demo_is_served_with_its_pages(shown: tuple[Path, str]) -> None:
-    words = [sys.executable, "-m", "ragwright", "demo", "--serve", "--port", "0"]
-    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
-    process = subprocess.Popen(
-        words, cwd=shown[0], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        env=environment,
-    )  # fmt: skip
-    try:
-        assert process.stderr is not None
-        told = (re.search(r"pages: (http://127\.0\.0\.1:\d+) ", line) for line in process.stderr)
-        address = next(found[1] for found in told if found)
-        asked = {"q": "How does reciprocal rank fusion combine two rankings?"}
-        page = httpx2.post(f"{address}/", data=asked, timeout=60)
-        assert "Reciprocal rank fusion combines two or more rankings" in page.text
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 def test_the_sample_corpus_is_worth_reading() -> None:
@@ -114,28 +89,3 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
     assert demo([str(fresh / "ragwright")], empty).count(NO_ANSWERS) == 3
     # its project file has the section `serve`, whose options need no extra
     subprocess.run([fresh / "ragwright", "doctor"], cwd=empty / "ragwright-demo", check=True)
-
-
-def test_the_full_demo_ends_in_a_verdict_and_a_report(
-    shown: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_serve, "QUESTION_COUNT", 16)
-    folder = tmp_path / "demo"
-    shutil.copytree(shown[0] / "ragwright-demo", folder)
-    printed = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
-    assert "# Testset: 16 questions without a model" in printed
-    assert "and 13 more trials, in the report" in printed
-    [told] = re.findall(r"# Verdict \(.*\)\n+(.*)", printed)
-    report = Path(re.findall(r"open in a browser: (.*)", printed)[0])
-    assert report == (folder / "report.html").resolve()
-    page = report.read_text("utf-8")
-    assert "src=http" not in page
-    nothing_better = "None of 18 candidates beats the current settings" in told
-    sentence = "No trial beats the current settings" if nothing_better else told.split(":")[0]
-    assert sentence in page
-    openings = folder / "testsets" / "openings.jsonl"
-    opened = openings.read_text() if openings.exists() else ""
-    again = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
-    assert "exists already and is used" in again
-    assert told in again
-    assert opened == (openings.read_text() if openings.exists() else "")

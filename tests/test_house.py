@@ -357,7 +357,6 @@ def test_tests_repeat_the_tree_of_the_package() -> None:
 
 
 INSIDE = {
-    "test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ingest/test_chunkers.py": "a pattern that is given up within a test",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "flow/test_replies.py": "a lease that ends within a test",

@@ -51,7 +51,7 @@ EXTENSION = Extension(
         "suite": "ragwright.app._testsets:suite_group",
         "sweep": "ragwright.app._tuning:sweep_command",
         "synth": "ragwright.app._testsets:synth_command",
-        "tune": "ragwright.app._train:tune_group",
+        "tune": "ragwright.app._train:tune_command",
     },
     sentences={
         "ablate": "Measure what each part of the prompt does.",

@@ -70,12 +70,10 @@ def written(folder: Path) -> list[str]:
 
 
 def test_init_writes_a_project_once(tmp_path: Path, server: ScriptedServer) -> None:
-    run(tmp_path, "init -C new")
+    run(tmp_path, "init new")
     new = tmp_path / "new"
     for name in ("ragwright.yaml", "personas", "prompts", "testsets", ".gitignore"):
         assert (new / name).exists(), name
-    assert "two folders" in ragwright(tmp_path, "init", "one", "-C", "two", code=1).stderr
-    assert not (tmp_path / "one").exists()
     write_files(new, {"docs/service.md": MANUAL})
     run(new, "ingest -q")
     own = ("--set", "prompt.template=prompts/own.yaml")
@@ -92,7 +90,7 @@ def test_the_template_of_records_is_written_whole_and_nothing_is_overwritten(
     assert "records" in project_templates()
     load_settings(tmp_path / "ragwright.yaml")
     assert all(read_yaml(tmp_path / name).value for name in FILES if name.endswith(".yaml"))
-    assert not lacking(run(tmp_path, "job list"), "30 7 * * mon-fri", "by hand")
+    assert not lacking(run(tmp_path, "job list"), "30 7 * * mon-fri", "generate")
     rows = csv_rows(tmp_path / "records" / "messages.csv")
     assert len(rows) == len({row["message_id"] for row in rows}) >= 60
     assert any(not row["body"] for row in rows), "an empty text, so that its reason is seen"
@@ -409,10 +407,7 @@ def test_hits_and_answers_have_the_shape_of_the_contract(built: Path) -> None:
         assert {"source", "page", "start", "end"} <= set(citation)
         assert MANUAL[citation["start"] : citation["end"]] == FACT
     assert "docs/service.md" in ragwright(built, "retrieve", "-", typed="fluid\n").stdout
-    spoken = ragwright(built, "ask", typed=f"{QUESTION}\nAnd why?\n").stdout
-    assert "every two years" in spoken
-    spoken = ragwright(built, "ask", "--json", typed=f"{QUESTION}\nAnd why?\n").stdout
-    assert len(json.loads(spoken)["answers"]) == 2
+    assert "every two years" in ragwright(built, "ask", "-", typed=f"{QUESTION}\n").stdout
     done = ragwright(built, "retrieve", "brake fluid", "--json", "-o", "out/hits.json")
     assert done.stdout == ""
     assert json.loads((built / "out/hits.json").read_text("utf-8"))["hits"]

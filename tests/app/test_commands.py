@@ -22,13 +22,13 @@ from ragwright.app import command_line, commands, line_problem
 
 GATE = "gate a --rule ExactMatch>=0.5 --least 1"
 PROCESSES = {
-    "init": ("init -C new", 0, "new"),
+    "init": ("init new", 0, "new"),
     "ingest": ("ingest", 0, "2 unchanged"),
     "retrieve": ("retrieve 'brake fluid'", 0, "docs/service.md"),
     "ask": ("ask 'How often must the brake fluid be changed?'", 0, "every two years"),
     "audit": ("audit", 0, "finding"),
     "doctor": ("doctor", 0, "no chat model"),
-    "demo": ("demo --help", 0, "--full"),
+    "demo": ("demo --help", 0, "--quiet"),
     "eval": ("eval --testset rows.jsonl --measures TokenF1", 0, "TokenF1"),
     "score": ("score rows.jsonl --measures ExactMatch", 0, "ExactMatch"),
     "compare": ("compare a a", 0, "ExactMatch"),

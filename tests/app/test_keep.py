@@ -456,8 +456,8 @@ none, as they print for the user of the machine, who can read the files of the p
 doctor models measures cache_show job_list job_history keys_list records_show records_history
 outputs_list outputs_show outputs_feedback outputs_drift
 none, as they work on files of the project, which the user of the machine can read:
-init demo synth outputs_measure cache_clear tune_embedder tune_reranker
-none, as they run commands: job_run job_step job_serve job_test-notice
+init demo synth outputs_measure cache_clear tune
+none, as they run commands: job_run job_step job_serve
 """
 """The events of commands: a new one that exports stored text adds an event, others a reason."""
 
@@ -553,9 +553,6 @@ def test_a_job_is_run_listed_and_looked_back_on(tmp_path: Path) -> None:
     done = ragwright(folder, "job", "run", "a", code=1)
     assert not lacking(done.stdout, "failed: step 1", "nowhere.jsonl")
     assert "error:" in done.stderr, "what the step printed, as it printed it"
-    reason = "the environment variable HOOK is not set"
-    told = read_json(folder, "job test-notice a", code=1)["notices"]
-    assert told == [{"address": "${HOOK}", "sent": False, "reason": reason}]
     with_jobs(folder, "jobs:\n  a:\n    steps:\n      - ingst -q\n")
     assert "ragwright.yaml:5" in run(folder, "doctor", code=1)
 

@@ -241,10 +241,8 @@ def test_drift_is_shown_and_ends_as_a_gate_does(tmp_path: Path) -> None:
         live(bench, clock, 20, 0.7, rng, model="http://h/v1#cheap")
     shown = run(folder, "outputs drift", code=100)
     assert "fell from" in shown.splitlines()[0]
-    assert "small" in shown
     found = read_json(folder, "outputs drift", code=100)
     assert found["state"] == "worse"
-    assert found["measures"][0]["near"][0]["part"] == "model"
     assert found["measures"][0]["text"].startswith("KPrecision(content+bigrams) fell")
     assert "has no score yet" in run(folder, "outputs drift --scope acme", code=101)
 

@@ -23,13 +23,6 @@ def test_keys_are_made_listed_and_revoked_by_command(tmp_path: Path) -> None:
     assert "did you mean 'app'" in ragwright(project, "keys", "revoke", "ap", code=1).stderr
     run(project, "keys revoke app")
     assert "no keys" in run(project, "keys list")
-    run(project, "ingest -q")
-    odd = ragwright(project, "keys", "add", "reader", "--filter", "nofield=1")
-    assert "no chunk has the field 'nofield'" in odd.stderr
-    assert "title" in odd.stderr
-    assert odd.stdout.startswith("rw_")
-    fine = ragwright(project, "keys", "add", "other", "--filter", "title=Warning codes")
-    assert "warning" not in fine.stderr
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     run_job(runner, job, hears=[heard.append])
     assert [run.state for run in runner.runs()] == ["succeeded", "cut off"]
     assert heard[0] == "run 1 was cut off"
-    assert runner.history.cut_off("a") == []
+    assert runner.history.open("a") == []
 
 
 def test_only_the_newest_runs_are_kept(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
     assert history.since("a", "y", 300.0) == 300.0
     assert history.since("a", "x", 400.0) == 400.0
     assert history.answered("a") is None
-    history.not_run(JobRun("a", "schedule", 500.0, 480.0), "missed", "too late")
+    history.begin(JobRun("a", "schedule", 500.0, 480.0, state="skipped", reason="busy"))
     history.begin(JobRun("a", "by hand", 600.0))
     assert history.answered("a") == 480.0
 

@@ -14,7 +14,6 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, MeasureError
-from ragwright.jobs import MeasureServedOptions
 from ragwright.ledger import FileLock
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -147,7 +146,7 @@ def test_a_judge_that_is_down_loses_nothing(
         assert outputs.scores.today().failed == 3
         assert outputs.scores.today().reason
         assert not outputs.scores.has_work(None), "not again at once"
-        assert bench.measure_served(MeasureServedOptions(retry_errors=True)).failed == 3
+        assert bench.measure_served(retry_errors=True).failed == 3
         script.down = False
         assert bench.measure_served().scored == 0
         clock.next(1 / 24)

@@ -28,9 +28,7 @@ KEYS |= {"row": "a", "batch": 7, "position": 1, "rank": 1}
 COUNTS = dict.fromkeys(
     ("spending", "reserved", "served_minutes", "served_calls", "served_reserved"), "counts"
 )
-OF_JOBS = dict.fromkeys(
-    ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
-)
+OF_JOBS = dict.fromkeys(("job_runs", "job_schedules"), "of the project file")
 NOT_OF_A_DOCUMENT = {
     "runs": "what was run: settings, and the names of files",
     "names": "given by people",

@@ -15,7 +15,6 @@ from ragwright.jobs import (
     Notices,
     ProjectJob,
     RunListener,
-    RunRequest,
     project_jobs,
 )
 from ragwright.project import ProjectFolder, load_settings
@@ -99,7 +98,7 @@ def run_job(
     """The run of a job, and who hears of its lines."""
     lock = runner.take(job, trigger)
     assert lock is not None
-    order = RunRequest(trigger, None if trigger == "by hand" else 1.0, job.flags(flags))
+    order = runner.start(job, trigger, None if trigger == "by hand" else 1.0, job.flags(flags))
     return runner.run(job, lock, order, RunListener(*hears), stop or threading.Event())
 
 

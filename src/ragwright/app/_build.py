@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from typer import Argument, Option
 
 from .. import report
 from ..answer import marks_for_hits
 from ..audit import AuditPlan, check_audit, read_rules
-from ..core import ConfigError, Filter, Hit, RagwrightError, count_noun
-from ..flow import ChatReply, Message, SearchReply, TraceEntry
+from ..core import ConfigError, Hit, count_noun
+from ..flow import ChatReply, SearchReply, TraceEntry
 from ..project import (
     Check,
     IngestForecast,
@@ -27,16 +26,16 @@ from ..project import (
 from ..report import audit_json, audit_page, audit_table, audit_verdict, make_json
 from ..workbench import AskOptions, Workbench
 from ._commands import line_problem
-from ._console import EXIT_ERROR, EXIT_FAILED, Console, ProgressStep, fail, question_text
+from ._console import EXIT_ERROR, EXIT_FAILED, Console, ProgressStep, question_text
 from ._flags import HERE, WORK, Flags, names_of, takes
 from ._show import (
     answer_text,
+    do_work,
     forecast_text,
     hits_text,
     ingest_step,
     ingest_text,
     runner_step,
-    show_progress,
     stop_if_dry,
     trace_text,
 )
@@ -49,13 +48,6 @@ _NEXT = {"records": "ragwright records check, then: ragwright records refresh"}
 def init_command(
     flags: Flags,
     folder: Path = Argument(HERE, help="Folder to make the project in."),
-    project: Path | None = Option(
-        None,
-        "--project",
-        "-C",
-        help="The same folder, named as in other commands.",
-        show_default=False,
-    ),
     source: list[str] | None = Option(None, help="A source to list in the file."),
     template: str = Option(
         "", metavar="NAME", help="Start from working files: records (rows to texts)."
@@ -65,14 +57,8 @@ def init_command(
 
     It gets ragwright.yaml, personas/, prompts/ and testsets/.
     """
-    if project is not None and folder != HERE:
-        raise ConfigError(
-            f"two folders are given: {folder} and {project}",
-            where="ragwright init",
-            hint="give the folder once",
-        )
     console = flags.console
-    for path in init_project(project or folder, tuple(source or ()), template):
+    for path in init_project(folder, tuple(source or ()), template):
         console.remark(f"wrote {path}")
     first = "" if source else "list your sources in ragwright.yaml, then: "
     console.remark(f"next: {_NEXT.get(template) or first + 'ragwright ingest'}")
@@ -166,9 +152,7 @@ def retrieve_command(
 )
 def ask_command(
     flags: Flags,
-    question: str | None = Argument(
-        None, help="The question; - reads standard input; none starts a conversation."
-    ),
+    question: str = Argument(help="The question; - reads standard input."),
     personas: str = Option("", "--personas", "--persona", help="Comma-separated personas."),
     trace: bool = Option(False, "--trace", help="Show every request, prompt, hit, token and cost."),
 ) -> None:
@@ -176,21 +160,12 @@ def ask_command(
 
     One or several personas can answer; without a chat model the best passages are shown.
     """
-    if question is None and (trace or flags.dry_run):
-        raise ConfigError(
-            "a conversation has no --trace and no --dry-run",
-            where="ragwright ask",
-            hint="give the question on the command line",
-        )
-    question = question_text(question, "ask") if question else question
+    question = question_text(question, "ask")
     console = flags.console
     names = list(names_of(personas)) or [""]
     streams = not flags.as_json and flags.output is None and len(names) == 1 and not trace
     with flags.open() as bench:
         rights = flags.rights(bench)
-        if question is None:
-            _converse(bench, console, names, flags.as_json, rights)
-            return
         stop_if_dry(flags, lambda: bench.forecast_ask(question, names))
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
@@ -230,45 +205,11 @@ class _Streamed:
 
     def waiting(self, bench: Workbench) -> str:
         """The line of progress until the answer begins."""
-        return "" if self.any else str(runner_step(bench.progress))
+        return "" if self.any else runner_step(bench.progress).text()
 
     def end(self) -> None:
         """Print what still waits, and end the line."""
         self._console.piece(self._marks.feed("", last=True) + "\n")
-
-
-def _converse(
-    bench: Workbench,
-    console: Console,
-    names: list[str],
-    as_json: bool,
-    rights: tuple[Filter, ...] = (),
-) -> None:
-    """Answer questions from standard input, each with the earlier ones as history.
-
-    With ``as_json`` all answers are one document at the end.
-    """
-    console.remark("Ask; an empty line or end of input ends the conversation.")
-    history: list[Message] = []
-    documents: list[dict[str, object]] = []
-    while True:
-        if sys.stdin.isatty():
-            console.piece("> ")
-        line = sys.stdin.readline().strip()
-        if not line:
-            break
-        try:
-            answers = bench.ask_all(line, names, AskOptions(history=tuple(history), filters=rights))
-        except RagwrightError as error:
-            fail(error)
-            continue
-        if as_json:
-            documents += [{"question": line, **report.answer_json(a)} for a in answers]
-        else:
-            console.result("\n\n".join(map(answer_text, answers)) + "\n")
-        history += [Message("user", line), Message("assistant", answers[0].text)]
-    if as_json:
-        console.json({"answers": documents})
 
 
 @takes("project overrides as_json")
@@ -301,74 +242,62 @@ def doctor_command(
     return EXIT_ERROR if any(check.state == "fault" for check in checks) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFlags:
-    """The options of `audit` alone."""
-
+@takes(f"{WORK} output name retry_errors")
+def audit_command(
+    flags: Flags,
     kinds: str = Option(
         "",
         help="Comma-separated kinds: contradictions, copies, codes, references, damage, reach; by "
         "default all that need no more than is given.",
-    )
-    level: str = Option(
+    ),
+    level: Literal["default", "all"] = Option(
         "default", help="default, or all: also findings of rules that are often wrong."
-    )
+    ),
     since: str = Option(
-        "",
-        help="Show only what an earlier audit does not have: latest, its run or name, or the "
-        "snapshot that it read.",
-    )
-    testset: str = Option("", help="Find passages that no question of this test set finds.")
+        "", help="Show only what this earlier audit does not have: latest, its run or name."
+    ),
+    testset: str = Option("", help="Find passages that no question of this test set finds."),
     judge: bool = Option(
-        False,
-        "--judge",
-        help="Let the judge model decide which alike statements contradict each other.",
-    )
+        False, "--judge", help="Let the judge model decide which statements contradict each other."
+    ),
     gate: str | None = Option(
         None, help='Exit code 100 with more findings than this: "references=0, copies<=5".'
-    )
+    ),
     everything: bool = Option(
         False, "--all", help="Print every finding, not only the first five of each kind."
-    )
-    dismiss: str = Option("", help="Dismiss the finding with this id, for the reason in --why.")
-    why: str = Option("", help="With --dismiss: the reason.")
-
-
-@takes(f"{WORK} output name retry_errors")
-def audit_command(flags: Flags, own: AuditFlags) -> int:
+    ),
+    dismiss: str = Option("", help="Dismiss the finding with this id, for the reason in --why."),
+    why: str = Option("", help="With --dismiss: the reason."),
+) -> int:
     """Find faults of the documents.
 
     These are copies, dead references, damage, undefined codes, gaps, and contradictions.
     """
     ProjectFolder(flags.project).require()
-    console = flags.console
-    if own.level not in ("default", "all"):
-        raise ConfigError(f"unknown level {own.level!r}", where="--level", hint="default or all")
-    if own.why and not own.dismiss:
+    if why and not dismiss:
         raise ConfigError(
             "--why is the reason of --dismiss", where="--why", hint="add --dismiss ID"
         )
-    rules = () if own.gate is None else read_rules(own.gate)
-    options = AuditPlan(
-        kinds=names_of(own.kinds),
-        every=own.level == "all",
-        since=own.since,
-        testset=own.testset,
-        judge=own.judge,
-        gate=rules,
+    if dismiss:
+        with flags.open() as bench:
+            flags.console.result(f"dismissed in {bench.dismiss_finding(dismiss, why)}")
+        return 0
+    rules = () if gate is None else read_rules(gate)
+    plan = AuditPlan(kinds=names_of(kinds), every=level == "all", since=since, testset=testset)
+    return _audit(flags, replace(plan, judge=judge, gate=rules), everything)
+
+
+def _audit(flags: Flags, plan: AuditPlan, everything: bool) -> int:
+    """Audit the documents and print the findings, or the verdict beside a page."""
+    console = flags.console
+    plan = replace(
+        plan,
         resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,
     )
-    with flags.open() as bench:
-        if own.dismiss:
-            console.result(f"dismissed in {bench.dismiss_finding(own.dismiss, own.why)}")
-            return 0
-        stop_if_dry(flags, lambda: bench.forecast_audit(options))
-        with show_progress(console, bench):
-            audit, run = bench.audit(options)
-    failed = check_audit(audit, rules)
+    audit, run = do_work(flags, lambda b: b.forecast_audit(plan), lambda b: b.audit(plan))
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
         printed = Console(flags.quiet, as_json=flags.as_json)
         printed.show(lambda: audit_json(audit), lambda: audit_verdict(audit))
@@ -376,8 +305,9 @@ def audit_command(flags: Flags, own: AuditFlags) -> int:
     else:
         console.show(
             lambda: audit_json(audit),
-            lambda: audit_table(audit, width=console.columns(), every=own.everything),
+            lambda: audit_table(audit, width=console.columns(), every=everything),
         )
+    failed = check_audit(audit, plan.gate)
     for sentence in failed:
         console.remark(f"gate: failed: {sentence}")
     code = console.ended(run, True)

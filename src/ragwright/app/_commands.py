@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.exceptions import TyperException
+from typer.core import TyperGroup
 
 from ..core import Addition, PluginError, addition, find_additions, suggest_name
 
@@ -28,9 +27,6 @@ _GROUPS = {
 """Our commands as the help page groups them; those of other packages follow."""
 
 _OTHERS = "From installed packages"
-
-_MEANT = ("--testset", "--run", "--client")
-"""Options whose values are often written without their names."""
 
 
 def commands() -> Mapping[str, str]:
@@ -78,7 +74,7 @@ def _add(app: typer.Typer, name: str) -> bool:
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name)
     else:
-        app.command(name, cls=_Command)(loaded)
+        app.command(name)(loaded)
     return True
 
 
@@ -127,21 +123,6 @@ class _Groups(TyperGroup):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-
-class _Command(TyperCommand):
-    """A command that says by which option a value without a name may be meant."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line."""
-        try:
-            return super().parse_args(ctx, args)
-        except TyperException as error:
-            if "unexpected extra argument" in error.message:
-                own = {word for parameter in self.params for word in parameter.opts}
-                meant = " or ".join(name for name in _MEANT if name in own)
-                error.message += f". If you mean {meant}, write it before the value" * bool(meant)
-            raise
 
 
 def _without_command(context: typer.Context) -> None:

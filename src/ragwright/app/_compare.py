@@ -64,7 +64,7 @@ from ..training import TutorialOptions
 from ..workbench import Workbench
 from ._console import EXIT_FAILED, Console, table
 from ._flags import RUN_HELP, WORK, Flags, names_of, takes
-from ._show import say_price, show_progress, stop_if_dry
+from ._show import do_work, say_price, show_progress, stop_if_dry
 
 
 def show_table(flags: Flags, name: str, options: TutorialOptions) -> None:
@@ -158,7 +158,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
             document["baselines"] = [baseline_json(baseline) for baseline in baselines]
         console.json(document)
         return
-    names = _labels(project, (a, b), (first.name, second.name))
+    names = (a, b) if a != b else (first.name, second.name)
     differ = "the settings of the two runs are the same"
     if changes:
         texts = "\n".join(f"  {change.text}" for change in changes)
@@ -180,18 +180,6 @@ def _newest_like(folder: Path, name: str) -> str:
         return "latest"
     known = list_baselines(folder)
     return known[0].id if any(run.id.startswith(name) for run in known) else "latest"
-
-
-def _labels(folder: Path, words: tuple[str, str], runs: tuple[str, str]) -> tuple[str, str]:
-    """Labels of two runs: their names, or the words that the user typed."""
-    named: dict[str, str] = {}
-    if any(not Path(word).is_file() for word in words):
-        named = {run.id: run.name for run in list_runs(folder) if run.name}
-    first, second = (
-        run if Path(word).is_file() else named.get(run) or run
-        for word, run in zip(words, runs, strict=True)
-    )
-    return (first, second) if first != second else runs
 
 
 def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:
@@ -344,12 +332,13 @@ def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -
     session = flags.session
     if judge:
         session = replace(session, overrides=(*session.overrides, f"judge.model={judge}"))
-    with flags.open(session) as bench:
-        stop_if_dry(flags, lambda: forecast_passport(bench.project, people, options))
-        with show_progress(flags.console, bench):
-            return make_judged_passport(
-                bench.project, people, options, on_forecast=partial(say_price, flags.console)
-            )
+    say = partial(say_price, flags.console)
+    return do_work(
+        flags,
+        lambda bench: forecast_passport(bench.project, people, options),
+        lambda bench: make_judged_passport(bench.project, people, options, on_forecast=say),
+        session,
+    )
 
 
 @takes("project as_json quiet output jobs max_cost served dry_run")

@@ -10,10 +10,9 @@ import shutil
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -41,16 +40,14 @@ EXIT_UNTRUSTED = 101
 _NARROWEST, _WIDEST = 40, 200
 _IN_A_FILE = 100
 """Characters of a line if the result goes to a file or a pipe."""
-_BAR = 24
-"""Characters of a bar."""
 _PRINTED_EVERY = 10.0
 """Seconds between two lines of progress if standard error is not a terminal."""
 _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
 )
 """Control characters except tab and line end; marks that change the text direction."""
-_STYLES = {"head": 1, "rule": 90, "good": 32, "bad": 31, "mark": 33, "bar": 36}
-"""Codes of the terminal: bold, grey, green, red, yellow, cyan."""
+_STYLES = {"head": 1, "rule": 90, "good": 32, "bad": 31, "mark": 33}
+"""Codes of the terminal: bold, grey, green, red, yellow."""
 _STYLED = re.compile(
     r"^(?P<head>.+)(?=\n-{2,}(?:  -+)*$)|^(?P<rule>-{2,}(?:  -+)*)$"
     r"|(?P<good>(?<=^gate: )passed$)|(?P<bad>(?<=^gate: )(?:failed|cannot be trusted)$|^FAULT\b)"
@@ -71,8 +68,6 @@ class ProgressStep:
         total: Total amount, in ``unit``; None if unknown.
         unit: The unit: ``rows``, ``trials``, ``MB``.
         expected: What the total will be, for the time left, where ``total`` is unknown yet.
-        rate: Units per second, measured by :class:`Console`; None while it is unknown.
-        eta: Seconds to the end by it, None if unknown.
         cost: Money spent so far.
         before: Shown first: the present work or wait.
         after: Shown last: further counts.
@@ -82,22 +77,21 @@ class ProgressStep:
     total: float | None
     unit: str
     expected: float | None = None
-    rate: float | None = None
-    eta: float | None = None
     cost: float = 0.0
     before: str = ""
     after: str = ""
 
-    def __str__(self) -> str:
-        """The step as one line: what is done, total, rate, time left, spend."""
+    def text(self, rate: float | None = None) -> str:
+        """The step as one line; with the units a second also the rate and the time left."""
         digits = 1 if self.unit == "MB" else 0
         total = "" if self.total is None else f"/{self.total:,.{digits}f}"
         parts = [f"{self.before}{self.done:,.{digits}f}{total} {self.unit}"]
-        if self.rate:
-            per, time_unit = (1, "s") if self.rate >= 1 else (60, "min")
-            parts.append(f"{self.rate * per:,.1f} {self.unit.split()[0]}/{time_unit}")
-        if self.eta is not None:
-            parts.append(f"{_duration(self.eta)} left")
+        if rate:
+            per, time_unit = (1, "s") if rate >= 1 else (60, "min")
+            parts.append(f"{rate * per:,.1f} {self.unit.split()[0]}/{time_unit}")
+            expected = self.total if self.expected is None else self.expected
+            if expected is not None:
+                parts.append(f"{_duration(max(0.0, expected - self.done) / rate)} left")
         if self.cost:
             parts.append(f"spent {self.cost:.4f}")
         return ", ".join(filter(None, [*parts, self.after]))
@@ -113,46 +107,28 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
-_WINDOW = 60.0
-"""Seconds that a rate looks back."""
-
 _LEAST = 3.0
-"""Fewest seconds between the first and the last count that a rate is computed from."""
+"""Fewest seconds since the first count that a rate is computed from."""
 
 
 class _PacedLine:
-    """A line of progress with the rate of the last minute and the time left by it.
+    """A line of progress with its rate since the first count, and the time left by it.
 
-    It has neither before a second count: the first may include opening a model, or what an earlier
-    run had done.
+    The time before the first count may include opening a model, or what an earlier run had done.
     """
 
     def __init__(self, line: Callable[[], str | ProgressStep]) -> None:
         self._line = line
-        self._unit = ""
-        self._counts: deque[tuple[float, float]] = deque()
+        self._unit, self._begin, self._first = "", 0.0, 0.0
 
-    def __call__(self) -> str | ProgressStep:
-        step = self._line()
+    def __call__(self) -> str:
+        step, now = self._line(), time.monotonic()
         if isinstance(step, str):
             return step
-        counts, now = self._counts, time.monotonic()
-        if step.unit != self._unit or (counts and step.done < counts[-1][1]):
-            counts.clear()
-            self._unit = step.unit
-        if step.done > (counts[-1][1] if counts else 0):
-            counts.append((now, step.done))
-        # the newest one before the window stays, so that slow counts have a rate as well
-        while len(counts) > 2 and counts[1][0] <= now - _WINDOW:
-            counts.popleft()
-        if not counts or counts[-1][0] - counts[0][0] < _LEAST:
-            return step
-        (begin, before), (end, after) = counts[0], counts[-1]
-        step = replace(step, rate=(after - before) / (end - begin))
-        expected = step.total if step.expected is None else step.expected
-        if expected is None or not step.rate:
-            return step
-        return replace(step, eta=max(0.0, (expected - step.done) / step.rate - (now - end)))
+        if step.unit != self._unit or not self._first <= step.done or not self._first:
+            self._unit, self._begin, self._first = step.unit, now, step.done
+        elapsed = now - self._begin
+        return step.text((step.done - self._first) / elapsed if elapsed >= _LEAST else None)
 
 
 _NOTE = re.compile(r"(?m)^note: .*(?:\n  .*)*\n*")
@@ -247,7 +223,7 @@ class Console:
     ) -> Iterator[None]:
         """Show progress on standard error while the block runs.
 
-        On a terminal the line, with a bar for a step, is redrawn twice a second; elsewhere a line
+        On a terminal the line is redrawn twice a second; elsewhere a line
         is printed every ten seconds. An empty line is not shown. Each of the ``warnings``, also
         those added later, is printed once. ``work`` returns the counters of the runner: after
         Ctrl-C a message names the models that the command waits for, and those it gave up.
@@ -287,9 +263,10 @@ class Console:
                         step = paced()
                     except RagwrightError:  # the command itself fails with it, and prints it
                         return
-                    text = visible(str(step))
+                    text = visible(step)
                     if text and _is_terminal(sys.stderr):
-                        write(sys.stderr, f"\r\x1b[K{_drawn(step, text)}")
+                        shown = text[: shutil.get_terminal_size().columns - 1]
+                        write(sys.stderr, f"\r\x1b[K{shown}")
                         self._drawn = True
                     elif text and time.monotonic() - printed >= _PRINTED_EVERY:
                         printed = time.monotonic()
@@ -321,20 +298,6 @@ def _has_colour(stream: Any) -> bool:
     if not _is_terminal(stream) or os.environ.get("NO_COLOR"):
         return False
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-
-
-def _drawn(step: str | ProgressStep, text: str) -> str:
-    """A line of progress, cut to the columns of the terminal, behind its bar."""
-    room = shutil.get_terminal_size().columns - 1
-    if isinstance(step, str) or not step.total or room <= _NARROWEST + _BAR:
-        return text[:room]
-    done = round(_BAR * min(1.0, step.done / step.total))
-    colour, unicode = _has_colour(sys.stderr), "utf" in (sys.stderr.encoding or "").lower()
-    mark = "\N{BOX DRAWINGS HEAVY HORIZONTAL}" if unicode else "-"
-    if colour:
-        bar = f"\x1b[{_STYLES['bar']}m{mark * done}\x1b[{_STYLES['rule']}m{mark * (_BAR - done)}"
-        return f"{bar}\x1b[0m {text[: room - _BAR - 1]}"
-    return f"{mark * done:<{_BAR}} {text[: room - _BAR - 1]}"
 
 
 def width() -> int:

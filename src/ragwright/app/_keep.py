@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -20,7 +19,6 @@ from typer import Argument, Option
 from ..core import ConfigError, StoreError, count_noun, suggest_name
 from ..jobs import (
     EVENT_KINDS,
-    AuditLog,
     Event,
     EventQuery,
     JobRun,
@@ -36,13 +34,13 @@ from ..jobs import (
     record,
     run_added_step,
     run_lines,
-    write_time,
 )
-from ..project import ListedModel, ProjectFolder, load_settings
+from ..project import ProjectFolder, load_settings
 from ..testsets import files_naming
 from ._commands import line_problem
-from ._console import EXIT_ERROR, table, visible, write
+from ._console import EXIT_ERROR, table
 from ._flags import Flags, takes, tenant_name
+from ._show import show_list
 
 _KINDS = {
     "answers": "answers and drafts that the person asked for",
@@ -224,11 +222,12 @@ def log_command(
     if exported and flags.output is None:  # else that is noted for every command
         record(folder, settings, owner_event("exported", "log", "audit log"))
     with closing(audit_log(folder, settings)) as log:
-        if lines or (flags.output is not None and flags.output.suffix == ".jsonl"):
-            _write_lines(flags, log, query)
-            return
         events = list(log.select(query))
         begun = log.begun
+    if lines or (flags.output is not None and flags.output.suffix == ".jsonl"):
+        texts = (json.dumps(event_json(*event), ensure_ascii=False) for event in events)
+        flags.console.result("\n".join(texts))
+        return
     flags.console.show(
         lambda: {"events": [event_json(*event) for event in events]},
         lambda: _list_events(events, begun),
@@ -250,24 +249,6 @@ def _utc(text: str, option: str) -> str:
     return (time.astimezone(UTC) if time.tzinfo else time).replace(tzinfo=None).isoformat()
 
 
-def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
-    lines = (
-        json.dumps(event_json(number, event), ensure_ascii=False)
-        for number, event in log.select(query)
-    )
-    if flags.output is None:
-        for line in lines:
-            write(sys.stdout, f"{visible(line)}\n")
-        return
-    flags.console.make_folder_of(flags.output)
-    count = 0
-    with flags.output.open("w", encoding="utf-8") as file:
-        for line in lines:
-            file.write(f"{line}\n")
-            count += 1
-    flags.console.remark(f"{count_noun(count, 'event')} written to {flags.output}")
-
-
 def _list_events(events: Sequence[tuple[int, Event]], begun: bool) -> str:
     if not events:
         return "no such event" if begun else "the audit log is empty: it begins with the first key"
@@ -286,24 +267,17 @@ def models_command(flags: Flags) -> int:
 
     These are the models that the project names and those in the cache.
     """
-    console = flags.console
     with flags.open() as bench:
         listed = bench.list_models()
         embeds = bool(bench.project.settings.embed.model)
-    console.show(lambda: {"models": [asdict(model) for model in listed]}, lambda: _lines(listed))
+    columns = ("name", "keys", "kind", "state", "text")
+    show_list(flags, "models", [asdict(model) for model in listed], columns, "")
     if not embeds and not flags.as_json:
-        console.remark(
+        flags.console.remark(
             "search uses keywords alone; for semantic search too, set embed.model, for example "
             "hf:sentence-transformers/all-MiniLM-L6-v2"
         )
     return EXIT_ERROR if any(model.state == "fault" for model in listed) else 0
-
-
-def _lines(listed: Sequence[ListedModel]) -> str:
-    rows = [
-        [model.name, ", ".join(model.keys), model.kind, model.state, model.text] for model in listed
-    ]
-    return table([["model", "named by", "kind", "state", "notes"], *rows])
 
 
 job_group = typer.Typer(
@@ -370,15 +344,8 @@ def job_list(flags: Flags) -> None:
 
     Each has its next run and the result of the last one.
     """
-    jobs = Jobs(flags.project).listed()
-    rows = [["job", "schedule", "next run", "last run", "it"]]
-    for job in jobs:
-        options = job.job.options
-        due = "by hand" if job.next_run is None else write_time(job.next_run, options.timezone)
-        last = "never" if job.last is None else _started(job.last)
-        ended = "" if job.last is None else job.last.state
-        rows.append([job.job.name, options.schedule, due, last, ended])
-    flags.console.show(lambda: {"jobs": [_listed(job) for job in jobs]}, lambda: table(rows))
+    jobs = [_listed(job) for job in Jobs(flags.project).listed()]
+    show_list(flags, "jobs", jobs, ("name", "schedule", "next_run", "outcome"), "")
 
 
 @job_group.command("history")
@@ -396,51 +363,14 @@ def job_history(
     runs = Jobs(flags.project).history(name, -1 if number else last)
     if number:
         runs = [run for run in runs if run.id == number]
-    flags.console.show(
-        lambda: {"runs": [_document(run) for run in runs]}, lambda: _runs_text(runs, bool(number))
-    )
-
-
-def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
-    if not runs:
-        return "no such run" if in_full else "no runs yet: ragwright job run NAME"
-    if in_full:
-        notices = [f"  {_notice(notice)}" for notice in runs[0].notices]
-        lines = [f"job      {runs[0].job}", *run_lines(runs[0])]
-        return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
-    rows = (
-        [
-            *(str(run.id), run.job, _started(run)),
-            "" if run.ended is None else f"{run.ended - run.started:.1f}",
-            run.trigger,
-            f"{run.state}: {run.reason}" if run.reason else run.state,
-            f"{sum(notice.sent for notice in run.notices)} of {len(run.notices)}"
-            if run.notices
-            else "",
-        ]
-        for run in runs
-    )
-    head = ["run", "job", "started", "seconds", "started by", "result", "notices"]
-    return table([head, *rows], right=(0,))
-
-
-@job_group.command("test-notice")
-@takes("project as_json")
-def job_test_notice(flags: Flags, name: str = _NAME) -> int:
-    """Send a test notice to a job's addresses.
-
-    Exit code 1 if one fails.
-    """
-    notices = Jobs(flags.project, line_problem).test_notice(name)
-    flags.console.show(
-        lambda: {"notices": [asdict(notice) for notice in notices]},
-        lambda: "\n".join(map(_notice, notices)),
-    )
-    return 0 if all(notice.sent for notice in notices) else EXIT_ERROR
-
-
-def _started(run: JobRun) -> str:
-    return write_time(run.started, run.timezone)
+    columns = ("run", "job", "started", "trigger", "outcome", "reason")
+    nothing = "no such run" if number else "no runs yet: ragwright job run NAME"
+    if not (number and runs) or flags.as_json:
+        show_list(flags, "runs", [_document(run) for run in runs], columns, nothing)
+        return
+    notices = [f"  {_notice(notice)}" for notice in runs[0].notices]
+    lines = [f"job      {runs[0].job}", *run_lines(runs[0])]
+    flags.console.result("\n".join([*lines, *(["", "notices", *notices] if notices else [])]))
 
 
 def _notice(notice: NoticeSent) -> str:
@@ -456,6 +386,7 @@ def _listed(job: ListedJob) -> dict[str, Any]:
         "next_run": _iso(job.next_run, options.timezone),
         "steps": [step.run for step in options.steps],
         "flags": dict(options.flags),
+        "outcome": None if job.last is None else job.last.state,
         "last": None if job.last is None else _document(job.last),
     }
 

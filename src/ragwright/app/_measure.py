@@ -48,10 +48,10 @@ from ._console import EXIT_FAILED, EXIT_UNTRUSTED, table
 from ._flags import CLUSTER_HELP, MEASURING, RUN_HELP, Flags, takes
 from ._show import (
     check_output,
+    do_work,
     is_trusted,
     say_price,
     show_evaluation,
-    show_progress,
     stop_if_dry,
     take_few,
 )
@@ -102,13 +102,11 @@ def eval_command(
         answers=not retrieval_only,
         name=flags.name,
     )
-    with flags.open() as bench:
-        stop_if_dry(
-            flags,
-            lambda: bench.forecast_evaluate(rows, measures, options, system=under_test),
-        )
-        with show_progress(console, bench):
-            evaluation, run = bench.evaluate(rows, measures, options, system=under_test)
+    evaluation, run = do_work(
+        flags,
+        lambda bench: bench.forecast_evaluate(rows, measures, options, system=under_test),
+        lambda bench: bench.evaluate(rows, measures, options, system=under_test),
+    )
     show_evaluation(flags, evaluation, run.run, rows=rows.rows)
     return console.ended(run, is_trusted(evaluation))
 
@@ -211,20 +209,15 @@ def _offline(flags: Flags, *, ranking: bool = False) -> None:
 def _in_project(flags: Flags, rows: str) -> int:
     """Score within a project: its models, its stored replies, a run of its own."""
     few: list[RowResult] = []
-    console = flags.console
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_score(rows, flags.measures))
-        options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
-        with show_progress(console, bench):
-            evaluation, run = bench.score(
-                rows,
-                flags.measures,
-                options,
-                told=partial(say_price, console),
-                each=take_few(flags, few),
-            )
+    options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
+    say, each = partial(say_price, flags.console), take_few(flags, few)
+    evaluation, run = do_work(
+        flags,
+        lambda bench: bench.forecast_score(rows, flags.measures),
+        lambda bench: bench.score(rows, flags.measures, options, told=say, each=each),
+    )
     show_evaluation(flags, evaluation, run.run, few=few)
-    return console.ended(run, is_trusted(evaluation))
+    return flags.console.ended(run, is_trusted(evaluation))
 
 
 @dataclass(frozen=True, slots=True)

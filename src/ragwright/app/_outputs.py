@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -18,6 +18,7 @@ from ..drafting import (
     FeedbackVerdict,
     Output,
     OutputBatch,
+    OutputKind,
     OutputQuery,
     OutputSample,
     moment,
@@ -26,22 +27,22 @@ from ..experiment import EvaluationOptions
 from ..jobs import (
     DriftReport,
     MeasureReport,
-    MeasureServedOptions,
     measure_options,
 )
 from ..measure import AnytimeMean
 from ..report import ResultBlock, print_result
 from ..testsets import write_rows
 from ..workbench import Workbench
-from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, table, visible, width
+from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, table, visible, width
 from ._flags import MEASURING, Flags, takes, tenant_name
 from ._show import (
     cost_text,
+    do_work,
     is_trusted,
     say_price,
     show_evaluation,
+    show_list,
     show_progress,
-    stop_if_dry,
     take_few,
     turn_lines,
 )
@@ -66,7 +67,9 @@ class SampleFlags:
     until: Annotated[str, Option(help="Only outputs stored before this time.")] = ""
     client: Annotated[str, Option(help="Only texts for this client.")] = ""
     model: Annotated[str, Option(help="Only texts by this model.")] = ""
-    verdict: Annotated[str, Option(help="Only texts with this verdict: accepted or rejected.")] = ""
+    verdict: Annotated[
+        Literal["", "accepted", "rejected"], Option(help="Only texts with this verdict.")
+    ] = ""
     scope: Annotated[
         str | None,
         Option(
@@ -81,7 +84,9 @@ class SampleFlags:
         ),
     ] = ""
 
-    def query(self, kind: str, batch: int | None = None, every_scope: bool = False) -> OutputQuery:
+    def query(
+        self, kind: OutputKind | Literal[""], batch: int | None = None, every_scope: bool = False
+    ) -> OutputQuery:
         """The query of these options."""
         if self.scope and every_scope:
             raise ConfigError("--every-scope covers more than one tenant", where="--scope")
@@ -91,8 +96,8 @@ class SampleFlags:
             moment(self.until) if self.until else "",
             self.client,
             self.model,
-            _one_of(kind, "--kind", "text", "prompt") or None,
-            _one_of(self.verdict, "--verdict", "accepted", "rejected"),
+            kind or None,
+            self.verdict,
             None if every_scope else self.scope or "",
             self.configuration,
         )
@@ -103,12 +108,12 @@ class QueryFlags(SampleFlags):
     """The options that select outputs."""
 
     batch: Annotated[int | None, Option(help="Only outputs of the batch with this number.")] = None
-    kind: Annotated[str, Option(help="Only outputs of this kind: text or prompt.")] = ""
+    kind: Annotated[Literal["", "text", "prompt"], Option(help="Only outputs of this kind.")] = ""
     every_scope: Annotated[
         bool, Option("--every-scope", help="Outputs of all tenants, and those without one.")
     ] = False
 
-    def select(self, kind: str = "") -> OutputQuery:
+    def select(self, kind: OutputKind | Literal[""] = "") -> OutputQuery:
         """The query of these options; of this kind by default."""
         return self.query(self.kind or kind, self.batch, self.every_scope)
 
@@ -128,15 +133,14 @@ def outputs_list(
     with flags.open() as bench:
         outputs = list(bench.outputs.find(query, limit=limit, newest=True))
         total = bench.outputs.count(query)
-        hidden = _of_tenants(bench, query)
+        if not flags.as_json:
+            _remark_tenants(flags, bench, query)
     console.show(
         lambda: {"total": total, "outputs": [asdict(output) for output in outputs]},
         lambda: "\n".join(line for output in outputs for line in _listed(output)) or "no outputs",
     )
-    if not flags.as_json:
-        if total > len(outputs):
-            console.remark(f"{len(outputs)} of {total}; --limit shows more")
-        _remark_hidden(console, hidden)
+    if total > len(outputs) and not flags.as_json:
+        console.remark(f"{len(outputs)} of {total}; --limit shows more")
 
 
 @outputs_group.command("show")
@@ -180,9 +184,8 @@ def outputs_export(
     with flags.open() as bench:
         console.make_folder_of(output)
         count = bench.export_outputs(query, output)
-        hidden = _of_tenants(bench, query)
+        _remark_tenants(flags, bench, query)
     console.remark(f"{count} written to {output}")
-    _remark_hidden(console, hidden)
 
 
 @outputs_group.command("feedback")
@@ -224,15 +227,8 @@ def outputs_feedback(
                 passages=passage or (),
             )
         entries = bench.outputs.feedback(output)
-    rows = [["at", "by", "verdict", "score", "note", "correction", "passages"]]
-    rows += [
-        [f.at, f.by, f.verdict, _number(f.score), f.note, f.correction, str(f.passages or "")]
-        for f in entries
-    ]
-    flags.console.show(
-        lambda: {"feedback": [asdict(entry) for entry in entries]},
-        lambda: table(rows) if entries else "no feedback yet",
-    )
+    columns = ("at", "by", "verdict", "score", "note", "correction", "passages")
+    show_list(flags, "feedback", [asdict(f) for f in entries], columns, "no feedback yet")
 
 
 @outputs_group.command("evaluate")
@@ -250,17 +246,15 @@ def outputs_evaluate(
     The sample is random (--seed).
     """
     sampling, console = OutputSample(selection.query("text"), sample, flags.seed), flags.console
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_outputs(flags.measures, sampling))
-        options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
-        with show_progress(console, bench):
-            evaluation, run, sampled = bench.evaluate_outputs(
-                flags.measures,
-                sampling,
-                options,
-                told=partial(say_price, console),
-                each=take_few(flags, []),
-            )
+    options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
+    told, each = partial(say_price, console), take_few(flags, [])
+    evaluation, run, sampled = do_work(
+        flags,
+        lambda bench: bench.forecast_outputs(flags.measures, sampling),
+        lambda bench: bench.evaluate_outputs(
+            flags.measures, sampling, options, told=told, each=each
+        ),
+    )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
         flags.note_export("outputs evaluate", labels)
@@ -278,23 +272,11 @@ def outputs_evaluate(
 _LABELS = {"accepted", "feedback_score"}
 
 
-def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
-    """True if outputs are left out because they belong to a tenant and none was given."""
-    if query.scope != "":
-        return False
-    return bench.outputs.count(replace(query, scope=None)) > bench.outputs.count(query)
-
-
-def _remark_hidden(console: Console, hidden: bool) -> None:
-    if hidden:
-        console.remark("outputs of tenants are left out: --scope TENANT, or --every-scope")
-
-
-def _one_of(text: str, flag: str, *choices: str) -> Any:
-    """Return a word that is empty or one of the choices."""
-    if text and text not in choices:
-        raise ConfigError(f"unknown {flag[2:]} {text!r}", where=flag, hint=" or ".join(choices))
-    return text
+def _remark_tenants(flags: Flags, bench: Workbench, query: OutputQuery) -> None:
+    """Say if outputs are left out because they belong to a tenant and none was given."""
+    outputs = bench.outputs
+    if query.scope == "" and outputs.count(replace(query, scope=None)) > outputs.count(query):
+        flags.console.remark("outputs of tenants are left out: --scope TENANT, or --every-scope")
 
 
 def _feedback_text(output: Output) -> str:
@@ -358,9 +340,6 @@ def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-_MOST_MOVES = 20
-
-
 @outputs_group.command("measure")
 @takes("project overrides quiet as_json")
 def measure_command(
@@ -384,7 +363,7 @@ def measure_command(
         os.nice(10)
     with flags.open(replace(flags.session, background=background)) as bench:
         with show_progress(console, bench):
-            done = bench.measure_served(MeasureServedOptions(retry_errors, limit))
+            done = bench.measure_served(retry_errors, limit)
         budget = measure_options(bench.project.settings).daily_budget
     console.show(
         lambda: {**asdict(done), "daily_budget": budget},
@@ -441,7 +420,7 @@ def drift_command(
 def _document(report: DriftReport) -> dict[str, Any]:
     state = "worse" if report.worse else "passed"
     measures = [
-        {"text": str(drift), "change": drift.change, "coverage": drift.coverage, **asdict(drift)}
+        {"text": str(drift), "coverage": drift.coverage, **asdict(drift)}
         for drift in report.measures
     ]
     return {
@@ -468,21 +447,10 @@ def _drift_text(report: DriftReport) -> str:
         for measure, count in silent
         if count
     ]
-    moves = list(dict.fromkeys(move for drift in report.measures for move in drift.moves))
-    shown = sorted(moves, key=lambda move: move.day)[-_MOST_MOVES:]
-    more = f"the newest {len(shown)} of {len(moves)} changes; --json has all"
     distrust = "not trustworthy: too few of the drawn answers have a score"
     head = ("measure", "reference", "interval", "newest", "interval", "n", "coverage")
     blocks = [
         ResultBlock("measures", "", "", head, rows, remarks=tuple(remarks)),
-        ResultBlock(
-            "moves",
-            "",
-            "",
-            ("day", "changed", "before", "after"),
-            tuple((move.day, move.part, move.before, move.after) for move in shown),
-            remarks=(more,) if len(moves) > len(shown) else (),
-        ),
         ResultBlock("trust", "" if report.trusted else distrust, "", (), ()),
     ]
     return print_result(map(str, report.measures), blocks, notes=report.notes, width=width())

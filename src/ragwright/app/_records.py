@@ -21,7 +21,7 @@ from ..records import CheckReport, Manifest, RefreshProgress, TableName
 from ..report import ResultBlock, batch_json, print_result
 from ._console import EXIT_ERROR, ProgressStep, width
 from ._flags import Flags, takes, tenant_name
-from ._show import cost_text, ingest_step, show_progress, stop_if_dry, turn_lines
+from ._show import cost_text, do_work, ingest_step, turn_lines
 
 records_group = typer.Typer(
     help="Turn rows into tables and documents.\n\nThe tables are bronze, silver and gold.",
@@ -165,86 +165,59 @@ def export(
         console.remark(f"{count_noun(count, 'row')} written to {output}")
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFlags:
-    """The options of `draft` alone."""
-
-    client: str | None = Option(None, help="Client who sends the texts.")
-    ask: str | None = Option(None, help="What the client asks for.")
-    topics: list[str] | None = Option(None, "--topic", help="Topic of the texts; repeatable.")
-    tones: list[str] | None = Option(None, "--tone", help="Tone of the texts; repeatable.")
-    length: str = Option("short", help="Group of lengths: short, medium, long.")
-    count: int = Option(5, "-n", "--count", min=1, help="Number of texts from each model.")
-    bio: bool = Option(False, "--bio", help="Show models the client's biography.")
-    headlines: list[str] | None = Option(
-        None, "--headline", help="News that a text may refer to; repeatable."
-    )
-    models: list[str] | None = Option(
-        None, "--model", "-m", help="Model that writes the texts; repeatable."
-    )
-    examples: int | None = Option(None, min=1, help="Number of examples in a prompt.")
-    pool: int | None = Option(None, min=1, help="Number of records from which examples are taken.")
+@takes("project overrides filters served as_json quiet output no_cache jobs max_cost seed dry_run")
+def draft_command(
+    flags: Flags,
+    client: str | None = Option(None, help="Client who sends the texts."),
+    ask: str | None = Option(None, help="What the client asks for."),
+    topics: list[str] = Option([], "--topic", help="Topic of the texts; repeatable."),
+    tones: list[str] = Option([], "--tone", help="Tone of the texts; repeatable."),
+    length: str = Option("short", help="Group of lengths: short, medium, long."),
+    count: int = Option(5, "-n", "--count", min=1, help="Number of texts from each model."),
+    bio: bool = Option(False, "--bio", help="Show models the client's biography."),
+    headlines: list[str] = Option(
+        [], "--headline", help="News that a text may refer to; repeatable."
+    ),
+    models: list[str] = Option(
+        [], "--model", "-m", help="Model that writes the texts; repeatable."
+    ),
+    examples: int | None = Option(None, min=1, help="Number of examples in a prompt."),
+    pool: int | None = Option(None, min=1, help="Number of records from which examples are taken."),
     scope: str | None = Option(
         None, help="Tenant whose replies and outputs these are.", callback=tenant_name
-    )
+    ),
     show_prompt: bool = Option(
         False, "--show-prompt", help="Show the prompts without calling a model."
-    )
-    save: bool = Option(True, help="Keep prompts and texts as outputs.")
-
-    @property
-    def request(self) -> DraftRequest:
-        """The request for texts.
-
-        Raises:
-            BadParameter: A name is empty: a variable of a script that is not set, perhaps.
-        """
-        values = {
-            "--client": [self.client],
-            "--ask": [self.ask],
-            "--topic": self.topics or (),
-            "--tone": self.tones or (),
-            "--headline": self.headlines or (),
-        }
-        for flag, texts in values.items():
-            if any(text is not None and not text.strip() for text in texts):
-                raise BadParameter("it is empty; leave it out to allow any", param_hint=flag)
-        return DraftRequest(
-            self.client or "",
-            self.ask or "",
-            tuple(self.topics or ()),
-            tuple(self.tones or ()),
-            self.length,
-            self.count,
-            tuple(self.headlines or ()),
-            self.bio,
-        )
-
-
-@takes("project overrides filters served as_json quiet output no_cache jobs max_cost seed dry_run")
-def draft_command(flags: Flags, own: DraftFlags) -> int:
+    ),
+    save: bool = Option(True, help="Keep prompts and texts as outputs."),
+) -> int:
     """Write texts from records in a client's style.
 
     Lengths are checked, and near copies are marked.
     """
-    console = flags.console
-    options = Drafting(
-        tuple(own.models or ()),
-        own.show_prompt,
-        save=own.save,
-        scope=own.scope or "",
-        examples=own.examples,
-        pool=own.pool,
+    given = {"--topic": topics, "--tone": tones, "--headline": headlines}
+    given |= {"--client": [] if client is None else [client], "--ask": [] if ask is None else [ask]}
+    for flag, texts in given.items():
+        if not all(text.strip() for text in texts):
+            raise BadParameter("it is empty; leave it out to allow any", param_hint=flag)
+    request = DraftRequest(client or "", ask or "", tuple(topics), tuple(tones), length, count)
+    request = replace(request, headlines=tuple(headlines), bio=bio)
+    options = Drafting(tuple(models), show_prompt, save, scope or "", examples=examples, pool=pool)
+    return _draft(flags, request, options)
+
+
+def _draft(flags: Flags, request: DraftRequest, options: Drafting) -> int:
+    """Write the texts, or show the prompts."""
+    batch = do_work(
+        flags,
+        lambda bench: bench.forecast_draft(request, options),
+        lambda bench: bench.draft(request, options),
     )
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_draft(own.request, options))
-        with show_progress(console, bench):
-            batch = bench.draft(own.request, options)
-    console.show(
-        lambda: batch_json(batch),
-        lambda: prompts_text(batch) if own.show_prompt else batch_text(batch),
+    shows = options.preview
+    flags.console.show(
+        lambda: batch_json(batch), lambda: prompts_text(batch) if shows else batch_text(batch)
     )
-    return 0 if batch.texts or own.show_prompt else EXIT_ERROR
+    return 0 if batch.texts or shows else EXIT_ERROR
 
 
 def batch_text(batch: DraftBatch) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from typer import Exit
 
@@ -19,11 +19,13 @@ from ..experiment import Evaluation, RowResult, SweepForecast
 from ..flow import Forecast, Progress, Range, TraceEntry
 from ..ingest import failure_lines
 from ..measure import Summary
-from ..project import IngestProgress, IngestReport
+from ..project import IngestProgress, IngestReport, Session
 from ..retrieve import Explanation, Retrieved
 from ..workbench import Workbench
 from ._console import MARKED, Console, ProgressStep, table, width
 from ._flags import Flags
+
+Result = TypeVar("Result")
 
 Counted: TypeAlias = tuple[int, int, str]
 """Finished amount, total and unit."""
@@ -260,6 +262,38 @@ def stop_if_dry(flags: Flags, forecast: Callable[[], Forecast | SweepForecast]) 
         found = forecast()
         flags.console.show(lambda: asdict(found), lambda: forecast_text(found))
         raise Exit
+
+
+def do_work(
+    flags: Flags,
+    forecast: Callable[[Workbench], Forecast | SweepForecast],
+    work: Callable[[Workbench], Result],
+    session: Session | None = None,
+) -> Result:
+    """Do the work of a command in its project with progress; with ``--dry-run`` show its price."""
+    with flags.open(session) as bench:
+        stop_if_dry(flags, lambda: forecast(bench))
+        with show_progress(flags.console, bench):
+            return work(bench)
+
+
+def show_list(
+    flags: Flags, key: str, items: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str
+) -> None:
+    """Print items as a table of these columns, as ``{key: items}``, or that there are none."""
+    rows = [[_cell(item[name]) for name in columns] for item in items]
+    head = [name.replace("_", " ") for name in columns]
+    flags.console.show(
+        lambda: {key: items}, lambda: table([head, *rows], whole=(0,)) if items else empty
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def ingest_step(progress: IngestProgress, runner: Progress) -> ProgressStep:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -40,82 +40,67 @@ from ._show import show_progress, stop_if_dry
 _CHAT = ".chat.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class SynthFlags:
-    """The options of `synth` alone."""
-
+@takes(WORK)
+def synth_command(
+    flags: Flags,
     output: Path = Option(
         Path("testsets/synth.jsonl"),
         "-o",
         "--output",
         help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
-    )
-    questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
+    ),
+    questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions."),
     source: Path | None = Option(
         None, "--from", help="Take the rows of this file: locate their gold, label and split them."
-    )
+    ),
     kinds: str = Option(
         "",
         help="Comma-separated kinds: model, cloze (a sentence with a gap), heading; by default "
         "model, without a model cloze and heading.",
-    )
+    ),
     per_chunk: int = Option(
         3, min=1, help="Maximum number of questions that a model writes per chunk."
-    )
+    ),
     levels: str = Option(
-        "",
-        help="Comma-separated levels: fact,extraction,style,idea; all by default.",
-    )
+        "", help="Comma-separated levels: fact,extraction,style,idea; all by default."
+    ),
     personas: str = Option(
         "", help="Personas that get their own gold answers, separated by commas."
-    )
-    model: str = Option("", help="Chat model that writes the questions; by default answer.model.")
-    force: bool = Option(False, "--force", help="Overwrite the output.")
-
-    def may_replace(self, flags: Flags) -> bool:
-        """True if an existing testset may be overwritten: never one under review."""
-        if self.force or flags.dry_run:
-            return True
-        resumed = flags.resume and not self.output.name.endswith(_CHAT)
-        return resumed and not any(map(review_status, read_rows(self.output)))
-
-    def options(self, flags: Flags) -> SynthesisOptions:
-        """Settings for making the testset."""
-        return SynthesisOptions(
-            questions=self.questions,
-            kinds=names_of(self.kinds),
-            model=self.model,
-            levels=names_of(self.levels),
-            personas=names_of(self.personas),
-            per_chunk=self.per_chunk,
-            seed=flags.seed,
-            resume=flags.resume,
-        )
-
-
-@takes(WORK)
-def synth_command(flags: Flags, own: SynthFlags) -> int:
+    ),
+    model: str = Option("", help="Chat model that writes the questions; by default answer.model."),
+    force: bool = Option(False, "--force", help="Overwrite the output."),
+) -> int:
     """Make a test set from the indexed documents.
 
     A model writes it, or fixed rules offline, or it is taken from given rows.
     """
-    console, output = flags.console, own.output
-    if output.exists() and not own.may_replace(flags):
+    resumes = flags.resume and not output.name.endswith(_CHAT)
+    free = force or flags.dry_run or not output.exists()
+    # one under review is never overwritten
+    if not free and (not resumes or any(map(review_status, read_rows(output)))):
         raise ConfigError(
             "the testset exists already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
+    options = SynthesisOptions(questions, names_of(kinds), model, per_chunk=per_chunk)
+    options = replace(options, levels=names_of(levels), personas=names_of(personas))
+    return _synth(flags, replace(options, seed=flags.seed, resume=flags.resume), source, output)
+
+
+def _synth(flags: Flags, options: SynthesisOptions, source: Path | None, output: Path) -> int:
+    """Make the rows, write them and say what was made."""
+    console = flags.console
     run: RunSummary | None = None
     with flags.open() as bench:
-        if flags.dry_run and own.source is None:
+        if flags.dry_run and source is None:
             console.remark("rejected questions are replaced from further chunks, which adds calls")
-            stop_if_dry(flags, lambda: bench.forecast_synth(own.options(flags)))
+            stop_if_dry(flags, lambda: bench.forecast_synth(options))
         with show_progress(console, bench):
-            if own.source is not None:
-                synthesis = import_testset(bench.project, own.source)
+            if source is not None:
+                synthesis = import_testset(bench.project, source)
             else:
-                synthesis, run = bench.synth(own.options(flags))
+                synthesis, run = bench.synth(options)
     if synthesis.rows and not flags.dry_run:
         console.make_folder_of(output)
         if output.name.endswith(_CHAT):

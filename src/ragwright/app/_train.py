@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ..core import ConfigError
 from ..jobs import PromotionOptions, PromotionResult
-from ..project import Change, ProjectFolder, Served
+from ..project import ProjectFolder, Served
 from ..report import (
     gate_json,
     gate_table,
@@ -25,161 +23,27 @@ from ..report import (
 from ..training import (
     MiningOptions,
     ModelTuneOptions,
-    Negatives,
     TrainingOptions,
-    TuneResult,
     name_sources,
 )
 from ..workbench import Workbench
-from ._console import EXIT_FAILED, Console, ProgressStep, table
+from ._console import EXIT_FAILED, Console, ProgressStep
 from ._flags import RUN_HELP, Flags, takes
 from ._measure import GateFlags, gate_code
-from ._show import runner_step, show_progress
+from ._show import runner_step, show_list, show_progress
 
 _HOW, _TRAIN = ModelTuneOptions(), TrainingOptions()
 
-_SHARED = "cluster project overrides as_json quiet jobs max_cost"
+
+class _Model(StrEnum):
+    EMBEDDER = "embedder"
+    RERANKER = "reranker"
 
 
 class _Negatives(StrEnum):
     HARD = "hard"
     RANDOM = "random"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class _Training:
-    """The options of every command that trains a model."""
-
-    testset: Annotated[str, Option(help="Questions with gold; without it they are made.")] = ""
-    sources: Annotated[
-        str,
-        Option(
-            "--from",
-            help="Comma-separated sources of training questions: testset, headings, cloze, "
-            "glossary (codes).",
-        ),
-    ] = ""
-    from_corpus: Annotated[
-        bool,
-        Option(
-            "--from-corpus",
-            help="Train on questions made from the documents only; the whole testset decides.",
-        ),
-    ] = False
-    also: Annotated[list[str] | None, Option(help="Further testset to compare on; repeatable.")] = (
-        None
-    )
-    folder: Annotated[
-        str, Option("-o", "--output", help="Folder to write; by default in models/.")
-    ] = ""
-    measure: Annotated[str, Option(help="Ranking measure that decides.")] = "MRR@10"
-    negatives: Annotated[_Negatives, Option(help="Passages used as wrong answers.")] = (
-        _Negatives.HARD
-    )
-    most: Annotated[
-        int, Option(min=1, help="Maximum number of questions made from each source.")
-    ] = _HOW.most
-    epochs: Annotated[int, Option(min=1, help="Maximum number of passes over the pairs.")] = (
-        _TRAIN.epochs
-    )
-    rate: Annotated[float, Option(min=0, help="Learning rate.")] = _TRAIN.rate
-    batch: Annotated[int, Option(min=2, help="Number of pairs per step.")] = _TRAIN.batch
-    patience: Annotated[
-        int, Option(min=1, help="Evaluations without gain after which training stops.")
-    ] = _TRAIN.patience
-    tokens: Annotated[
-        int, Option(min=8, help="Number of tokens to which texts are cut while training.")
-    ] = _TRAIN.tokens
-    keep: Annotated[
-        bool,
-        Option("--keep", help="Write the model even if it is not proven better; its card says so."),
-    ] = False
-    seed: Annotated[int, Option(min=0, help="Seed of order, negatives and intervals.")] = 0
-
-    def tuning(
-        self,
-        flags: Flags,
-        steps: _Steps,
-        base: str = "",
-    ) -> ModelTuneOptions:
-        """Return the options of the training."""
-        negatives: Negatives = self.negatives.value
-        return ModelTuneOptions(
-            name_sources(self.sources),
-            self.most,
-            tuple(self.also or ()),
-            self.folder,
-            self.measure,
-            MiningOptions(negatives, seed=self.seed),
-            TrainingOptions(
-                self.epochs,
-                self.batch,
-                self.rate,
-                self.tokens,
-                self.patience,
-                seed=self.seed,
-            ),
-            flags.resume,
-            steps.count,
-            self.keep,
-            flags.cluster,
-            base,
-            self.from_corpus,
-        )
-
-
-_HELP = """Train the embedder or a reranker (needs torch).
-
-A model is trained on the tune split of a testset, and kept only where it wins on held-out
-questions. Install what training needs: pip install 'ragwright[train]'.
-"""
-
-tune_group = typer.Typer(help=_HELP, no_args_is_help=True)
-
-
-@tune_group.callback(help=_HELP)
-def parts() -> None:
-    """Do nothing: each command trains one kind of model."""
-
-
-@tune_group.command("embedder")
-@takes(f"{_SHARED} resume")
-def embedder(
-    flags: Flags,
-    training: _Training,
-) -> int:
-    """Train the embedding model on questions.
-
-    It learns from questions and the passages that answer them.
-
-    Trained on the tune split, compared on the confirm split with the documents embedded again.
-    Exit code 0 when a model folder was written, 100 when it is not proven better; --keep writes it
-    then too, marked in its card, and the exit code stays 100.
-    """
-    steps = _Steps()
-    options = training.tuning(flags, steps)
-    return _tuned(flags, lambda bench: bench.tune_embedder(training.testset, options), steps)
-
-
-_BASE = Option(
-    "", help="Model to start from, as st:FOLDER or hf:ORG/NAME; by default the present one."
-)
-
-
-@tune_group.command("reranker")
-@takes(f"{_SHARED} resume")
-def reranker(flags: Flags, training: _Training, base: str = _BASE) -> int:
-    """Train a model that reorders the hits.
-
-    The model is a cross-encoder. It starts from the present reranking model, else from the
-    embedding model. Trained on the tune split, compared on the confirm split. Exit code 0 when a
-    model folder was written, 100 when it is not proven better; --keep writes it then too, marked in
-    its card.
-    """
-    steps = _Steps()
-    options = training.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_reranker(training.testset, options), steps)
 
 
 @dataclass
@@ -202,15 +66,72 @@ class _Steps:
         return ProgressStep(self.done, self.total, "steps")
 
 
-def _tuned(
-    flags: Flags, tune: Callable[[Workbench], TuneResult], steps: _Steps | None = None
+@takes("cluster project overrides as_json quiet jobs max_cost resume")
+def tune_command(
+    flags: Flags,
+    model: _Model = Argument(help="The model to train."),
+    testset: str = Option("", help="Questions with gold; without it they are made."),
+    sources: str = Option(
+        "",
+        "--from",
+        help="Comma-separated sources of training questions: testset, headings, cloze, "
+        "glossary (codes).",
+    ),
+    from_corpus: bool = Option(
+        False,
+        "--from-corpus",
+        help="Train on questions made from the documents only; the whole testset decides.",
+    ),
+    also: list[str] = Option([], help="Further testset to compare on; repeatable."),
+    base: str = Option(
+        "",
+        help="For a reranker: model to start from, as st:FOLDER or hf:ORG/NAME; by default the "
+        "present one.",
+    ),
+    folder: str = Option("", "-o", "--output", help="Folder to write; by default in models/."),
+    measure: str = Option("MRR@10", help="Ranking measure that decides."),
+    negatives: _Negatives = Option("hard", help="Passages used as wrong answers."),
+    most: int = Option(_HOW.most, min=1, help="Maximum number of questions from each source."),
+    epochs: int = Option(_TRAIN.epochs, min=1, help="Maximum number of passes over the pairs."),
+    rate: float = Option(_TRAIN.rate, min=0, help="Learning rate."),
+    batch: int = Option(_TRAIN.batch, min=2, help="Number of pairs per step."),
+    patience: int = Option(
+        _TRAIN.patience, min=1, help="Evaluations without gain after which training stops."
+    ),
+    tokens: int = Option(
+        _TRAIN.tokens, min=8, help="Number of tokens to which texts are cut while training."
+    ),
+    keep: bool = Option(
+        False, "--keep", help="Write the model even if it is not proven better; its card says so."
+    ),
+    seed: int = Option(0, min=0, help="Seed of order, negatives and intervals."),
+) -> int:
+    """Train the embedder or a reranker (needs torch).
+
+    Trained on the tune split, and kept only if it wins on the confirm split; with --keep a model
+    that is not proven better is written too, marked in its card. A reranker (a cross-encoder)
+    starts from the present one, else from the embedding model. Exit code 0 when a model is proven
+    better, else 100. Install what training needs: pip install 'ragwright[train]'.
+    """
+    if base and model is _Model.EMBEDDER:
+        raise BadParameter("it is for a reranker; set embed.model", param_hint="--base")
+    steps, mining = _Steps(), MiningOptions(negatives.value, seed=seed)
+    training = TrainingOptions(epochs, batch, rate, tokens, patience, seed=seed)
+    options = ModelTuneOptions(name_sources(sources), most, tuple(also), folder, measure, mining)
+    options = replace(options, training=training, keep=keep, base=base, from_corpus=from_corpus)
+    return _tune(flags, model, testset, options, steps)
+
+
+def _tune(
+    flags: Flags, model: _Model, testset: str, options: ModelTuneOptions, steps: _Steps
 ) -> int:
     """Tune, show the progress of the training or of the runner, and print the result."""
     console = flags.console
+    options = replace(options, resume=flags.resume, cluster=flags.cluster, on_step=steps.count)
     with flags.open() as bench:
-        line = None if steps is None else partial(steps.step, bench)
-        with show_progress(console, bench, line=line):
-            tuned = tune(bench)
+        with show_progress(console, bench, line=partial(steps.step, bench)):
+            tune = bench.tune_embedder if model is _Model.EMBEDDER else bench.tune_reranker
+            tuned = tune(testset, options)
         root = bench.project.folder.root
     if flags.as_json:
         console.json(make_tuned_json(tuned))
@@ -256,7 +177,10 @@ def promote_command(
     served = Served(ProjectFolder(flags.project).require())
     if history or show:
         if history:
-            _show_history(console, served.history())
+            columns = ("at", "by", "action", "number", "run", "baseline", "outcome", "reason")
+            gated = [(asdict(c), {"outcome": c.gate.get("outcome")}) for c in served.history()]
+            nothing = "no configuration has been served yet: run `ragwright promote RUN`"
+            show_list(flags, "changes", [{**c, **gate} for c, gate in gated], columns, nothing)
         else:
             _show_served(console, served)
         return 0
@@ -298,25 +222,6 @@ def _text(promoted: PromotionResult, columns: int) -> str:
     number = "nothing" if promoted.served is None else f"number {promoted.served.number}"
     ending = f"now served: {number}" if promoted.changed else f"not promoted; served: {number}"
     return "\n".join([gate_table(promoted.outcome, columns), *promoted.notes, ending])
-
-
-def _show_history(console: Console, changes: Sequence[Change]) -> None:
-    head = ("at", "by", "action", "number", "run", "baseline", "gate", "reason")
-    rows = [
-        (
-            *(change.at, change.by, change.action, str(change.number), change.run),
-            *(change.baseline, str(change.gate.get("outcome", "")), change.reason),
-        )
-        for change in changes
-    ]
-    console.show(
-        lambda: {"changes": [asdict(change) for change in changes]},
-        lambda: (
-            table([head, *rows], right=(3,))
-            if changes
-            else "no configuration has been served yet: run `ragwright promote RUN`"
-        ),
-    )
 
 
 def _show_served(console: Console, served: Served) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
@@ -45,7 +45,7 @@ from ..report import (
 from ..testsets import Testset, project_testset
 from ._console import EXIT_UNTRUSTED, Console, fail
 from ._flags import MEASURING, WORK, Flags, names_of, takes
-from ._show import show_progress, stop_if_dry
+from ._show import do_work, show_progress, stop_if_dry
 
 
 @takes("project overrides as_json quiet output retry_errors no_cache jobs max_cost resume dry_run")
@@ -139,21 +139,22 @@ def confirm_command(
     """
     console = flags.console
     options = ConfirmOptions(top, flags.cluster)
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_confirm(sweep, options, console.remark))
-        with show_progress(console, bench):
-            confirmed = bench.confirm(sweep, options, told=console.remark)
-        if confirmed.overrides:
-            settings = " ".join(f"--set {setting}" for setting in confirmed.overrides)
-            console.remark(f"as in the sweep: {settings}")
-        if confirmed.again and not flags.as_json:
-            console.remark(
-                "already confirmed: the stored result is shown; the confirm split stays closed"
-            )
-        console.show(
-            lambda: verdict_json(confirmed.verdict, confirmed.run),
-            lambda: verdict_table(confirmed.verdict, confirmed.run, console.columns()),
+    confirmed = do_work(
+        flags,
+        lambda bench: bench.forecast_confirm(sweep, options, console.remark),
+        lambda bench: bench.confirm(sweep, options, told=console.remark),
+    )
+    if confirmed.overrides:
+        settings = " ".join(f"--set {setting}" for setting in confirmed.overrides)
+        console.remark(f"as in the sweep: {settings}")
+    if confirmed.again and not flags.as_json:
+        console.remark(
+            "already confirmed: the stored result is shown; the confirm split stays closed"
         )
+    console.show(
+        lambda: verdict_json(confirmed.verdict, confirmed.run),
+        lambda: verdict_table(confirmed.verdict, confirmed.run, console.columns()),
+    )
 
 
 @takes(f"measures cluster limit retry_errors {WORK} output name")
@@ -261,83 +262,88 @@ def baseline_command(
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnoseFlags:
-    """The options of `diagnose` alone."""
-
-    testset: str = Option("", help="beir:DIR/SPLIT, or a file of rows.", show_default=False)
+@takes(f"measures cluster retry_errors {MEASURING}")
+def diagnose_command(
+    flags: Flags,
+    testset: str = Option("", help="beir:DIR/SPLIT, or a file of rows.", show_default=False),
     run: str = Option(
         "",
         help="Instead of a testset: a stored run, also of another system; tells retrieval from "
         "answering and makes no calls.",
-    )
+    ),
     stages: str = Option(
         "",
         help="Comma-separated stages: filter, retrieve, rerank, truncate, generate, judge; "
         "all by default.",
-    )
+    ),
     closed_book: bool = Option(
         False, "--closed-book", help="Also answer the questions without any passages."
-    )
+    ),
     models: str = Option(
         "",
         "--compare-models",
         help="Instead of stages: find the best of these generators for each persona.",
-    )
+    ),
     personas: str = Option(
         "", help="Instead of stages: find the personas whose answers lose facts."
-    )
-    split: str = Option("", help="tune, confirm or all; tune by default where rows name splits.")
-
-
-@takes(f"measures cluster retry_errors {MEASURING}")
-def diagnose_command(flags: Flags, own: DiagnoseFlags) -> int:
+    ),
+    split: str = Option("", help="tune, confirm or all; tune by default where rows name splits."),
+) -> int:
     """Find the stage that loses points.
 
     Each stage is replaced by a perfect one in turn.
     """
     folder = ProjectFolder(flags.project).require()
-    if bool(own.run) == bool(own.testset):
+    if bool(run) == bool(testset):
         raise ConfigError(
             "give either --testset or --run",
             where="ragwright diagnose",
             hint="--testset FILE answers its questions with every stage replaced in turn; --run "
             "latest splits the rows of a stored run",
         )
-    if own.run:
-        return _of_run(flags, own)
-    testset = project_testset(
-        folder, own.testset, own.split, purpose="diagnose", dry_run=flags.dry_run
-    )
-    if own.models or own.personas:
-        return _compare(flags, own, testset)
-    return _of_testset(flags, own, testset)
+    of_stages = {"--stages": stages, "--closed-book": closed_book, "--cluster": flags.cluster}
+    of_grids = {"--compare-models": models, "--personas": personas}
+    if run:
+        further = {"--measures": flags.measures, "--split": split, "--retry-errors": flags.resumes}
+        of_stages |= of_grids | further
+        _refuse("--run, which reads stored answers and passages", of_stages)
+        return _of_run(flags, run)
+    read = project_testset(folder, testset, split, purpose="diagnose", dry_run=flags.dry_run)
+    if models or personas:
+        _refuse("--compare-models or --personas", {**of_stages, "--by": flags.by})
+        return _compare(flags, read, names_of(personas), names_of(models))
+    return _of_testset(flags, read, names_of(stages), closed_book)
 
 
-def _refuse(values: dict[str, object], problem: str, hint: str) -> None:
+def _refuse(what: str, values: dict[str, object]) -> None:
     """Refuse the flags that have a value."""
     useless = [flag for flag, value in values.items() if value]
     if useless:
-        raise ConfigError(f"{', '.join(useless)}: {problem}", where="ragwright diagnose", hint=hint)
+        raise ConfigError(
+            f"{', '.join(useless)}: not used with {what}",
+            where="ragwright diagnose",
+            hint="leave it out, or diagnose the stages of a testset",
+        )
 
 
-def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
+def _of_testset(flags: Flags, testset: Testset, stages: tuple[str, ...], closed_book: bool) -> int:
     """Answer the rows with every stage replaced in turn, and show where points are lost."""
     console = flags.console
     options = DiagnosisOptions(
-        cast("tuple[Stage, ...]", names_of(own.stages)),
+        cast("tuple[Stage, ...]", stages),
         flags.by or (),
-        own.closed_book,
+        closed_book,
         cluster=flags.cluster,
         resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,
     )
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_diagnose(testset, flags.measures, options))
-        with show_progress(console, bench):
-            diagnosis, run = bench.diagnose(testset, flags.measures, options)
+    diagnosis, run = do_work(
+        flags,
+        lambda bench: bench.forecast_diagnose(testset, flags.measures, options),
+        lambda bench: bench.diagnose(testset, flags.measures, options),
+    )
     console.show(
         lambda: diagnosis_json(diagnosis, run=run.run),
         lambda: diagnosis_table(diagnosis, run=run.run, width=console.columns()),
@@ -345,25 +351,11 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
     return console.ended(run, bool(diagnosis.rows))
 
 
-def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
+def _of_run(flags: Flags, run: str) -> int:
     """Show where the rows of a stored run are lost."""
-    _refuse(
-        {
-            "--measures": flags.measures,
-            "--stages": own.stages,
-            "--closed-book": own.closed_book,
-            "--compare-models": own.models,
-            "--personas": own.personas,
-            "--split": own.split,
-            "--cluster": flags.cluster,
-            "--retry-errors": flags.retry_errors,
-        },
-        "not used with --run, which reads stored answers and passages",
-        "--by works with --run; for the others give --testset",
-    )
     console = flags.console
     with flags.open() as bench:
-        diagnosis = bench.diagnose_run(own.run, flags.by or ())
+        diagnosis = bench.diagnose_run(run, flags.by or ())
     console.show(
         lambda: run_diagnosis_json(diagnosis),
         lambda: run_diagnosis_table(diagnosis, width=console.columns()),
@@ -371,31 +363,24 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
     return 0
 
 
-def _compare(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
+def _compare(
+    flags: Flags, testset: Testset, personas: tuple[str, ...], models: tuple[str, ...]
+) -> int:
     """Compare personas by generators."""
-    _refuse(
-        {
-            "--stages": own.stages,
-            "--closed-book": own.closed_book,
-            "--by": flags.by,
-            "--cluster": flags.cluster,
-        },
-        "not used when personas or generators are compared",
-        "diagnose the stages in a separate run",
-    )
     console = flags.console
     options = GridOptions(
-        names_of(own.personas),
-        names_of(own.models),
+        personas,
+        models,
         resume=flags.resumes,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
         name=flags.name,
     )
-    with flags.open() as bench:
-        stop_if_dry(flags, lambda: bench.forecast_generators(testset, flags.measures, options))
-        with show_progress(console, bench):
-            grid, run = bench.compare_generators(testset, flags.measures, options)
+    grid, run = do_work(
+        flags,
+        lambda bench: bench.forecast_generators(testset, flags.measures, options),
+        lambda bench: bench.compare_generators(testset, flags.measures, options),
+    )
     console.show(
         lambda: generators_json(grid, run=run.run),
         lambda: generators_table(grid, run=run.run, width=console.columns()),

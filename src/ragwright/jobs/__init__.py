@@ -19,7 +19,6 @@ from ._audit_log import (
     utc_now,
 )
 from ._drift import (
-    DayShift,
     DriftReport,
     DriftState,
     MeasureDrift,
@@ -54,8 +53,6 @@ from ._runs import (
     Clock,
     JobRunner,
     RunListener,
-    RunRequest,
-    StepPlan,
     run_added_step,
     run_lines,
     run_step,
@@ -63,7 +60,6 @@ from ._runs import (
 )
 from ._served import (
     MeasureReport,
-    MeasureServedOptions,
     ServedMeasureOptions,
     measure_options,
     measure_served,
@@ -79,7 +75,6 @@ __all__ = [
     "AuditLogOptions",
     "CheckLine",
     "Clock",
-    "DayShift",
     "DriftReport",
     "DriftState",
     "Event",
@@ -93,7 +88,6 @@ __all__ = [
     "ListedJob",
     "MeasureDrift",
     "MeasureReport",
-    "MeasureServedOptions",
     "NoticeSent",
     "NoticeText",
     "Notices",
@@ -102,10 +96,8 @@ __all__ = [
     "PromotionOptions",
     "PromotionResult",
     "RunListener",
-    "RunRequest",
     "Schedule",
     "ServedMeasureOptions",
-    "StepPlan",
     "StepRun",
     "audit_log",
     "audit_options",

@@ -1,7 +1,6 @@
-"""The history of jobs: rows are written as events happen and never changed, so it survives crashes.
+"""The history of jobs, written as events happen, and their notices.
 
-A run has a row for its start and one for its end; a run without the second whose lock is free was
-interrupted.
+A run that has no end and whose lock is free was interrupted.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from ..core import NoticeError, require
-from ..ledger import Connection, Forgets, Tables, ledger_tables, open_database
+from ..ledger import Forgets, Tables, ledger_tables, open_database
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -31,7 +30,6 @@ JobState: TypeAlias = Literal[
     "stopped",
     "cut off",
     "skipped",
-    "missed",
     "running",
 ]
 
@@ -41,11 +39,6 @@ OWED = "its process ended before it was sent"
 
 _MOST_RUNS = 1_000
 """Runs of a job that are kept."""
-
-_SELECT = (
-    "SELECT job, trigger, started, due, pid, flags, timezone, id, ended, state, reason "
-    "FROM job_runs LEFT JOIN job_ends ON run = id"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,6 @@ class JobRun:
         trigger: What triggered it.
         started: Seconds since 1970.
         due: Its time in the schedule; None if started by hand.
-        pid: Process id of the runner.
         flags: Every flag and whether it is on.
         timezone: Time zone for display.
         id: Its number in the history; 0 before it is stored.
@@ -106,7 +98,6 @@ class JobRun:
     trigger: Trigger
     started: float
     due: float | None = None
-    pid: int = 0
     flags: Mapping[str, bool] = field(default_factory=dict)
     timezone: str = "UTC"
     id: int = 0
@@ -139,50 +130,31 @@ class JobHistory:
         # Each reading and writing has a connection of its own: nothing has to be closed.
         self._database = open_database(path, ledger_tables())
 
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[Any]:
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement; returns its rows."""
         with self._database.transaction() as connection:
             return list(connection.execute(sql, values).fetchall())
 
-    def begin(self, start: JobRun) -> int:
-        """Store the start of a run; returns its number."""
-        with self._database.transaction() as connection:
-            return _begin(connection, start)
+    def begin(self, run: JobRun) -> int:
+        """Store a run, or a scheduled time without one; returns its number."""
+        ((number,),) = self._rows(
+            f"INSERT INTO job_runs ({_FACTS}, {_RESULT}) "  # noqa: S608
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            *(run.job, run.trigger, run.started, run.due),
+            *(json.dumps(dict(run.flags), sort_keys=True), run.timezone, *_result(run)),
+        )
+        return int(number)
+
+    def end(self, run: JobRun) -> None:
+        """Store the result of a run, and its notices."""
+        self._rows(
+            "UPDATE job_runs SET ended = ?, state = ?, reason = ?, notices = ? WHERE id = ?",
+            *(*_result(run), run.id),
+        )
 
     def step(self, run: int, step: StepRun) -> None:
         """Store one attempt of a step."""
-        self._rows(
-            "INSERT INTO job_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (run, *astuple(step))
-        )
-
-    def end(
-        self, run: int, at: float, state: JobState, reason: str = "", owed: Sequence[str] = ()
-    ) -> None:
-        """Store the end of a run, and the addresses that need a notice."""
-        with self._database.transaction() as connection:
-            _end(connection, (run, at, state, reason), owed)
-
-    def notice(self, run: int, at: float, notice: NoticeSent) -> None:
-        """Store that a notice was sent, or why not."""
-        self._rows("INSERT INTO job_notices VALUES (?, ?, ?, ?, ?)", (run, at, *astuple(notice)))
-
-    def not_run(self, start: JobRun, state: JobState, reason: str, owed: Sequence[str] = ()) -> int:
-        """Store that a scheduled time passed without a run."""
-        with self._database.transaction() as connection:
-            run = _begin(connection, start)
-            _end(connection, (run, start.started, state, reason), owed)
-            return run
-
-    def cut_off(self, job: str, owed: Sequence[str] = ()) -> list[int]:
-        """Close the runs of a job without an end; only for the holder of the job's lock."""
-        with self._database.transaction() as connection:
-            rows = connection.execute(
-                "SELECT id FROM job_runs WHERE job = ? AND id NOT IN (SELECT run FROM job_ends)",
-                (job,),
-            ).fetchall()
-            for (run,) in rows:
-                _end(connection, (run, None, "cut off", CUT_OFF), owed)
-            return [run for (run,) in rows]
+        self._rows("INSERT INTO job_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", run, *astuple(step))
 
     def since(self, job: str, schedule: str, now: float) -> float:
         """Return when this schedule of a job was first served; now, if never.
@@ -190,96 +162,66 @@ class JobHistory:
         Times before that are not missed. A schedule that is restored after another one counts from
         then on.
         """
-        with self._database.transaction() as connection:
-            row = connection.execute(
-                "SELECT schedule, since FROM job_schedules WHERE job = ? "
-                "ORDER BY rowid DESC LIMIT 1",
-                (job,),
-            ).fetchone()
-            if row is not None and row[0] == schedule:
-                return float(row[1])
-            connection.execute("INSERT INTO job_schedules VALUES (?, ?, ?)", (job, schedule, now))
-            return now
+        known = self._rows(
+            "SELECT schedule, since FROM job_schedules WHERE job = ? ORDER BY rowid DESC LIMIT 1",
+            job,
+        )
+        if known and known[0][0] == schedule:
+            return float(known[0][1])
+        self._rows("INSERT INTO job_schedules VALUES (?, ?, ?)", job, schedule, now)
+        return now
 
     def answered(self, job: str) -> float | None:
         """Return the last scheduled time in the history."""
-        ((due,),) = self._rows("SELECT max(due) FROM job_runs WHERE job = ?", (job,))
+        ((due,),) = self._rows("SELECT max(due) FROM job_runs WHERE job = ?", job)
         return None if due is None else float(due)
 
     def prune(self, job: str) -> None:
         """Delete all but the newest 1,000 runs of a job."""
         old = "SELECT id FROM job_runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?"
-        for table in ("job_steps", "job_notices", "job_ends", "job_runs"):
-            column = "id" if table == "job_runs" else "run"
-            delete = f"DELETE FROM {table} WHERE {column} IN ({old})"  # noqa: S608
-            self._rows(delete, (job, _MOST_RUNS))
+        for table, column in (("job_steps", "run"), ("job_runs", "id")):
+            self._rows(f"DELETE FROM {table} WHERE {column} IN ({old})", job, _MOST_RUNS)  # noqa: S608
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
         """List runs, newest first; of every job by default.
 
         A run without an end is ``running`` here; check its lock to be sure.
         """
-        return self._select("WHERE ? IN ('', job) ORDER BY id DESC LIMIT ?", (job, limit))
+        return self._select("WHERE ? IN ('', job) ORDER BY id DESC LIMIT ?", job, limit)
 
-    def owing(self, job: str) -> list[int]:
-        """List the runs of a job with unsent notices."""
-        rows = self._rows(
-            "SELECT DISTINCT run FROM job_notices JOIN job_runs ON id = run WHERE job = ? "
-            "GROUP BY run, address HAVING 2 * sum(reason = ?) > count(*) ORDER BY run",
-            (job, OWED),
-        )
-        return [run for (run,) in rows]
+    def open(self, job: str) -> list[JobRun]:
+        """List the runs of a job without an end or with unsent notices, oldest first."""
+        where = "WHERE job = ? AND (state = 'running' OR instr(notices, ?)) ORDER BY id"
+        return self._select(where, job, OWED)
 
     def run(self, number: int) -> JobRun:
         """Return one run by its number."""
-        return self._select("WHERE id = ?", (number,))[0]
+        return self._select("WHERE id = ?", number)[0]
 
-    def _select(self, where: str, values: Sequence[Any]) -> list[JobRun]:
-        with self._database.transaction() as connection:
-            rows = connection.execute(f"{_SELECT} {where}", values).fetchall()
-            return [_run(connection, row) for row in rows]
-
-
-def _begin(connection: Connection, start: JobRun) -> int:
-    row = (start.job, start.trigger, start.due, start.started, start.pid)
-    cursor = connection.execute(
-        "INSERT INTO job_runs (job, trigger, due, started, pid, flags, timezone) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (*row, json.dumps(dict(start.flags), sort_keys=True), start.timezone),
-    )
-    return int(cursor.fetchone()[0])
-
-
-def _end(
-    connection: Connection,
-    end: tuple[int, float | None, JobState, str],
-    owed: Sequence[str],
-) -> None:
-    connection.execute("INSERT INTO job_ends VALUES (?, ?, ?, ?)", end)
-    rows = [(end[0], end[1] or 0.0, address, False, OWED) for address in owed]
-    connection.executemany("INSERT INTO job_notices VALUES (?, ?, ?, ?, ?)", rows)
+    def _select(self, where: str, *values: Any) -> list[JobRun]:
+        runs = []
+        select = f"SELECT {_FACTS}, id, {_RESULT} FROM job_runs {where}"  # noqa: S608
+        for row in self._rows(select, *values):
+            *facts, flags, timezone, number, ended, state, reason, notices = row
+            steps = self._rows(
+                "SELECT step, attempt, line, started, seconds, code, state, output FROM job_steps "
+                "WHERE run = ? ORDER BY rowid",
+                number,
+            )
+            told = tuple(NoticeSent(*notice) for notice in json.loads(notices))
+            done = tuple(StepRun(*step) for step in steps)
+            result = (number, ended, state, reason, done, told)
+            runs.append(JobRun(*[*facts, json.loads(flags), timezone, *result]))
+        return runs
 
 
-def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
-    *facts, flags, timezone, number, ended, state, reason = row
-    steps = connection.execute(
-        "SELECT step, attempt, line, started, seconds, code, state, output FROM job_steps "
-        "WHERE run = ? ORDER BY rowid",
-        (number,),
-    )
-    rows = connection.execute(
-        "SELECT address, sent, reason FROM job_notices WHERE run = ? ORDER BY rowid", (number,)
-    )
-    notices: list[NoticeSent] = []
-    for address, sent, why in rows:
-        notice = NoticeSent(address, bool(sent), why)
-        owed = NoticeSent(address, False, OWED)
-        if owed in notices and why != OWED:
-            notices[notices.index(owed)] = notice
-        else:
-            notices.append(notice)
-    end = (ended, state or "running", reason or "", tuple(StepRun(*step) for step in steps))
-    return JobRun(*[*facts, json.loads(flags), timezone, number, *end, tuple(notices)])
+_FACTS = "job, trigger, started, due, flags, timezone"
+_RESULT = "ended, state, reason, notices"
+
+
+def _result(run: JobRun) -> tuple[Any, ...]:
+    notices = json.dumps([astuple(notice) for notice in run.notices])
+    return run.ended, run.state, run.reason, notices
 
 
 FORGOTTEN = "(removed by `ragwright forget`)"
@@ -287,22 +229,18 @@ FORGOTTEN = "(removed by `ragwright forget`)"
 
 _JOBS = (
     "CREATE TABLE IF NOT EXISTS job_runs (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-    "job TEXT NOT NULL, trigger TEXT NOT NULL, due REAL, started REAL NOT NULL, "
-    "pid INTEGER NOT NULL, flags TEXT NOT NULL, timezone TEXT NOT NULL)",
+    "job TEXT NOT NULL, trigger TEXT NOT NULL, started REAL NOT NULL, due REAL, "
+    "flags TEXT NOT NULL, timezone TEXT NOT NULL, ended REAL, state TEXT NOT NULL, "
+    "reason TEXT NOT NULL, notices TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS job_runs_by_job ON job_runs (job, id)",
     "CREATE TABLE IF NOT EXISTS job_steps (run INTEGER NOT NULL, step INTEGER NOT NULL, "
     "attempt INTEGER NOT NULL, line TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL, "
     "code INTEGER, state TEXT NOT NULL, output TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS job_steps_by_run ON job_steps (run)",
-    "CREATE TABLE IF NOT EXISTS job_ends (run INTEGER PRIMARY KEY, ended REAL, "
-    "state TEXT NOT NULL, reason TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS job_notices (run INTEGER NOT NULL, at REAL NOT NULL, "
-    "address TEXT NOT NULL, sent INTEGER NOT NULL, reason TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS job_notices_by_run ON job_notices (run)",
     "CREATE TABLE IF NOT EXISTS job_schedules (job TEXT NOT NULL, schedule TEXT NOT NULL, "
     "since REAL NOT NULL)",
 )
-"""Runs of jobs, their steps, ends and notices; schedules and since when they are served."""
+"""Runs of jobs with their notices, their steps; schedules and since when they are served."""
 
 _JOBS_FORGET = (
     # what a step has printed may quote any document and name anybody
@@ -477,7 +415,6 @@ class Notices:
                 where=mask_address(address),
                 hint=f"export {missing}=…",
             )
-        _SCRUBBER.filled.update({n: self._environ[n] for n in _VARIABLE.findall(address)})
         whole = _VARIABLE.fullmatch(address)
         if whole:
             return self._environ[whole[1]]
@@ -488,24 +425,8 @@ class Notices:
 _LOADING = threading.Lock()
 
 
-class _Scrubber(logging.Filter):
-    """Removes secrets of addresses from log records of libraries, for all handlers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.filled: dict[str, str] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite a record; it is always passed on."""
-        names = [f"${{{name}}}" for name in tuple(self.filled)]
-        record.msg = hide_secrets(record.getMessage(), names, self.filled, pieces=True)
-        record.args = None
-        return True
-
-
-_SCRUBBER = _Scrubber()
-_LOGGERS = ("apprise", "urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry")
-"""Loggers that write whole addresses; a filter only works on its own logger."""
+_LOGGERS = ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry")
+"""Loggers that would write whole addresses."""
 
 
 def _apprise() -> Any:
@@ -515,11 +436,12 @@ def _apprise() -> Any:
         apprise = require("apprise", "jobs", "a notice")
         _ = "json" in apprise.apprise.N_MGR
     for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_SCRUBBER)
+        logging.getLogger(name).disabled = True
     logger = logging.getLogger("apprise")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     logger.propagate = False
+    logger.setLevel(logging.WARNING)  # below it, records hold whole addresses
     return apprise
 
 

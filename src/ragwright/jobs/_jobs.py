@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,20 +17,17 @@ from ..core import (
     JobError,
     MissingExtraError,
     RagwrightError,
-    StoreError,
     count_noun,
     suggest_name,
 )
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
-from ._history import JobRun, JobState, Notices, NoticeSent, NoticeText, Trigger, mask_address
+from ._history import JobRun, Notices, Trigger, mask_address
 from ._options import ProjectJob, project_jobs
 from ._runs import (
     Clock,
     JobRunner,
     RunListener,
-    RunRequest,
-    list_notice_addresses,
     next_run,
     write_time,
 )
@@ -76,7 +73,7 @@ class Jobs:
         self._check_line = check_line
         self._notices = notices or Notices()
         self._clock = clock or Clock()
-        self._stamp = self._stamped()
+        self._runner = JobRunner(self._project, self._notices, self._clock)
         self.planned = project_jobs(load_settings(self._project.file))
 
     def job(self, name: str) -> ProjectJob:
@@ -127,10 +124,18 @@ class Jobs:
             JobError: The job does not exist, or it is running already (unless ``wait``).
             ConfigError: Its declaration is wrong, or a flag is unknown.
         """
-        job, runner, hears = self.job(name), self._runner(), listener or RunListener()
-        request = RunRequest("by hand", None, job.flags(flags))
-        lock = self._taken(runner, job, wait, hears)
-        return runner.run(job, lock, request, hears, threading.Event())
+        job, hears = self.job(name), listener or RunListener()
+        start = self._runner.start(job, "by hand", flags=job.flags(flags))
+        waiting = False
+        while (lock := self._runner.take(job, "by hand")) is None:
+            busy = self._runner.taken_by(job)
+            if busy and not wait:
+                raise JobError(busy, hint="wait for it to end, or add --wait")
+            if busy and not waiting:
+                hears.say(f"{busy}; waiting for it")
+                waiting = True
+            self._clock.sleep(0.5)
+        return self._runner.run(job, lock, start, hears, threading.Event())
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
         """List runs, newest first; of every job by default.
@@ -138,7 +143,7 @@ class Jobs:
         Raises:
             JobError: The job is unknown, also in the history.
         """
-        runs = self._runner().runs(name, limit)
+        runs = self._runner.runs(name, limit)
         if name and not runs and name not in self.planned:
             raise self._unknown_error(name)
         return runs
@@ -155,32 +160,11 @@ class Jobs:
             ConfigError: A schedule is wrong.
         """
         self.require()
-        runner = self._runner()
+        now = self._clock.now()
         return [
-            ListedJob(job, next_run(job, self._clock.now()), next(iter(runner.runs(name, 1)), None))
+            ListedJob(job, next_run(job, now), next(iter(self._runner.runs(name, 1)), None))
             for name, job in self.planned.items()
         ]
-
-    def test_notice(self, name: str) -> list[NoticeSent]:
-        """Send a test to every address of a job; returns the results.
-
-        Raises:
-            JobError: The job is unknown, or has no notice addresses.
-        """
-        job = self.job(name)
-        addresses = job.options.notify.addresses
-        if not addresses:
-            raise JobError(
-                f"the job {name!r} has no notice addresses",
-                where=job.where("notify"),
-                hint="write: notify: {failure: ['mailto://…']}",
-            )
-        root = self._project.root.resolve()
-        text = NoticeText(
-            f"ragwright: test of {name} ({root.name})",
-            f"This is a test.\n\njob      {name}\nproject  {root.name} ({root})",
-        )
-        return [self._notices.send(address, text) for address in addresses]
 
     def server(self, say: Callable[[str], None]) -> tuple[JobServer, FileLock]:
         """Create the project's scheduler, and the lock that makes it the only one.
@@ -198,8 +182,7 @@ class Jobs:
                 where=str(self._project.file),
                 hint="write for example:  schedule: '30 7 * * mon-fri'",
             )
-        runner = self._runner()
-        lock = runner.scheduler_lock()
+        lock = self._runner.scheduler_lock()
         if not lock.acquire():
             held = lock.holder() or LockHolder()
             since = f" since {write_time(held.since, 'UTC')}" if held.pid else ""
@@ -209,51 +192,7 @@ class Jobs:
                 where=str(self._project.root),
                 hint="end that process, or let it serve the jobs",
             )
-        self._stamp = None  # so that the first check reads the jobs
-        return JobServer(runner, self.reloaded, say), lock
-
-    def reloaded(self) -> Mapping[str, ProjectJob] | None:
-        """Read the jobs again if the project file has changed since it was last read, else None.
-
-        Raises:
-            ConfigError: The file is wrong now; it is not read again until it changes.
-        """
-        stamp = self._stamped()
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
-        planned = project_jobs(load_settings(self._project.require().file))
-        for job in planned.values():
-            for error in job_faults(job, self._check_line, self._notices):
-                raise error
-        self.planned = planned
-        return planned
-
-    def _stamped(self) -> tuple[int, int, int] | None:
-        try:
-            stat = self._project.file.stat()
-            return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        except OSError:
-            return (0, 0, 0)
-
-    def _runner(self) -> JobRunner:
-        return JobRunner(self._project, self._notices, self._clock)
-
-    def _taken(
-        self, runner: JobRunner, job: ProjectJob, wait: bool, listener: RunListener
-    ) -> FileLock:
-        waiting = False
-        while (lock := runner.take(job, "by hand")) is None:
-            busy = runner.taken_by(job)
-            if not busy:  # it has just ended
-                continue
-            if not wait:
-                raise JobError(busy, hint="wait for it to end, or add --wait")
-            if not waiting:
-                listener.say(f"{busy}; waiting for it")
-                waiting = True
-            self._clock.sleep(0.5)
-        return lock
+        return JobServer(self._runner, self.planned, say), lock
 
 
 def job_faults(
@@ -295,7 +234,7 @@ def job_findings(
 ) -> Iterator[JobFinding]:
     """Check jobs for `doctor`: faults, next runs, addresses with a variable that is not set.
 
-    Nothing is sent; ``job test-notice`` shows whether a notice arrives.
+    Nothing is sent.
     """
     notices, clock = Notices(), Clock()
     for job in jobs.values():
@@ -334,13 +273,9 @@ _LEAVE = 10.0
 """Seconds to wait when ending at once; a notice that hangs is abandoned."""
 
 _LOOK = 0.5
-"""Seconds between checks of clock, signals and settings."""
+"""Seconds between checks of clock and signals."""
 
-Load = Callable[[], Mapping[str, ProjectJob] | None]
-"""The jobs if the project file has changed since the last call, else None."""
-
-
-RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Event], JobRun]
+RunJob = Callable[[ProjectJob, FileLock, JobRun, RunListener, threading.Event], JobRun]
 """Runs a job whose lock is held: :meth:`JobRunner.run`."""
 
 
@@ -349,7 +284,7 @@ class JobServer:
 
     Args:
         runner: Runs them.
-        load: Reads the jobs again if their file has changed.
+        jobs: The jobs; those without a schedule are left out.
         say: Gets one line per event.
         run: Runs a job; the runner if None.
         look: Most seconds between two checks.
@@ -358,23 +293,21 @@ class JobServer:
     def __init__(
         self,
         runner: JobRunner,
-        load: Load,
+        jobs: Mapping[str, ProjectJob],
         say: Callable[[str], None],
         *,
         run: RunJob | None = None,
         look: float = _LOOK,
     ) -> None:
         self._runner = runner
-        self._load = load
         self._say = say
         self._run: RunJob = run or runner.run
         self._look = look
-        self._jobs: dict[str, ProjectJob] = {}
+        self._jobs = {name: job for name, job in jobs.items() if job.options.schedule}
         self._answered: dict[str, float] = {}  # name -> the time up to which it is handled
         self._running: list[tuple[str, threading.Thread]] = []
         self._signals = 0
         self._stop = threading.Event()
-        self._read: Mapping[str, ProjectJob] | None = None
 
     def signal(self) -> None:
         """Stop after the running jobs; called again, stop them too. Safe in a signal handler."""
@@ -397,27 +330,35 @@ class JobServer:
 
     def tick(self) -> float:
         """Start due jobs; returns seconds until the next check."""
-        try:
-            loaded = self._load()
-            self._read = self._read if loaded is None else loaded
-        except Exception as error:  # an invalid file does not stop the known jobs
-            fault = " - ".join(part.strip() for part in str(error).splitlines())
-            self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
-        self._arm()
         now = self._runner.clock.now()
-        if any(at > now + _AHEAD for at in self._answered.values()):
-            self._log("the clock was ahead: schedules count from now on")
-            self._read, self._answered = self._jobs, {}
-            self._arm()
+        # times that are far ahead were noted under a wrong clock
+        self._answered = {k: at if at <= now + _AHEAD else now for k, at in self._answered.items()}
         for name, job in self._jobs.items():
-            if self._due(name) <= now:
-                try:
+            try:
+                if name not in self._answered:
+                    self._begin(job, now)
+                if self._due(name) <= now:
                     self._answer(job, now)
-                except (RagwrightError, OSError) as error:  # the disk is full, the history locked
-                    reason = str(error).partition("\n")[0]
-                    self._event(job, f"could not be started: {reason}")
-        left = min((self._due(name) - now for name in self._jobs), default=self._look)
+            except (RagwrightError, OSError) as error:  # the disk is full, the history locked
+                reason = str(error).partition("\n")[0]
+                self._event(job, f"could not be started: {reason}")
+        left = min((self._due(name) - now for name in self._answered), default=self._look)
         return max(0.0, min(left, self._look))
+
+    def _begin(self, job: ProjectJob, now: float) -> None:
+        """Learn up to which time a job is handled; report its interrupted runs."""
+        history, options = self._runner.history, job.options
+        since = history.since(job.name, f"{options.schedule} {options.timezone}", now)
+        answered = max(since, history.answered(job.name) or since)
+        self._answered[job.name] = answered if answered <= now + _AHEAD else now
+        if (lock := self._runner.take(job, "schedule")) is not None:  # else it runs elsewhere
+            with lock:
+                left = self._runner.settle(job)
+            for run in left:
+                if run.state == "cut off":
+                    self._event(job, f"run {run.id} was cut off")
+                self._tell(job, run)
+        self._event(job, f"next run {write_time(self._due(job.name), options.timezone)}")
 
     def _due(self, name: str) -> float:
         return self._jobs[name].timetable().next(self._answered[name])
@@ -426,73 +367,21 @@ class JobServer:
         self._running = [running for running in self._running if running[1].is_alive()]
         return {name for name, _ in self._running}
 
-    def _arm(self) -> None:
-        """Set the timers of newly read jobs."""
-        if self._read is None:
-            return
-        jobs = {name: job for name, job in self._read.items() if job.options.schedule}
-        try:
-            answered = {name: self._last_answered(job) for name, job in jobs.items()}
-        except StoreError as error:  # checked again next time
-            self._log(f"the history cannot be read: {error.what}")
-            return
-        self._read, self._jobs, self._answered = None, jobs, answered
-        for name, job in jobs.items():
-            self._settle(job)
-            self._event(job, f"next run {write_time(self._due(name), job.options.timezone)}")
-        if not jobs:
-            self._log("no job has a schedule now")
-
-    def _last_answered(self, job: ProjectJob) -> float:
-        """Return the time up to which a job is handled, by the history and by this server."""
-        options, history, now = job.options, self._runner.history, self._runner.clock.now()
-        since = history.since(job.name, f"{options.schedule} {options.timezone}", now)
-        answered = max(since, history.answered(job.name) or since)
-        if answered > now + _AHEAD:
-            answered = now
-        old = self._answered.get(job.name)
-        if old is not None and since <= old:  # started, but not stored yet
-            answered = max(answered, old)
-        return answered
-
-    def _settle(self, job: ProjectJob) -> None:
-        """Report interrupted runs, unless the job runs elsewhere."""
-        lock = self._runner.take(job, "schedule")
-        if lock is not None:
-            with lock:
-                left = self._runner.settle(job)
-            for run in left:
-                if run.state == "cut off":
-                    self._event(job, f"run {run.id} was cut off")
-                self._tell(job, run)
-
     def _answer(self, job: ProjectJob, now: float) -> None:
-        """Handle the last due time: a run, a late run, or a row with the reason."""
+        """Handle the last due time: a run, a late run, or a row that says why there is none."""
         answered = self._answered[job.name]
         due = job.timetable().latest(answered, now) or self._due(job.name)
         self._answered[job.name] = due
-        late, within = now - due, job.options.catch_up_within
-        trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
-        if trigger == "catch-up" and within is not None and late > within:
-            self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
-        elif (lock := self._runner.take(job, trigger)) is not None:
-            self._start(job, lock, RunRequest(trigger, due, job.flags()))
-        elif job.name in self._alive():
-            self._not_run(job, trigger, due, ("skipped", "the previous run has not ended"))
-        else:
-            self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
-
-    def _not_run(
-        self, job: ProjectJob, trigger: Trigger, due: float, why: tuple[JobState, str]
-    ) -> None:
-        state, reason = why
-        zone = job.options.timezone
-        start = JobRun(job.name, trigger, self._runner.clock.now(), due, timezone=zone)
-        told = state == "missed" and job.options.catch_up_within != 0
-        addresses = list_notice_addresses(job, state) if told else ()
-        number = self._runner.history.not_run(start, state, reason, addresses)
-        self._event(job, f"{state} {write_time(due, zone)}: {reason}")
-        self._tell(job, self._runner.history.run(number))
+        trigger: Trigger = "schedule" if now - due <= IN_TIME else "catch-up"
+        start = self._runner.start(job, trigger, due)
+        if (lock := self._runner.take(job, trigger)) is not None:
+            self._start(job, lock, start)
+            return
+        alone = job.name in self._alive()
+        why = "the previous run has not ended" if alone else self._runner.taken_by(job)
+        start = replace(start, id=self._runner.history.begin(start))
+        self._runner.end(job, start, "skipped", why)
+        self._event(job, f"skipped {write_time(due, job.options.timezone)}: {why}")
 
     def _tell(self, job: ProjectJob, run: JobRun) -> None:
         """Send the notices due for a run, in the background."""
@@ -501,12 +390,12 @@ class JobServer:
             work = partial(self._runner.tell, job, run, listener)
             self._spawn(f"notices of {job.name}, run {run.id}", work)
 
-    def _start(self, job: ProjectJob, lock: FileLock, request: RunRequest) -> None:
+    def _start(self, job: ProjectJob, lock: FileLock, start: JobRun) -> None:
         def work() -> None:
             with lock:
                 try:
                     listener = RunListener(partial(self._event, job))
-                    self._run(job, lock, request, listener, self._stop)
+                    self._run(job, lock, start, listener, self._stop)
                 except Exception as error:  # an error in a thread must be reported
                     reason = error.what if isinstance(error, RagwrightError) else repr(error)
                     self._event(job, f"failed: {reason}")
@@ -519,11 +408,8 @@ class JobServer:
         thread.start()
 
     def _event(self, job: ProjectJob, text: str) -> None:
-        self._log(f"{job.name}: {text}", job.options.timezone)
-
-    def _log(self, text: str, timezone: str = "UTC") -> None:
-        now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(timezone))
-        self._print_line(f"{now.isoformat(timespec='seconds')} {text}")
+        now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(job.options.timezone))
+        self._print_line(f"{now.isoformat(timespec='seconds')} {job.name}: {text}")
 
     def _print_line(self, line: str) -> None:
         with suppress(Exception):  # a log that cannot be written must not end the scheduler

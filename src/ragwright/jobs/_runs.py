@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -29,6 +29,7 @@ from ._history import (
     JobRun,
     JobState,
     Notices,
+    NoticeSent,
     NoticeText,
     StepRun,
     Trigger,
@@ -66,15 +67,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Trigger of a run: by hand or by the schedule (at ``due``), and flags."""
-
-    trigger: Trigger = "by hand"
-    due: float | None = None
-    flags: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +144,39 @@ class JobRunner:
         """List runs, newest first; a run without an end whose lock is free was interrupted."""
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
+    def start(
+        self,
+        job: ProjectJob,
+        trigger: Trigger,
+        due: float | None = None,
+        flags: Mapping[str, bool] | None = None,
+    ) -> JobRun:
+        """The start of a run now; it is not stored yet."""
+        flags = job.options.flags if flags is None else flags
+        return JobRun(job.name, trigger, self.clock.now(), due, flags, job.options.timezone)
+
+    def end(self, job: ProjectJob, run: JobRun, state: JobState, reason: str) -> JobRun:
+        """Store the result of a run, with the notices that it needs."""
+        at = None if state == "cut off" else self.clock.now()
+        run = replace(run, ended=at, state=state, reason=reason, notices=_owed(job, state))
+        self.history.end(run)
+        return run
+
     def settle(self, job: ProjectJob) -> list[JobRun]:
         """Close the interrupted runs of a job; only for the holder of its lock.
 
-        Returns the runs that need a notice, including the interrupted ones.
+        Returns the runs that need a notice, and the interrupted ones.
         """
-        cut = self.history.cut_off(job.name, list_notice_addresses(job, "cut off"))
-        return [self.history.run(n) for n in sorted({*cut, *self.history.owing(job.name)})]
+        return [
+            self.end(job, run, "cut off", CUT_OFF) if run.state == "running" else run
+            for run in self.history.open(job.name)
+        ]
 
     def run(
         self,
         job: ProjectJob,
         lock: FileLock,
-        request: RunRequest,
+        start: JobRun,
         listener: RunListener,
         stop: threading.Event,
     ) -> JobRun:
@@ -173,31 +185,22 @@ class JobRunner:
         Args:
             job: What to run.
             lock: From :meth:`take`.
-            request: Its trigger.
+            start: From :meth:`start`.
             listener: Gets events and output.
             stop: If set by another thread, ends the running step at once.
 
         Raises:
             StoreError: The history cannot be written; failure notices are sent.
         """
-        start = JobRun(
-            job.name,
-            request.trigger,
-            self.clock.now(),
-            request.due,
-            os.getpid(),
-            dict(request.flags or job.options.flags),
-            job.options.timezone,
-        )
         try:
-            number = self._run(job, lock, start, listener, stop)
-            self.tell(job, self.history.run(number), listener)
+            run = self._run(job, lock, start, listener, stop)
+            self.tell(job, run, listener)
             self.history.prune(job.name)
-            return self.history.run(number)
+            return self.history.run(run.id)
         except StoreError as error:
             why = f"the history of jobs cannot be used: {error.what}"
             failed = replace(start, ended=self.clock.now(), state="failed", reason=why)
-            self.tell(job, failed, listener)
+            self.tell(job, replace(failed, notices=_owed(job, "failed")), listener)
             raise
 
     def _run(
@@ -207,59 +210,63 @@ class JobRunner:
         start: JobRun,
         listener: RunListener,
         stop: threading.Event,
-    ) -> int:
-        """Run a job and store the result; returns its number in the history."""
+    ) -> JobRun:
+        """Run a job and store the result."""
         with lock:
             for left in self.settle(job):
                 if left.state == "cut off":
                     listener.say(f"run {left.id} was cut off")
                 self.tell(job, left, listener, wait=0.0)
-            number = self.history.begin(start)
-            lock.at(number)
-            listener.say(f"started ({start.trigger})")
+            run = replace(start, id=self.history.begin(start))
+            lock.at(run.id)
+            listener.say(f"started ({run.trigger})")
             try:
-                state, reason = self._steps(job, number, lock, start, (listener, stop))
+                state, reason = self._steps(job, run, lock, listener, stop)
             except KeyboardInterrupt:
-                self.history.end(number, self.clock.now(), "stopped", _STOPPED)
+                self.end(job, run, "stopped", _STOPPED)
                 raise
             except OSError as error:  # no process could be started
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
-            self.history.end(
-                number, self.clock.now(), state, reason, list_notice_addresses(job, state)
-            )
-        run = self.history.run(number)
+            run = self.end(job, run, state, reason)
         listener.say(f"{_ended(run)} after {_seconds(run)}")
-        return number
+        return run
 
     def _steps(
         self,
         job: ProjectJob,
-        number: int,
+        run: JobRun,
         lock: FileLock,
-        start: JobRun,
-        around: tuple[RunListener, threading.Event],
+        listener: RunListener,
+        stop: threading.Event,
     ) -> tuple[JobState, str]:
         """Run all steps that flags allow; a retry starts from the failed step."""
         options = job.options
-        listener, stop = around
         deadline = time.monotonic() + (math.inf if options.timeout is None else options.timeout)
+        addresses = options.notify.addresses
         at, attempt = 0, 1
         while at < len(options.steps):
-            step = options.steps[at]
+            step, left = options.steps[at], deadline - time.monotonic()
             place = StepRun(at + 1, attempt, step.run, self.clock.now(), state="skipped")
-            if not step.wanted(start.flags):
-                self.history.step(number, place)
+            if not step.wanted(run.flags):
+                self.history.step(run.id, place)
                 at += 1
                 continue
-            left = deadline - time.monotonic()
             if left <= 0:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
             erased = self._erasures.position
-            end = run_step(self._plan(job, step, lock, left, listener), stop)
+            end = run_step(
+                (*self._program, *step.words),
+                self._project.root,
+                stop,
+                seconds=left if step.timeout is None else min(left, step.timeout),
+                held=lock.share(),
+                line=listener.hear,
+                clean=lambda text: self.notices.clean(text, addresses),
+            )
             with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
                 printed = end.output if self._erasures.position == erased else FORGOTTEN
                 ended = replace(place, seconds=end.seconds, code=end.code, state=end.state)
-                self.history.step(number, replace(ended, output=printed))
+                self.history.step(run.id, replace(ended, output=printed))
             if end.state == "succeeded":
                 at += 1
                 continue
@@ -279,24 +286,6 @@ class JobRunner:
                 return "stopped", _STOPPED
         return "succeeded", ""
 
-    def _plan(
-        self,
-        job: ProjectJob,
-        step: JobStep,
-        lock: FileLock,
-        left: float,
-        listener: RunListener,
-    ) -> StepPlan:
-        addresses = job.options.notify.addresses
-        return StepPlan(
-            (*self._program, *step.words),
-            self._project.root,
-            left if step.timeout is None else min(left, step.timeout),
-            lock.share(),
-            listener.hear,
-            lambda text: self.notices.clean(text, addresses),
-        )
-
     def tell(
         self, job: ProjectJob, run: JobRun, listener: RunListener, wait: float = _TELL
     ) -> None:
@@ -306,28 +295,21 @@ class JobRunner:
         at the next check of the job.
         """
         lock = self._lock(f"{job.name}.notices", "notices", wait=wait)
-        if (not run.notices and run.id) or not lock.acquire():
+        if not run.notices or not lock.acquire():
             return
         with lock:
-            left = list_notice_addresses(job, run.state)
-            if run.id:
-                notices = self.history.run(run.id).notices
-                left = [notice.address for notice in notices if notice.reason == OWED]
+            run = self.history.run(run.id) if run.id else run
             text = notice_text(job, run, self._project, self.clock.now())
             for address in _addresses(job, run.state):
-                if mask_address(address) in left:
-                    left.remove(mask_address(address))
-                    self._send(address, text, run.id, listener)
-
-    def _send(self, address: str, text: NoticeText, run: int, listener: RunListener) -> None:
-        sent = self.notices.send(address, text)
-        if not sent.sent:
-            listener.say(f"a notice to {sent.address} was not sent: {sent.reason}")
-        try:
-            if run:
-                self.history.notice(run, self.clock.now(), sent)
-        except StoreError as error:
-            listener.say(f"a notice could not be stored: {error.what}")
+                owed = NoticeSent(mask_address(address), False, OWED)
+                if owed not in run.notices:
+                    continue
+                sent, at = self.notices.send(address, text), run.notices.index(owed)
+                if not sent.sent:
+                    listener.say(f"a notice to {sent.address} was not sent: {sent.reason}")
+                run = replace(run, notices=(*run.notices[:at], sent, *run.notices[at + 1 :]))
+                if run.id:
+                    self.history.end(run)
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
@@ -346,15 +328,15 @@ class JobRunner:
 _STOPPED = "stopped by hand"
 
 
-def list_notice_addresses(job: ProjectJob, state: JobState) -> list[str]:
-    """Return the addresses, in display form, for a run with this result."""
-    return [mask_address(address) for address in _addresses(job, state)]
+def _owed(job: ProjectJob, state: JobState) -> tuple[NoticeSent, ...]:
+    """The notices that a run with this result needs, not sent yet."""
+    return tuple(NoticeSent(mask_address(to), False, OWED) for to in _addresses(job, state))
 
 
 def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
-    if state == "stopped":
-        return ()
     notify = job.options.notify
+    if state in ("stopped", "skipped"):
+        return ()
     return notify.success if state == "succeeded" else notify.failure
 
 
@@ -432,51 +414,47 @@ _GRACE = 5.0
 _LOOK = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
-    """A process to run.
+def run_step(
+    words: Sequence[str],
+    folder: Path,
+    stop: threading.Event,
+    *,
+    seconds: float = math.inf,
+    held: int = -1,
+    line: Callable[[str], None] = lambda _: None,
+    clean: Callable[[str], str] = str,
+) -> StepRun:
+    """Run a process to its end, its time limit, or ``stop``; its child processes end with it.
 
-    Attributes:
+    It leads its own group: Ctrl-C at the terminal reaches only this program, which then decides.
+
+    Args:
         words: The program, its command and the arguments.
         folder: Working folder.
+        stop: If set by another thread, ends the process.
         seconds: Time limit.
         held: Open file of the lock that the process also holds; -1 for none.
         line: Gets every line that the process prints.
         clean: Takes secrets out of a line.
     """
-
-    words: Sequence[str]
-    folder: Path
-    seconds: float = math.inf
-    held: int = -1
-    line: Callable[[str], None] | None = None
-    clean: Callable[[str], str] = str
-
-
-def run_step(plan: StepPlan, stop: threading.Event) -> StepRun:
-    """Run a step to its end, its time limit, or ``stop``; its child processes end with it.
-
-    The process leads its own group: Ctrl-C at the terminal reaches only this program, which then
-    decides.
-    """
     started = time.monotonic()
     process = subprocess.Popen(
-        list(plan.words),
-        cwd=plan.folder,
+        list(words),
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        pass_fds=(plan.held,) if plan.held >= 0 else (),
+        pass_fds=(held,) if held >= 0 else (),
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     output = process.stdout
     assert output is not None
     kept: deque[str] = deque(maxlen=_LINES)
-    reader = threading.Thread(target=_read, args=(output, plan, kept), daemon=True)
+    reader = threading.Thread(target=_read, args=(output, kept, line, clean), daemon=True)
     reader.start()
     try:
-        state = _wait(process, started + plan.seconds, stop)
+        state = _wait(process, started + seconds, stop)
     except BaseException:
         _end(process, 1.0)
         raise
@@ -485,12 +463,11 @@ def run_step(plan: StepPlan, stop: threading.Event) -> StepRun:
     reader.join(1.0)  # processes left by a step may hold the pipe
     if not reader.is_alive():
         output.close()
-    seconds, code = round(time.monotonic() - started, 3), process.returncode
-    if state is not None:
-        code = None
+    took, code = round(time.monotonic() - started, 3), process.returncode
     ended: JobState = state or ("failed" if code else "succeeded")
-    line, printed = " ".join(plan.words), "\n".join(kept)
-    return StepRun(1, 1, line, time.time() - seconds, seconds, code, ended, printed)
+    shown = None if state else code
+    printed = "\n".join(kept)
+    return StepRun(1, 1, " ".join(words), time.time() - took, took, shown, ended, printed)
 
 
 def _wait(process: subprocess.Popen[bytes], until: float, stop: threading.Event) -> JobState | None:
@@ -516,14 +493,18 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     process.wait()
 
 
-def _read(output: IO[bytes], plan: StepPlan, kept: deque[str]) -> None:
+def _read(
+    output: IO[bytes],
+    kept: deque[str],
+    line: Callable[[str], None],
+    clean: Callable[[str], str],
+) -> None:
     with suppress(ValueError, OSError):  # closed under us
-        while line := output.readline(65536):
-            text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
-            text = plan.clean(printable(text))
+        while printed := output.readline(65536):
+            text = printed.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
+            text = clean(printable(text))
             kept.append(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
-            if plan.line is not None:
-                plan.line(text)
+            line(text)
 
 
 def run_added_step(name: str, arguments: Sequence[str], folder: Path) -> int:

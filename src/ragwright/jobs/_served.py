@@ -67,17 +67,23 @@ class MeasureReport:
     busy: bool = False
 
 
-def measure_served(project: Project, options: MeasureServedOptions | None = None) -> MeasureReport:
+def measure_served(
+    project: Project, retry_errors: bool = False, most: int | None = None
+) -> MeasureReport:
     """Draw the configured share of the answers served since the last time, and score it.
 
     Scores are stored as they are made. Answers beyond the budget of the day, and failed ones,
     wait for a later pass. One process of a project measures at a time.
 
+    Args:
+        project: The project.
+        retry_errors: Also retry answers whose scoring ended in an error.
+        most: Most answers of this pass; None for all that wait.
+
     Raises:
         ConfigError: ``serve.measure.share`` is 0, or a budget is set and a judge has no price.
         MeasureError: A measure cannot be computed from served answers, or lacks its model.
     """
-    chosen = options or MeasureServedOptions()
     settings = measure_options(project.settings)
     if not settings.share:
         raise ConfigError(
@@ -92,11 +98,11 @@ def measure_served(project: Project, options: MeasureServedOptions | None = None
     with lock:
         outputs = project_outputs(project)
         outputs.require_writable()
-        if chosen.retry_errors:
+        if retry_errors:
             outputs.scores.retry_errors()
         names = [str(measure) for measure in measures]
         drawn = outputs.scores.draw(settings.share, names, settings.window)
-        return _MeasuringPass(project, measures, setup, MeasureReport(drawn)).run(chosen.most)
+        return _MeasuringPass(project, measures, setup, MeasureReport(drawn)).run(most)
 
 
 def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup]:
@@ -303,19 +309,6 @@ class ServedMeasureOptions:
             raise ConfigError(
                 f"{self.reference!r} is not a day", hint="write reference: '2026-11-03'"
             ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureServedOptions:
-    """Options of measuring served answers, besides the section ``serve.measure``.
-
-    Attributes:
-        retry_errors: Also retry answers whose scoring ended in an error.
-        most: Most answers of this pass; None for all that wait.
-    """
-
-    retry_errors: bool = False
-    most: int | None = None
 
 
 def measure_options(settings: Settings) -> ServedMeasureOptions:

@@ -25,7 +25,7 @@ from ..core import (
 )
 from ..drafting import Origin, Outputs
 from ..flow import Flow, lookup
-from ..jobs import PROGRAM, StepPlan, run_step
+from ..jobs import PROGRAM, run_step
 from ..ledger import FileLock, writable
 from ..models import NO_MODEL, check_model
 from ..project import ProjectFolder
@@ -138,9 +138,9 @@ class BackgroundMeasurer:
         using: Callable[[], AbstractAsyncContextManager[Workbench]],
     ) -> None:
         override_words = [word for text in overrides for word in ("--set", text)]
-        root = folder.root.resolve()
         words = [*PROGRAM, "outputs", "measure", "--background", "--quiet", *override_words]
-        self._step = StepPlan([*words, "--project", str(root)], root)
+        self._root = folder.root.resolve()
+        self._words = [*words, "--project", str(self._root)]
         self._options, self._using, self._stop = options, using, threading.Event()
         path = folder.data / "serve" / "background.lock"
         self._lock = FileLock(path, "measuring in the background")
@@ -178,7 +178,7 @@ class BackgroundMeasurer:
         self._mine = self._mine or self._lock.acquire()
         if not self._mine or not outputs.scores.has_work(daily_budget):
             return ""
-        end = run_step(self._step, self._stop)
+        end = run_step(self._words, self._root, self._stop)
         return end.output.rpartition("\n")[2] if end.state == "failed" else ""
 
 

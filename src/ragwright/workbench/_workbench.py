@@ -34,7 +34,6 @@ from ..jobs import (
     DriftReport,
     Jobs,
     MeasureReport,
-    MeasureServedOptions,
     PromotionGate,
     PromotionOptions,
     PromotionResult,
@@ -322,9 +321,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """Forecast the calls and cost of :meth:`evaluate_outputs`."""
         return experiment.forecast_outputs(self.project, measures, sampling)
 
-    def measure_served(self, options: MeasureServedOptions | None = None) -> MeasureReport:
+    def measure_served(self, retry_errors: bool = False, most: int | None = None) -> MeasureReport:
         """Score the configured share of the served answers, within the budget of the day."""
-        return jobs.measure_served(self.project, options)
+        return jobs.measure_served(self.project, retry_errors, most)
 
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the current served answers with a reference period; of all tenants if None."""

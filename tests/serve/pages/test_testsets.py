@@ -239,17 +239,15 @@ def shown(running: Running, path: str = "/outputs") -> str:
 
 
 @pytest.mark.slow
-def test_the_verdict_comes_first_and_names_what_changed_and_points_lead_to_answers(
+def test_the_verdict_comes_first_and_points_lead_to_answers(
     drifted: Running,
 ) -> None:
     page = shown(drifted)
     verdict = re.search(r'<p class="verdict worse">([^<]+)</p>', page)
     assert verdict is not None
     assert "fell from 0." in verdict[1]
-    assert "the model changed" in verdict[1]
     assert page.index("verdict worse") < page.index("<svg")
     assert 'role="group"' in page
-    assert "<td>small</td><td>cheap</td>" in page[page.index("What changed") :]
     points = re.findall(r'<a href="([^"]+)" aria-label="([^"]+): its answers"><circle', page)
     address, label = html.unescape(points[-1][0]), points[-1][1]
     count = int(label.rpartition(" of ")[2])

@@ -321,8 +321,6 @@ async def undo(request: Request, name: str, only: str = Form("open")) -> Respons
 _LISTED = 50
 _PERIOD = 28
 """Days of the figures at the top."""
-_MOVES = 20
-"""Changes that are listed, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,12 +399,6 @@ def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
 def _score_figures(bench: Workbench) -> dict[str, Any]:
     """Return what the scores of served answers say, of all tenants together: numbers, no texts."""
     scores, report = bench.outputs.scores, bench.drift()
-    moves = sorted(
-        {move for drift in report.measures for move in drift.moves},
-        key=lambda move: (move.day, move.part, move.before, move.after),
-    )
-    newest = moves[-_MOVES:]
-    numbers = {day: number for number, day in enumerate(dict.fromkeys(m.day for m in newest), 1)}
     return {
         "options": measure_options(bench.project.settings),
         "served": scores.served(_PERIOD),
@@ -414,13 +406,6 @@ def _score_figures(bench: Workbench) -> dict[str, Any]:
         "today": scores.today(),
         "waiting": scores.count_waiting(),
         "report": report,
-        "moves": newest,
-        "more_moves": len(moves) - len(newest),
-        "numbers": numbers,
-        "numbers_of": {
-            drift.measure: {m.day: numbers[m.day] for m in drift.moves if m.day in numbers}
-            for drift in report.measures
-        },
     }
 
 
