@@ -29,7 +29,7 @@ _SECTIONS = {
     ),
     "bias": (
         "Bias",
-        "A judge that is too generous to one system, subject or length ranks systems wrongly.",
+        "A judge that is too generous to one system or subject ranks systems wrongly.",
     ),
     "replies": (
         "Replies and cost",

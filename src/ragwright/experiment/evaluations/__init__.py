@@ -1,7 +1,7 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
 from ._clusters import clusters_of_results, clusters_of_rows, list_shared_values
-from ._comparing import (
+from ._compare_runs import (
     compare_evaluations,
     differing,
     find_scored_differently,
@@ -12,7 +12,7 @@ from ._comparing import (
     row_values,
     slices,
 )
-from ._measuring import (
+from ._evaluate import (
     answering_settings,
     check_models,
     choose_measures,
@@ -22,8 +22,7 @@ from ._measuring import (
     measures_of_answers,
     plan_evaluation,
 )
-from ._notes import WeakRow, weak_rows
-from ._result_files import (
+from ._given import (
     evaluations_by_name,
     gold_texts,
     is_results_file,
@@ -34,6 +33,7 @@ from ._result_files import (
     read_stored_or_given,
     results_jsonl,
 )
+from ._notes import WeakRow, weak_rows
 from ._results import (
     AnswerCounts,
     AnswerRecord,
@@ -56,7 +56,22 @@ from ._rows import (
     retrieval_row,
     score_run,
 )
-from ._running import (
+from ._score_rows import (
+    OnForecast,
+    OnResult,
+    Questions,
+    evaluate,
+    evaluate_outputs,
+    evaluate_system,
+    forecast_outputs,
+    forecast_rows,
+    forecast_stored,
+    forecast_system,
+    questions_in,
+    score_stored,
+    system_handler,
+)
+from ._stored_runs import (
     BASELINE,
     KnownRun,
     check_run_name,
@@ -72,21 +87,6 @@ from ._running import (
     run_named,
     summarise,
     sweeps_by_use,
-)
-from ._scoring import (
-    OnForecast,
-    OnResult,
-    Questions,
-    evaluate,
-    evaluate_outputs,
-    evaluate_system,
-    forecast_outputs,
-    forecast_rows,
-    forecast_stored,
-    forecast_system,
-    questions_in,
-    score_stored,
-    system_handler,
 )
 
 __all__ = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
+from itertools import repeat
 from typing import Any, TypeVar, cast
 
 from ...core import (
@@ -148,10 +149,7 @@ class Evaluation:
 
     def __getitem__(self, measure: str) -> Summary:
         """The summary of a measure by its text."""
-        for summary in self.summaries:
-            if summary.measure == measure:
-                return summary
-        raise KeyError(measure)
+        return {summary.measure: summary for summary in self.summaries}[measure]
 
     def __repr__(self) -> str:
         """Name, number of rows, and the mean of every measure."""
@@ -215,12 +213,8 @@ def evaluation_of(
     tallies, counts = [Tally(measure) for measure in measures], AnswerCounts()
     collected: list[RowResult] = []
     take = each or collected.append
-    pairs: Iterable[tuple[RowResult, Hashable]] = (
-        ((result, None) for result in results)
-        if clusters is None
-        else zip(results, clusters, strict=True)
-    )
-    for result, group in pairs:
+    groups = repeat(None) if clusters is None else clusters
+    for result, group in zip(results, groups, strict=clusters is not None):
         for tally, score in zip(tallies, result.scores, strict=True):
             tally.add(score, group)
         counts.add(result)

@@ -2,7 +2,7 @@
 
 from ._columns import check_people, open_people
 from ._compute import passport_from
-from ._making import (
+from ._make import (
     PassportOptions,
     calls_a_model,
     forecast_passport,

@@ -38,7 +38,6 @@ from ._passport import (
 )
 from ._people import Dimension, PeopleSet
 
-_LENGTHS = ("short", "medium", "long")
 _MARGIN = 0.05
 """Half width of a gate's interval for which labels are counted, as a share of the scale."""
 _FEWEST, _MOST = 5, 60
@@ -83,10 +82,8 @@ def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> J
     against = next((free.spearman for free in figures.versus if free.name == best), Estimate())
     below = against.high is not None and against.high < 0
     lead = f"difference of Spearman {_estimate_text(against, sign=True)}"
-    if agreement.value is None:
-        text = f"{name} gives every answer the same value, so nothing can be said about it."
-    elif agreement.low is None:
-        text = f"Too few tasks to say whether {name} agrees with people on {dimension}."
+    if agreement.low is None:
+        text = f"Too few different values to say whether {name} agrees with people on {dimension}."
     elif not above:
         text = (
             f"Do not use {name} for {dimension}: its agreement with people is not shown to be "
@@ -366,35 +363,20 @@ def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:
 
 
 def _group_biases(frame: _Frame, mapped: Mapping[str, float]) -> dict[str, tuple[GroupBias, ...]]:
-    """Bias by system, by topic, and by the length of the response."""
+    """Bias by system and by topic."""
     off = {key: value - frame.means[key] for key, value in mapped.items()}
-    lengths = _length_names(frame.people, off)
-    groups: dict[str, dict[str, dict[str, float]]] = {"system": {}, "topic": {}, "length": {}}
+    groups: dict[str, dict[str, dict[str, float]]] = {"system": {}, "topic": {}}
     for item in frame.people.rated:
         key = item.row.id
-        names = item.system, item.topic or item.task, lengths.get(key, "")
+        names = item.system, item.topic or item.task
         for by_name, name in zip(groups.values(), names, strict=True):
             if name and key in off:
                 by_name.setdefault(name, {})[key] = off[key]
     shown = {}
     for kind, by_name in groups.items():
-        order = _LENGTHS if kind == "length" else sorted(by_name)
-        large = [name for name in order if len(by_name.get(name, ())) >= _FEWEST]
+        large = [name for name in sorted(by_name) if len(by_name[name]) >= _FEWEST]
         if 1 < len(large) <= _MOST:
             shown[kind] = tuple(
                 GroupBias(name, len(by_name[name]), frame.mean(by_name[name])) for name in large
             )
     return shown
-
-
-def _length_names(people: PeopleSet, off: Mapping[str, float]) -> dict[str, str]:
-    """Row id -> third of the responses by number of words; empty without responses or for pairs."""
-    words = {
-        item.row.id: len(item.row.response_text.split())
-        for item in people.rated
-        if item.row.response_text and item.row.id in off and item.second is None
-    }
-    if len(set(words.values())) < len(_LENGTHS):
-        return {}
-    first, second = np.quantile(list(words.values()), [1 / 3, 2 / 3])
-    return {key: _LENGTHS[int(count > first) + int(count > second)] for key, count in words.items()}

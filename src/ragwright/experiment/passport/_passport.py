@@ -70,7 +70,7 @@ class GroupBias:
     """Bias of a judge in some of the rows: mean of its verdict minus people's mean label.
 
     Attributes:
-        name: Value that the rows share: a system, a topic, ``short`` responses.
+        name: Value that the rows share: a system or a topic.
         rows: Number of rows.
         bias: In points of the people's scale.
     """
@@ -134,7 +134,7 @@ class JudgeFigures(RankFigures):
         bias: Mean of verdict minus people's mean, in points of their scale; None if the scale of
             the verdicts is unknown or open.
         mapped: How verdicts were mapped to the people's scale, in words.
-        groups: ``system``, ``topic``, ``length`` -> bias in each group of rows.
+        groups: ``system``, ``topic`` -> bias in each group of rows.
         versus: Paired differences to each free measure; empty for the best of them.
         advice: Which judge to use for this dimension, in one sentence.
         trusted: True if the agreement is above chance, and not below the best free measure.

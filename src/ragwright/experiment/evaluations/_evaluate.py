@@ -61,7 +61,7 @@ from ._rows import (
     retrieval_row,
     turns_before,
 )
-from ._running import (
+from ._stored_runs import (
     RowPlan,
     add_row_notes,
     forecast_plan,

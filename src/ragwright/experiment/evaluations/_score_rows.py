@@ -49,9 +49,9 @@ from ...testsets import (
     project_testset,
     rows_of,
 )
-from ._measuring import check_models, choose_measures, judging
+from ._evaluate import check_models, choose_measures, judging
+from ._given import pair_given_answers, read_given_rows, read_stored_or_given
 from ._notes import check_gold
-from ._result_files import pair_given_answers, read_given_rows, read_stored_or_given
 from ._results import Evaluation, EvaluationOptions, RowResult
 from ._rows import (
     add_reply,
@@ -64,7 +64,7 @@ from ._rows import (
     system_row,
     turns_before,
 )
-from ._running import (
+from ._stored_runs import (
     GivenRows,
     RowPlan,
     add_row_notes,
@@ -424,18 +424,13 @@ def _add_gold_note(evaluation: Evaluation) -> Evaluation:
     if not searched or any(map(meets_gold, searched)):
         return evaluation
     row = searched[0]
-    if row.retrieved_spans:
-        note = (
-            f"no passage of {len(searched)} rows holds a gold text: are the passages verbatim? "
-            "(`match: ids` in the system's file compares ids)"
-        )
-    else:
-        ids, gold = row.retrieved_context_ids, next(iter(row.reference_ids))
-        example = f"such as {ids[0]!r}" if ids else "none"
-        note = (
-            f"no id of {len(searched)} rows is gold: the system gives {example}, gold is {gold!r} "
-            "(`ids` in the system's file names the metadata field to compare)"
-        )
+    given = [*(text[:40] for text in row.retrieved_contexts[:1]), *row.retrieved_context_ids[:1]]
+    gold = [*(span.text[:40] for span in row.reference_spans[:1]), *list(row.reference_ids)[:1]]
+    note = (
+        f"no passage of {len(searched)} rows is gold: the system gives {' '.join(map(repr, given))}"
+        f", gold is {' '.join(map(repr, gold))} (`match` and `ids` in the system's file say what "
+        "is compared)"
+    )
     return replace(evaluation, notes=(*evaluation.notes, note))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from ...project import Project, ProjectFolder, Session
 from ...testsets import Testset, iter_rows, objects_of, open_bytes, rows_of
 from ._clusters import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, read_plain
-from ._running import (
+from ._stored_runs import (
     GivenRows,
     KnownRun,
     ReadAgain,
@@ -112,13 +112,17 @@ def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
 
 
 def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
-    """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
+    """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set.
+
+    The thought of a reasoning model is left out of a response.
+    """
     if isinstance(rows, Testset):
-        return GivenRows(rows.name, ReadAgain(lambda: iter(rows.rows)), rows.notes)
-    if isinstance(rows, str | Path):
-        return GivenRows(str(rows), ReadAgain(partial(_rows_of_file, Path(rows))))
-    rows_in_memory = tuple(rows_of(rows))
-    return GivenRows("rows", ReadAgain(lambda: iter(rows_in_memory)))
+        name, notes, read = rows.name, rows.notes, rows.rows.__iter__
+    elif isinstance(rows, str | Path):
+        name, notes, read = str(rows), (), partial(_rows_of_file, Path(rows))
+    else:
+        name, notes, read = "rows", (), tuple(rows_of(rows)).__iter__
+    return GivenRows(name, ReadAgain(lambda: map(_drop_thought_of, read())), notes)
 
 
 def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
@@ -150,12 +154,8 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     """Turn pairs of questions and answers into rows that ``QADistance`` can score.
 
     If it is the only measure and no row has a response, the reference becomes the answer and its
-    passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are. Of
-    every response the thought of a reasoning model is left out, with a note.
+    passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are.
     """
-    if thinking := sum(_drop_thought_of(row) is not row for row in given_set.rows):
-        note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
-        given_set = _convert_rows(given_set, _drop_thought_of, note)
     if (
         {str(measure) for measure in measures} != {"QADistance"}
         or any(row.response is not None for row in given_set.rows)
@@ -163,11 +163,7 @@ def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     ):
         return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    return _convert_rows(given_set, make_given_row, note)
-
-
-def _convert_rows(given_set: GivenRows, convert: Callable[[Row], Row], note: str) -> GivenRows:
-    rows = ReadAgain(lambda: map(convert, given_set.rows))
+    rows = ReadAgain(lambda: map(make_given_row, given_set.rows))
     return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 

@@ -114,34 +114,29 @@ def find_run(runs: Runs, name: str) -> str:
     known = [run for run in runs.list() if run.kind in _KINDS]
     step = _STEPS.fullmatch(name)
     run_name, back = (step["name"], int(step["back"])) if step else (name, 0)
-    named = [run for run in known if run.name == run_name]
-    ids_with_name = [
-        run.id for run in (_keep_with_rows(runs, known) if run_name == "latest" else named)
-    ]
-    if len(ids_with_name) > back:
-        return ids_with_name[-1 - back]
+    if run_name == "latest":
+        named = _keep_with_rows(runs, known)
+    else:
+        named = [run for run in known if run.name == run_name]
+    if len(named) > back:
+        return named[-1 - back].id
     candidates = () if step else (*known, *runs.list(BASELINE))
-    ids_with_prefix = [run.id for run in candidates if run.id.startswith(name)]
-    exact = [run for run in ids_with_prefix if run == name]
-    if len(exact or ids_with_prefix) == 1:
-        return (exact or ids_with_prefix)[0]
+    begun = [run for run in candidates if run.id.startswith(name)]
+    if len(begun) == 1:
+        return begun[0].id
     if not known:
         raise StoreError(
             f"unknown run {name!r}", hint="no run is stored yet: run `ragwright eval` first"
         )
-    if ids_with_name:
-        problem = (
-            f"only {count_noun(len(ids_with_name), 'run has', 'runs have')} the name {run_name!r}"
-        )
-    elif ids_with_prefix:
-        problem = f"{count_noun(len(ids_with_prefix), 'run begins', 'runs begin')} with {name!r}"
-    else:
-        problem = f"unknown run {name!r}, and no file of that name"
-    newest = [run for run in candidates if run.id in ids_with_prefix] or known
-    shown = map(find_known_run, reversed(newest[-_SHOWN:]))
+    problem = f"unknown run {name!r}, and no file of that name"
+    if named:
+        problem = f"only {count_noun(len(named), 'run has', 'runs have')} the name {run_name!r}"
+    elif begun:
+        problem = f"{len(begun)} runs begin with {name!r}"
+    newest = begun or known
     lines = "".join(
         f"\n  {run.id} {run.name}  ({run.started}, {run.testset}: {', '.join(run.measures)})"
-        for run in shown
+        for run in map(find_known_run, reversed(newest[-_SHOWN:]))
     )
     rest = f"\n  … {len(newest)} in all: `ragwright compare` lists them" if newest[_SHOWN:] else ""
     raise StoreError(problem, hint=f"the newest:{lines}{rest}")

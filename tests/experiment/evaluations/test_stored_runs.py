@@ -125,7 +125,7 @@ def test_systems_are_measured_by_what_they_give(bench: Workbench) -> None:
     # Ids of another kind are noticed.
     gold = Testset("gold", (Row("1", "q", reference_ids={"docs/a.md": 1}),))
     found, _ = bench.evaluate(gold, "Recall@5", system=lambda q: ("x", [{"text": "y", "id": "7"}]))
-    assert any("gives such as '7', gold is 'docs/a.md'" in note for note in found.notes)
+    assert any("gives 'y' '7', gold is 'docs/a.md'" in note for note in found.notes)
 
 
 STALE: dict[str, Any] = {"abstained": True, "chunk_score": 0.9, "model": "m:old", "retrieved": True}
