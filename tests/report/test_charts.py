@@ -29,7 +29,7 @@ def charts(subject: Subject) -> dict[str, ResultBlock]:
 
 STUDY = MakeStudy()(13)
 CHARTS = charts(STUDY)
-NAMES = {"pareto", "heat", "key-chunk-size", "key-retrieve-top_k", "key-prompt-preset"}
+NAMES = {"heat", "key-chunk-size", "key-retrieve-top_k", "key-prompt-preset"}
 NAMES |= {"personas-T000", "histogram-Faithfulness", "keys-and-measures", "differences"}
 
 
@@ -67,15 +67,6 @@ def test_the_heat_map_is_the_mean_of_its_trials_and_says_what_its_colours_run_ov
     assert (float(ends[1]), float(ends[2])) == (0.0, 1.0)
     assert chart.spec is not None
     assert all(0 <= cell["shade"] <= 1 for cell in chart.spec["data"]["values"])
-
-
-def test_no_trial_beats_one_on_the_front() -> None:
-    front = [row for row in CHARTS["pareto"].rows if row[4] == "on the front"]
-    assert front
-    for name, _, quality, cost, _ in front:
-        for entry in STUDY.entries:
-            better = (entry.value("TokenF1") or 0) > float(quality) + 1e-4
-            assert entry.id == name or not (better and entry.facts["cost"] < float(cost))
 
 
 def test_a_text_that_looks_like_a_colour_stays_a_text() -> None:

@@ -222,7 +222,7 @@ def test_json_and_csv_hold_every_trial() -> None:
     report = Report(MakeStudy(text="=1+1")(4))
     told = json.loads(json.dumps(report.json()))
     assert [one["id"] for one in told["entries"]] == ["T000", "T001", "T002", "T003"]
-    assert told["charts"]["pareto"]["table"]["head"][0] == "trial"
+    assert told["charts"]["key-chunk-size"]["table"]["head"][0] == "chunk.size"
     lines = list(csv.DictReader(io.StringIO(report.csv())))
     assert len(lines) == 8
     assert [line["place"] for line in lines] == sorted(line["place"] for line in lines)

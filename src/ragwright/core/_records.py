@@ -245,16 +245,6 @@ class Filter:
         low, high = ("" if end is None else end for end in (self.low, self.high))
         return f"{self.field}{sign}{low}..{high}"
 
-    def __repr__(self) -> str:
-        """As Python writes it, with ``exclude`` and ``missing`` only if they are set.
-
-        Manifests of runs hold this text: those older than ``exclude`` must stay equal.
-        """
-        parts = [(name, getattr(self, name)) for name in ("field", "values", "low", "high")]
-        parts += [("exclude", True)] if self.exclude else []
-        parts += [] if self.missing is None else [("missing", self.missing)]
-        return f"Filter({', '.join(f'{name}={value!r}' for name, value in parts)})"
-
 
 def _reversed(low: str | float | None, high: str | float | None) -> bool:
     """Return True if no value can be within two bounds; what begins with the upper one is."""

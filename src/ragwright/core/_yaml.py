@@ -13,9 +13,6 @@ from typing import Any
 from ._errors import ConfigError, PromptError
 from ._text import well_formed
 
-_LEVELS = 100
-"""Deepest nesting that is read; the composer takes several Python frames for each level."""
-
 _REPEATED = 100_000
 """Most values that aliases may add: nine aliases of nine aliases, nine times, are 387 million."""
 
@@ -129,55 +126,34 @@ def scalar(text: str, where: str) -> Any:
 
 def _parse_placed(text: str, file: str, as_written: bool = False) -> Placed:
     """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values."""
+    import yaml
+
     placed = Placed({}, file=file)
-    loader = _loader_class()(text)
-    loader.file, loader.as_written = file, as_written
+    loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is not None:
-            placed.value = _Values(placed, loader).of(node, ())
+            placed.value = _Values(placed, loader, len(text), as_written).of(node, ())
+    except RecursionError as error:
+        raise ConfigError(
+            "values are nested in too many levels",
+            where=f"{file}:{loader.line + 1}",
+            hint="close the brackets",
+        ) from error
     finally:
         loader.dispose()
     return placed
 
 
-@cache
-def _loader_class() -> Any:
-    """PyYAML's loader of plain values, with a bound on how deep they are nested."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        file = ""
-        as_written = False
-        level = 0
-        composed = 0
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            """A node with its children; raises ConfigError if it is nested too deep."""
-            self.level += 1
-            self.composed += 1
-            if self.level > _LEVELS:
-                line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
-                raise ConfigError(
-                    f"values are nested in more than {_LEVELS} levels",
-                    where=f"{self.file}:{line}",
-                    hint="close the brackets",
-                )
-            node = super().compose_node(parent, index)
-            self.level -= 1
-            return node
-
-    return Loader
-
-
 class _Values:
     """Plain values of YAML nodes; their lines go to ``placed``."""
 
-    def __init__(self, placed: Placed, loader: Any) -> None:
+    def __init__(self, placed: Placed, loader: Any, length: int, as_written: bool) -> None:
         self._placed = placed
         self._loader = loader
+        self._as_written = as_written
         self._open: set[int] = set()
-        self._left = loader.composed + _REPEATED
+        self._left = length + _REPEATED
 
     def of(self, node: Any, path: tuple[str, ...]) -> Any:
         """The value of a node under a key path."""
@@ -236,7 +212,7 @@ class _Values:
             raise self._fault_at(
                 node, f"{excerpt!r} cannot be read as {kind_text}", "put it in quotes if it is text"
             ) from error
-        if self._loader.as_written and not node.style and kind in ("int", "float"):
+        if self._as_written and not node.style and kind in ("int", "float"):
             finite = abs(value) < float("inf")
             return node.value if finite and str(value) != node.value else value
         if isinstance(value, str) and (formed := well_formed(value)) != value:

@@ -247,36 +247,6 @@ def bars(
     return frame(170, **layer({"type": "bar", "cornerRadiusEnd": 2}, encoding, counts))
 
 
-def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
-    """Draw trials as points ``x``, ``y``, ``kind``; a line joins those of the Pareto front."""
-    kinds = {
-        "on the front": ("@accent", "circle"),
-        "current settings": ("@second", "diamond"),
-        "other trials": ("@quiet", "circle"),
-    }
-    known = [name for name in kinds if any(point["kind"] == name for point in points)]
-    colour, shape = (
-        kind("kind", title=None, scale={"domain": known, "range": [kinds[k][at] for k in known]})
-        for at in range(2)
-    )
-    axes = {
-        name: amount(name, title=title, scale={"zero": False})
-        for name, title in (("x", x), ("y", y))
-    }
-    hover = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
-    joined = {"type": "line", "color": "@accent", "opacity": 0.6}
-    dot = {"type": "point", "filled": True, "size": 62, "opacity": 0.8}
-    of_front = layer(joined, {**axes, "order": {"field": "x"}})
-    return frame(
-        280,
-        data={"values": list(points)},
-        layer=[
-            {"transform": [{"filter": "datum.front"}], **of_front},
-            layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": hover}),
-        ],
-    )
-
-
 def curve(points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool) -> Spec:
     """Draw a dose-response curve: :func:`whisker` with ``dose`` and ``closed``, the control."""
     axis = {"format": ".0%"} if share else {"tickMinStep": 1}

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
-from typing import Any
 
 from ..core import Score
 from ..experiment import RowResult
 from ..measure import Comparisons, Summary, aggregate
 from ._baseline import distance_charts
-from ._charts import bars, dots, front as front_spec, heat, order_values
+from ._charts import bars, dots, heat, order_values
 from ._findings import ablation_blocks, curve_block, diagnosis_blocks
 from ._headline import values_of
 from ._results import comparison_block
@@ -25,14 +24,13 @@ _MOST_VALUES = 24
 
 
 def setting_charts(subject: Subject) -> Iterator[ResultBlock]:
-    """Yield the Pareto front, the heat map of two keys, and the score against every swept key."""
+    """Yield the heat map of two keys, and the score against every swept key."""
     if subject.kind != "study" or not subject.goals:
         return
     trials, goal = (
         subject.ranked(subject.boards[0]) if subject.boards else [],
         subject.goals[0].name,
     )
-    yield from _front_chart(subject, trials)
     swept = [entry for entry in trials if entry.values]
     keys = [key for key in subject.keys if not key.startswith("judge.")]
     yield from _heat_chart(subject, swept, keys, goal)
@@ -173,49 +171,6 @@ def _heat_chart(
         (down, across, f"mean {goal}", "trials"),
         tuple((y, x, number(mean), str(count)) for y, x, mean, count in found),
         heat(drawn, x=across, y=down),
-        "settings",
-    )
-
-
-def _front_chart(subject: Subject, trials: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
-    y = subject.goals[0].name
-    costs = [
-        name
-        for name in FACT_NAMES
-        if name != y and len({trial.facts.get(name) for trial in trials}) > 1
-    ]
-    x = costs[0] if costs else ""
-    placed = [
-        (trial, a, b)
-        for trial in trials
-        if costs and (a := trial.value(x)) is not None and (b := trial.value(y)) is not None
-    ]
-    if len(placed) < 2:
-        return
-    signs = [1 if subject.upward(name) else -1 for name in (x, y)]
-    signed = [(t.id, round(a * signs[0], 6), round(b * signs[1], 6)) for t, a, b in placed]
-    best = {
-        name
-        for name, a, b in signed
-        if not any(c >= a and d >= b and (c, d) != (a, b) for _, c, d in signed)
-    }
-    points: list[dict[str, Any]] = []
-    for trial, a, b in placed:
-        other = "on the front" if trial.id in best else "other trials"
-        kind = "current settings" if trial.id == subject.incumbent else other
-        named = {"trial": trial.id, "settings": values_of(trial)}
-        points.append({**named, "x": a, "y": b, "kind": kind, "front": trial.id in best})
-    yield ResultBlock(
-        "pareto",
-        f"{y} against {FACT_NAMES.get(x, x)}",
-        "No trial is better on both axes than one on the line: choose among these.",
-        ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
-        tuple(
-            (p["trial"], p["settings"], number(p["y"]), f"{p['x']:.4g}", p["kind"])
-            for p in points
-            if p["kind"] != "other trials"
-        ),
-        front_spec(points, x=_entry_name(subject, x), y=_entry_name(subject, y)),
         "settings",
     )
 
