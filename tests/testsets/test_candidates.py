@@ -42,8 +42,6 @@ REFERS, PRONOUN = "refers to the text", "has a pronoun"
         ("Il appartient au groupe des ____ de la région.", PRONOUN),
         ("C'est une ____ parlementaire dont la monnaie est le złoty.", "continues something"),
         ("Certains de ses fans auraient voulu imiter la ____ de Jackson.", PRONOUN),
-        ("Au ____ siècle, il a été intégré au concert de la musique carnatique.", PRONOUN),
-        ("During the great storm of 1902, it lost the ____ of its tower.", PRONOUN),
         ("What is known?", "names nothing"),
         # these stand alone
         ("When does the circulation pump restart after the winding has cooled?", ""),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.data_sets import DATA
 from command_line import ragwright
 
 from ragwright.core import GoldSpan, Row, TestsetError, Turn, value_hash
@@ -330,15 +329,6 @@ CONTINUES = "not JSON: Extra data"
 COLUMNS = {"columns": ["user_input", "response"]}
 TWICE = '{"user_input": "a", "response": "b", "response": "c"}'
 SAME = [{"query_id": "41", "query": "a"}, {"query_id": "41", "query": "b"}]
-PAIR: dict[str, Any] = {
-    "instance_id": 7,
-    "query_id": "41",
-    "query": "How often?",
-    "gt_answer": "Every two years.",
-    "model1": {"model_name": "bm25", "response": "Often.", "critiques": "none"},
-    "model2": {"response": "", "retrieved_context": [{"doc_id": "d", "text": "Two."}]},
-    "overall_label": 1,
-}
 USER, AGENT = {"role": "user", "content": "What is a cat?"}, {"type": "ai", "content": "An animal."}
 OPENAI = [
     {"role": "system", "content": "Be kind."},
@@ -415,7 +405,6 @@ REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
     ({**COLUMNS, "data": [["x", "y"], ["a"]]}, "a.json", "#2", "1 cells"),
     ({**COLUMNS, "data": [["x", "y"], ["a", "b", "c"]]}, "a.json", "#2", "3 cells"),
     ({"testCases": [{"input": "a"}], "n": 1}, "a.json", "", "under 'testC.*a separate file"),
-    ([PAIR | {"model2": {"answer": "x"}}], "a.json", "", "model2 has no response"),
     # columns and ids
     (f"[{json.dumps(ONE)},\n{TWICE}]", "a.json", "", "'response' is given twice"),
     (f"{json.dumps(ONE)}\n{TWICE}\n", "a.jsonl", 2, "'response' is given twice"),
@@ -545,29 +534,6 @@ def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert path.stat().st_size > 6_000_000
     assert peak < 4_000_000
-
-
-@pytest.mark.needs_data
-def test_ragcheckers_own_data() -> None:
-    """280 pairs of answers, in the shape RAGChecker reads."""
-    path = DATA / "ragchecker_meta" / "baseline_ragchecker.json"
-    pairs, rows = json.loads(path.read_text("utf-8")), read_rows(path)
-    assert len(rows) == 560
-    assert rows[1].response == pairs[0]["model2"]["response"]
-    assert sum(not row.response_text for row in rows) == 6  # answers of systems that said nothing
-    assert all(row.response is not None and row.reference for row in rows)
-
-
-def test_a_pair_of_ragcheckers_is_two_systems(tmp_path: Path) -> None:
-    one, two = read(tmp_path, [PAIR])
-    assert (one.id, one.response, one.metadata["system"]) == ("7-model1", "Often.", "bm25")
-    assert (two.id, two.response, two.metadata["system"]) == ("7-model2", "", "model2")
-    assert one.reference == two.reference == "Every two years."
-    assert two.retrieved_context_ids == ("d",)
-    assert one.metadata["overall_label"] == 1
-    assert [row.id for row in rows_of([PAIR])] == ["7-model1", "7-model2"]
-    bare = {key: value for key, value in PAIR.items() if not key.endswith("_id")}
-    assert [row.id for row in read(tmp_path, [bare, bare])] == ["1", "2", "3", "4"]
 
 
 LONE = json.dumps("x\ud83d")

@@ -160,7 +160,7 @@ def test_rejection_falsified_and_control_rows() -> None:
     ("option", "value"),
     [
         *(("suites", ("nose",)), ("doses", (1.5,)), ("falsified", ()), ("passages", 0)),
-        *(("sources", 0), ("distractors", "easy")),
+        ("sources", 0),
     ],
 )
 def test_wrong_options_are_refused(option: str, value: object) -> None:

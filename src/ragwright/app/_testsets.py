@@ -371,10 +371,6 @@ def suite_make(
     sources: int = Option(
         _DEFAULT.sources, min=1, help="Maximum number of questions joined into one."
     ),
-    distractors: str = Option(
-        _DEFAULT.distractors,
-        help="Irrelevant passages: hard (other hits of a search), random, mixed.",
-    ),
     as_configured: bool = Option(
         False, "--as-configured", help="Do not tell the model to report errors in passages."
     ),
@@ -389,7 +385,6 @@ def suite_make(
         _shares("--doses", doses),
         _shares("--falsified", falsified),
         sources,
-        distractors,  # type: ignore[arg-type]
         report_errors=not as_configured,
         seed=flags.seed,
     )

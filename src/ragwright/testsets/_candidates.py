@@ -102,21 +102,12 @@ _CONTINUES = re.compile(
 )
 
 
-_AFTER_OPENER = re.compile(
-    r"^\W*(?:à|au|aux|en|sur|dans|lors|pendant|après|avant|depuis|dès|pour|vers|in|at|on|during|after"
-    r"|before|since|by|from|for|until|im|am|nach|vor|seit)\b(?P<opener>[^,]*), "
-    r"(?P<pronoun>il|elle|ils|elles|he|she|it|they|er|es)\b",
-    re.IGNORECASE,
-)
-
-
 def context_fault(question: str, source: Analyzer) -> str:
     """Return the reason why a question cannot be understood by itself, empty if it can.
 
     Faults are a reference to "the document" or "the second paragraph", a continuation, a
-    demonstrative, and a pronoun before two possible referents or directly after an opening phrase
-    without a name ("In 1902, it …"). The rules cover English and French, and German roughly; a
-    false alarm costs one question.
+    demonstrative, and a pronoun before two possible referents. The rules cover English and French,
+    and German roughly; a false alarm costs one question.
     """
     if match := _POINTS_AT_TEXT.search(question):
         return f"refers to the text it is taken from ({match[0].strip().casefold()!r})"
@@ -130,16 +121,7 @@ def context_fault(question: str, source: Analyzer) -> str:
             return f"has a pronoun without a referent ({match[0].casefold()!r})"
     if len(set(source.tokens(question))) < 2:
         return "names nothing"
-    opener = _AFTER_OPENER.match(open_text)
-    if opener and not any(map(_is_proper_noun, opener["opener"].split())):
-        return f"has a pronoun without a referent ({opener['pronoun']!r})"
     return ""
-
-
-def _is_proper_noun(word: str) -> bool:
-    """True for a capitalised word that is not a century in Roman numerals."""
-    word = word.strip("«»\"“”'’()")
-    return word[:1].isupper() and len(word) > 2 and not re.fullmatch(r"[IVXLCDM]+e?", word)
 
 
 def language_fault(question: str, language: str) -> str:

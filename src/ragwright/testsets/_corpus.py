@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, zip_longest
+from itertools import islice
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class PassageSource:
         retrieve: Search settings for hard distractors.
         ids: Chunks that random distractors are drawn from.
         known: Dates, numbers, names, … that can replace a true one.
-        options: Number of passages, kind of distractors, and the seed.
+        options: Number of passages, and the seed.
         language: ISO code of documents without a language; empty if unclear.
     """
 
@@ -211,17 +211,11 @@ def _distractor_candidates(
 ) -> Flow[tuple[list[GoldSpan], frozenset[str]]]:
     """Return candidates for distractors in trial order, and the texts of the hard ones."""
     depth = _TRIED * corpus.options.passages
-    hard: tuple[Hit, ...] = ()
-    if corpus.options.distractors != "random":
-        deep_options = replace(corpus.retrieve, top_k=depth)
-        hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
+    deep_options = replace(corpus.retrieve, top_k=depth)
+    hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
     ids = _random_chunks(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
     random = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()
-    sides = [[_span_of_hit(hit) for hit in hits] for hits in (hard, random)]
-    texts = frozenset(span.text for span in sides[0])
-    if corpus.options.distractors != "mixed":
-        return sides[0] + sides[1], texts
-    return [span for turn in zip_longest(*sides) for span in turn if span is not None], texts
+    return [*map(_span_of_hit, (*hard, *random))], frozenset(hit.text for hit in hard)
 
 
 def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -90,7 +90,6 @@ _SEVERAL = {"ground_truths", "references"}
 _OURS = {field.name for field in fields(Row)}
 _NAMES = _OURS | ALIASES.keys() | EITHER.keys() | {*NESTED, "references"}
 _SPELT = {_PLAIN.sub("", name): name for name in sorted(_NAMES)}
-_SIDES = ("model1", "model2")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
 _ANSWERS = ("response", "answer", "output", "result", "text", "content")
 _EXPECTED = ("expected_response", "expected_answer", "ground_truth", "answer")
@@ -169,40 +168,17 @@ def _is_measure(name: str) -> bool:
     return True
 
 
-def one_system_each(
-    record: Mapping[str, Any], where: str, *, table: bool = False
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the record, or both records of a RAGChecker pair, in which two systems answer.
+def spell_columns(record: Mapping[str, Any], where: str, *, table: bool = False) -> dict[str, Any]:
+    """Return a record with its columns spelt as they are known, ignoring case and punctuation.
 
-    The two share the question and differ in ``system``, the name of the model; fields of the pair
-    are in both. Columns are spelt as they are known, ignoring case and punctuation; the cells of a
-    ``table`` may hold lists and objects.
+    The cells of a ``table`` may hold lists and objects.
 
     Raises:
-        TestsetError: A side of the pair has no response, or two columns have the same name.
+        TestsetError: Two columns have the same name.
     """
-    shared = _drop_scores(record)
-    pair = {side: shared.pop(side) for side in _SIDES if isinstance(record.get(side), Mapping)}
-    records = {where: {**shared, **pair}}
-    if len(pair) == len(_SIDES):
-        key = shared.pop("instance_id", shared.pop("query_id", None))
-        shared.pop("response", None)
-        records = {}
-        for side, own in pair.items():
-            columns = {**shared, **own, "system": own.get("model_name") or side}
-            columns |= {} if key is None else {"id": f"{key}-{side}"}
-            columns.pop("model_name", None)
-            if "response" not in columns:
-                raise TestsetError(
-                    f"{side} has no response", where=where, hint="each side of a pair needs one"
-                )
-            records[f"{where} ({side})"] = columns | (
-                {} if key is None else {"id": f"{key}-{side}"}
-            )
-    for place, columns in records.items():
-        spelt = ((c, _spell(c), content) for c, content in columns.items())
-        named = _name_columns(spelt, place)
-        yield place, _parse_cells(named, place) if table else named
+    columns = _drop_scores(record).items()
+    named = _name_columns(((column, _spell(column), content) for column, content in columns), where)
+    return _parse_cells(named, where) if table else named
 
 
 def _spell(column: str) -> str:

@@ -14,7 +14,7 @@ from .. import answer
 from ..core import Row, TestsetError, Turn, well_formed
 from ..flow import Message
 from ..measure import edit_distance
-from ._dialects import ALIASES, EITHER, NESTED, one_system_each, rename_record
+from ._dialects import ALIASES, EITHER, NESTED, rename_record, spell_columns
 from ._records import TABLES, make_plain_row, records_of
 
 _READERS = ("to_dicts", "to_pylist", "to_list")
@@ -98,9 +98,8 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, the positions of the
     retrieved contexts, in their order. A list of turns under ``user_input`` or ``messages`` (ragas,
     OpenAI) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and
-    RAGChecker are read by their names; a pair of RAGChecker's (``model1``, ``model2``) is two rows,
-    distinguished by ``system``. An unknown column becomes metadata, unless its name is nearly a
-    known one. Half of a surrogate pair becomes U+FFFD.
+    RAGChecker are read by their names. An unknown column becomes metadata, unless its name is
+    nearly a known one. Half of a surrogate pair becomes U+FFFD.
 
     An empty ``response`` is an empty answer; null, or a missing column, means no answer. In a table
     an empty cell is an empty answer.
@@ -144,16 +143,13 @@ def _rows_in(
     for number, (place, item) in enumerate(records, 1):
         singles: list[tuple[str, Any]] = [(place, item)]
         if not isinstance(item, Row):
-            singles = [
-                single
-                for at, record in one_system_each(item, place, table=table)
-                for single in one_question_each(record, at, number, questions=questions)
-            ]
+            columns = spell_columns(item, place, table=table)
+            singles = one_question_each(columns, place, number, questions=questions)
         for where, record in singles:
             count += 1
             if not isinstance(record, Row):
-                columns = rename_record(record, where, questions=questions)
-                record = _row_of(columns, str(count), where)
+                renamed = rename_record(record, where, questions=questions)
+                record = _row_of(renamed, str(count), where)
             row = replace_surrogates(record)
             if row.id in seen:
                 raise TestsetError(

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from ..core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
 from ._falsify import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
-
-Distractors: TypeAlias = Literal["hard", "random", "mixed"]
 
 SUITES: tuple[Suite, ...] = ("noise", "rejection", "integration", "counterfactual", "sources")
 CLOSED_BOOK = "closed_book"
@@ -59,8 +57,6 @@ class SuiteOptions:
             all possible shares.
         falsified: Shares of falsified passages of ``counterfactual``; 0 is the control.
         sources: Most questions joined into one in ``sources``.
-        distractors: ``hard``: other hits of a search for the question; ``random``: any passages;
-            ``mixed``: both in turn. If there are too few hard ones, random ones follow.
         closed_book: Also ask every question without passages.
         report_errors: Ask the generator to report errors in falsified passages; else the prompt
             stays as configured.
@@ -72,7 +68,6 @@ class SuiteOptions:
     doses: tuple[float, ...] = ()
     falsified: tuple[float, ...] = (0.0, 1.0)
     sources: int = 3
-    distractors: Distractors = "hard"
     closed_book: bool = True
     report_errors: bool = True
     seed: int = 0
@@ -81,13 +76,9 @@ class SuiteOptions:
         """Refuse settings for which no suite can be made.
 
         Raises:
-            TestsetError: An unknown suite or kind of distractors, a dose outside 0 to 1, too few
+            TestsetError: An unknown suite, a dose outside 0 to 1, too few
                 passages or sources.
         """
-        if self.distractors not in get_args(Distractors):
-            raise TestsetError(
-                f"unknown distractors {self.distractors!r}", hint="write hard, random or mixed"
-            )
         for name in self.suites:
             if name not in SUITES:
                 raise TestsetError(f"unknown suite {name!r}", hint=suggest_name(name, SUITES))
