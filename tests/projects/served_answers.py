@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from ragwright import Workbench
 from ragwright.core import Hit
-from ragwright.drafting import NewBatch, NewOutput, Origin, Outputs
+from ragwright.drafting import NewBatch, Origin, Output, Outputs
 from ragwright.jobs import DriftReport
 
 PASSAGE = "The brake fluid must be changed every two years."
@@ -47,7 +47,7 @@ def serve_answers(outputs: Outputs, texts: Sequence[str], **origin: object) -> l
     for number, text in enumerate(texts):
         name = "docs/service.md"
         hit = Hit(1, 1.0, name, f"{name}:0", name, "Service", None, 0, 48, PASSAGE)
-        output = NewOutput(
+        output = Output(
             "text",
             text,
             values["model"],

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragwright import Workbench
 from ragwright.answer import marks_of_answer
-from ragwright.drafting import NewBatch, NewOutput, Origin
+from ragwright.drafting import NewBatch, Origin, Output
 
 
 def serve_answer(
@@ -42,8 +42,8 @@ def serve_answer(
     if asked_before:
         request["asked_before"] = list(asked_before)
     outputs = (
-        NewOutput("prompt", "[]", "snippet", uses=uses),
-        NewOutput("text", marks.text, "snippet", prompt=0, uses=uses),
+        Output("prompt", "[]", "snippet", uses=uses),
+        Output("text", marks.text, "snippet", prompt="p1", uses=uses),
     )
     details = {"citations": cited, "abstained": answer.abstained}
     batch = NewBatch("answer", request, outputs, answer.hits, details=details)

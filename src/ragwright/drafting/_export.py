@@ -67,17 +67,10 @@ class SampledOutputs:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the sample."""
-        verdicts = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
-        people = sum(count for verdict, count in verdicts.items() if verdict)
         notes = [
             f"{len(self.rows)} of {self.total} stored texts, drawn uniformly without replacement "
             f"(seed {self.sampling.seed})"
         ]
-        if people:
-            notes.append(
-                f"{people} of them have feedback: {verdicts['accepted']} accepted, "
-                f"{verdicts['rejected']} rejected"
-            )
         if len(self.configurations) > 1:
             notes.append(
                 f"they were made under {len(self.configurations)} configurations: "

@@ -191,28 +191,51 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class NewOutput:
+class Output:
     """A prompt that was sent, or a text from one.
+
+    Storing it sets ``id``, ``batch``, ``at``, ``source`` and what its batch tells.
 
     Attributes:
         kind: ``prompt`` or ``text``.
         text: The text; of a prompt its turns as a JSON list of ``{role, content}``.
-        model: Model as configured.
-        prompt: Position of a text's prompt among the batch's prompts, from 0.
-        uses: Ids of the chunks in the prompt.
+        model: The model that wrote it or received it, as configured.
+        prompt: Id of a text's prompt, such as ``12.p1``; ``p1`` before it is stored.
+        uses: Ids of the chunks in the prompt; only before it is stored, see ``Outputs.used``.
         marks: Marks of a text (too long, near copy, …).
         usage: Usage and cost in this batch; only for prompts, so that costs are counted once.
         details: Further data, JSON-able.
+        id: ``12.3`` the third text of batch 12, ``12.p1`` its first prompt.
+        batch: Number of its batch.
+        at: Time of storing the batch: ISO 8601, UTC.
+        source: The model that wrote it, or ``prompt``.
+        client: Its client.
+        request: The request.
+        configuration: Hash of the settings; ``served`` is their number if they were served.
+        scope: Visibility.
+        verdict: Latest feedback; empty if there is none, likewise ``score``, ``note``.
     """
 
     kind: OutputKind
     text: str
     model: str
-    prompt: int | None = None
+    prompt: str = ""
     uses: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     usage: Usage = Usage()
     details: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+    batch: int = 0
+    at: str = ""
+    source: str = ""
+    client: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    configuration: str = ""
+    served: int | None = None
+    scope: str = ""
+    verdict: FeedbackVerdict = ""
+    score: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,55 +257,13 @@ class NewBatch:
 
     kind: str
     request: Mapping[str, Any]
-    outputs: tuple[NewOutput, ...]
+    outputs: tuple[Output, ...]
     hits: tuple[Hit, ...] = ()
     client: str = ""
     usage: Usage = Usage()
     details: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[tuple[str, str], ...] | None = None
     sent: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A stored prompt or text.
-
-    Attributes:
-        id: ``12.3`` the third text of batch 12, ``12.p1`` its first prompt.
-        batch: Number of its batch.
-        at: Time of storing the batch: ISO 8601, UTC.
-        kind: ``text`` or ``prompt``.
-        source: The model that wrote it, or ``prompt``.
-        model: The model that wrote it or received it.
-        text: The text; of a prompt its turns as a JSON list of ``{role, content}``.
-        prompt: Id of a text's prompt.
-        marks: As in :class:`NewOutput`; likewise ``usage`` and ``details``.
-        client: Its client.
-        request: The request.
-        configuration: Hash of the settings; ``served`` is their number if they were served.
-        scope: Visibility.
-        verdict: Latest feedback; empty if there is none, likewise ``score``, ``note``.
-    """
-
-    id: str
-    batch: int
-    at: str
-    kind: OutputKind
-    source: str
-    model: str
-    text: str
-    prompt: str = ""
-    marks: tuple[str, ...] = ()
-    usage: Usage = Usage()
-    details: Mapping[str, Any] = field(default_factory=dict)
-    client: str = ""
-    request: Mapping[str, Any] = field(default_factory=dict)
-    configuration: str = ""
-    served: int | None = None
-    scope: str = ""
-    verdict: FeedbackVerdict = ""
-    score: float | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +352,7 @@ class OutputQuery:
 def draft_outputs(batch: DraftBatch) -> NewBatch:
     """Return a batch of drafts in the form of the table: all prompts, and all texts."""
     prompts = [
-        NewOutput(
+        Output(
             "prompt",
             json.dumps(
                 [{"role": role, "content": content} for role, content in prompt.messages],
@@ -393,11 +374,11 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
         for prompt in batch.prompts
     ]
     texts = [
-        NewOutput(
+        Output(
             "text",
             text.text,
             text.model,
-            prompt=text.prompt,
+            prompt=f"p{text.prompt + 1}",
             uses=prompts[text.prompt].uses if text.prompt < len(prompts) else (),
             marks=text.marks,
             details={"characters": len(text.text)},

@@ -17,7 +17,6 @@ from ._records import (
     Feedback,
     FeedbackVerdict,
     NewBatch,
-    NewOutput,
     Origin,
     Output,
     OutputBatch,
@@ -36,11 +35,13 @@ _OF_A_BATCH = (
 )  # fmt: skip
 """Tables with the rows of a batch, in the order in which they can be deleted."""
 
-_COLUMNS = (
-    "id, batch, at, kind, source, model, text, prompt, marks, calls, prompt_tokens, "
-    "completion_tokens, cost, seconds, details, client, request, configuration, served, scope, "
-    "verdict, score, note"
+_USAGE = ("calls", "prompt_tokens", "completion_tokens", "cost", "seconds")
+_COLUMN_NAMES = (
+    *("id", "batch", "at", "kind", "source", "model", "text", "prompt", "marks", *_USAGE),
+    *("details", "client", "request", "configuration", "served", "scope", "verdict", "score"),
+    "note",
 )
+_COLUMNS = ", ".join(_COLUMN_NAMES)
 
 
 class Outputs(OutputTable):
@@ -440,12 +441,12 @@ def _batch_values(batch: NewBatch, origin: Origin) -> tuple[Any, ...]:
     )
 
 
-def _item_values(key: tuple[int, str, int], output: NewOutput) -> tuple[Any, ...]:
+def _item_values(key: tuple[int, str, int], output: Output) -> tuple[Any, ...]:
     return (
         *key,
         output.model,
         well_formed(output.text),
-        None if output.prompt is None else output.prompt + 1,
+        int(output.prompt.removeprefix("p")) if output.prompt else None,
         _readable_json(output.marks),
         _readable_json(output.details),
         *_usage_values(output.usage),
@@ -479,9 +480,10 @@ def _hit_values(batch: int, hit: Hit) -> tuple[Any, ...]:
 
 
 def _output_of_row(row: Sequence[Any]) -> Output:
-    values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), json.loads(row[14])]
-    values += [row[15], json.loads(row[16]), *row[17:]]
-    return Output(*values)
+    stored = dict(zip(_COLUMN_NAMES, row, strict=True))
+    usage = Usage(**{name: stored.pop(name) for name in _USAGE})
+    marks, details, request = (json.loads(stored.pop(n)) for n in ("marks", "details", "request"))
+    return Output(marks=tuple(marks), usage=usage, details=details, request=request, **stored)
 
 
 def _require_citations(db: Connection, batch: int, output: str, passages: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ from ..answer import (
     marks_of_answer,
 )
 from ..core import GROUPS, Answer, Citation, Hit, RagwrightError, Usage, make_plain, text_hash
-from ..drafting import NewBatch, NewOutput
+from ..drafting import NewBatch, Output
 from ..flow import Message
 from ..index import Store
 from ..jobs import brief_model
@@ -262,7 +262,7 @@ def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str
     turns = [{"role": role, "content": content} for role, content in answer.prompt]
     paid = Usage() if answer.cached else answer.usage
     outputs = (
-        NewOutput(
+        Output(
             "prompt",
             json.dumps(turns, ensure_ascii=False),
             answer.model,
@@ -270,11 +270,11 @@ def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str
             usage=paid,
             details={"cached": answer.cached},
         ),
-        NewOutput(
+        Output(
             "text",
             done.marks.text,
             answer.model,
-            prompt=0,
+            prompt="p1",
             uses=uses,
             details={"abstained": answer.abstained, "name": name, **promise_json(answer)},
         ),
