@@ -158,17 +158,17 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_texts_of_a_reply_and_their_marks(name: str) -> None:
     reply, wanted, texts = CASES[name]
-    split = split_reply(reply, wanted)
-    assert [(part.text, part.mark) for part in split.parts] == texts
-    assert not split.refused
+    parts, refused = split_reply(reply, wanted)
+    assert parts == texts
+    assert not refused
 
 
 @pytest.mark.parametrize("wanted", [1, 3])
 @pytest.mark.parametrize("reply", REFUSED)
 def test_refusals(reply: str, wanted: int) -> None:
     split = split_reply(reply, wanted)
-    assert split.refused
-    assert not split.parts
+    assert split[1]
+    assert not split[0]
 
 
 WORD = st.text("abcdefgh", min_size=1, max_size=8)
@@ -181,13 +181,13 @@ FORM = st.sampled_from(
 @given(st.lists(TEXT, min_size=2, max_size=9), FORM, st.sampled_from(["\n", "\n\n"]))
 def test_every_list_comes_back(texts: list[str], form: str, gap: str) -> None:
     split = split_reply(numbered(form, texts, gap), len(texts))
-    assert [part.text for part in split.parts] == texts
+    assert [text for text, _ in split[0]] == texts
 
 
 @given(st.text(max_size=200), st.integers(1, 6))
 def test_any_reply_is_taken_apart(reply: str, wanted: int) -> None:
-    for part in split_reply(reply, wanted).parts:
-        assert part.text.strip() == part.text != ""
+    for text, _ in split_reply(reply, wanted)[0]:
+        assert text.strip() == text != ""
 
 
 @pytest.mark.slow
@@ -204,9 +204,9 @@ def test_every_list_with_gaps_comes_back_marked(
     numbers = [first, *(first + sum(steps[: at + 1]) for at in range(len(steps)))]
     reply = "\n".join(form.format(n=n, t=t) for n, t in zip(numbers, texts, strict=True))
     split = split_reply(reply, len(texts))
-    assert [part.text for part in split.parts] == texts
+    assert [text for text, _ in split[0]] == texts
     gaps = [1, *steps, 1]
-    assert [part.mark for part in split.parts] == [
+    assert [mark for _, mark in split[0]] == [
         NUMBERS if max(gaps[at : at + 2]) > 1 else "" for at in range(len(texts))
     ]
 
@@ -218,8 +218,8 @@ def test_texts_of_lists_that_begin_again_are_never_joined_without_a_mark(
 ) -> None:
     texts = [text for run in runs for text in run]
     split = split_reply("\n".join(numbered("{n}. {t}", run) for run in runs), len(texts))
-    for part in split.parts:
-        assert part.mark or part.text in texts
+    for text, mark in split[0]:
+        assert mark or text in texts
 
 
 # -- near copies ---------------------------------------------------------------------------------

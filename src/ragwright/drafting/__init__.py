@@ -2,7 +2,6 @@
 
 from ._copies import (
     NearCopy,
-    Split,
     copies_among,
     shares_before,
     split_reply,
@@ -88,7 +87,6 @@ __all__ = [
     "ServedCounts",
     "ServedScore",
     "ServedScores",
-    "Split",
     "Underway",
     "WaitingAnswer",
     "collect_feedback",

@@ -82,22 +82,6 @@ LOOSE_START = "unsure: its first line may be a remark"
 LOOSE_END = "unsure: its end may be a remark"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyText:
-    """One text of a reply, with the doubt about it (empty if none)."""
-
-    text: str
-    mark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The texts of a reply; ``refused`` holds its beginning if the model refused."""
-
-    parts: tuple[ReplyText, ...] = ()
-    refused: str = ""
-
-
 _FENCED = re.compile(r"([^`]*)```[\w-]*[ \t]*\n([^`]*)\n?[ \t]*```([^`]*)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _RULE = re.compile(r"^[ \t]*[-*=_]{3,}[ \t]*$", re.MULTILINE)
@@ -149,11 +133,13 @@ _LONGEST_REMARK = 300
 _MarkedTexts = list[tuple[str, str]]
 
 
-def split_reply(reply: str, wanted: int = 1) -> Split:
-    """Return the texts of a reply to a request for ``wanted`` of them, in order.
+def split_reply(reply: str, wanted: int = 1) -> tuple[_MarkedTexts, str]:
+    """Return the texts of a reply to a request for ``wanted`` of them, each with its doubt.
 
-    A code fence around the reply, quotes, emphasis, character counts and remarks around
-    the texts are removed. There may be fewer or more texts than wanted; none for an empty reply.
+    A doubt is empty if there is none. A code fence around the reply, quotes, emphasis, character
+    counts and remarks around the texts are removed. There may be fewer or more texts than wanted;
+    none for an empty reply. If the model refused, there is none either, and the second value is the
+    beginning of the refusal.
     """
     body = reply.replace("\r\n", "\n").replace("\r", "\n").strip()
     fenced = _FENCED.fullmatch(body)
@@ -161,11 +147,9 @@ def split_reply(reply: str, wanted: int = 1) -> Split:
         body = fenced[2].strip()
     texts = _list_texts(body, wanted)
     if not texts and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
-        return Split(refused=" ".join(body.split())[:_SHOWN])
-    parts = (
-        ReplyText(_bare_text(text), mark) for text, mark in texts or _paragraph_texts(body, wanted)
-    )
-    return Split(tuple(part for part in parts if part.text))
+        return [], " ".join(body.split())[:_SHOWN]
+    parts = ((_bare_text(text), mark) for text, mark in texts or _paragraph_texts(body, wanted))
+    return [part for part in parts if part[0]], ""
 
 
 # -- lists ---------------------------------------------------------------------------------

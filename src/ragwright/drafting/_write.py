@@ -393,17 +393,18 @@ class DraftWriter:
         )
         if reply.finish == FORECAST:
             return
-        split = split_reply("" if reply.finish == "refusal" else text, call.prompt.wanted)
-        call.refused = split.refused
-        if reply.finish in INCOMPLETE and reply.finish != "length" and not split.parts:
+        texts, call.refused = split_reply(
+            "" if reply.finish == "refusal" else text, call.prompt.wanted
+        )
+        if reply.finish in INCOMPLETE and reply.finish != "length" and not texts:
             call.refused = call.refused or text or INCOMPLETE[reply.finish]
-        for number, part in enumerate(split.parts, 1):
-            fault = self._length_fault(part.text)
-            marks = [mark for mark in (part.mark, fault) if mark]
-            if finish == "length" and number == len(split.parts):
+        for number, (part, doubt) in enumerate(texts, 1):
+            fault = self._length_fault(part)
+            marks = [mark for mark in (doubt, fault) if mark]
+            if finish == "length" and number == len(texts):
                 fault = f"cut: the reply ended at its limit of {options.max_tokens} tokens"
                 marks.append(fault)
-            call.texts.append(_ReceivedText(part.text, call, tuple(marks), fault))
+            call.texts.append(_ReceivedText(part, call, tuple(marks), fault))
 
     def _length_fault(self, text: str) -> str:
         """Describe how a text misses the requested length group; empty if it fits."""

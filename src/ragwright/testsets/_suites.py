@@ -235,9 +235,7 @@ def _rejection_rows(
 def _integration_rows(
     evidence: Sequence[Evidence], options: SuiteOptions, notes: list[str]
 ) -> list[Row]:
-    with_parts = [question for question in evidence if len(question.answer.parts) > 1]
-    groups = _joinable_groups(evidence, 2, options, notes)
-    usable = [*with_parts, *map(_join_questions, groups)]
+    usable = [*map(_join_questions, _joinable_groups(evidence, 2, options, notes))]
     doses = [dose for dose in _possible_doses(usable, options) if dose < 1]
     if usable and not doses:
         notes.append("no dose below 1, so there is nothing to integrate")
@@ -362,12 +360,8 @@ def _rows_by_dose(
 def _joinable_groups(
     evidence: Sequence[Evidence], size: int, options: SuiteOptions, notes: list[str]
 ) -> list[list[Evidence]]:
-    """Return disjoint groups of questions whose passages do not reveal each other's answers.
-
-    Questions whose answer has several parts are in none.
-    """
-    single = [question for question in evidence if len(question.answer.parts) == 1]
-    order = sorted(single, key=lambda question: text_hash(f"{options.seed}\x00{question.row.id}"))
+    """Return disjoint groups of questions whose passages do not reveal each other's answers."""
+    order = sorted(evidence, key=lambda question: text_hash(f"{options.seed}\x00{question.row.id}"))
     checks = {question.row.id: LeakCheck(question.answer) for question in order}
     waiting = [question for question in order if question.gold and checks[question.row.id].possible]
     groups: list[list[Evidence]] = []

@@ -11,9 +11,6 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..answer import pick_persona
 from ..core import (
     ConfigError,
@@ -126,7 +123,7 @@ def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, 
         else:
             offline = spread(project.store.document, survey, _OFFLINE[kind], options.seed)
             lists.append(list(_until_accepted(offline, options.questions)))
-    candidates = _distinct_candidates(project, lists, survey, options.questions)
+    candidates = _distinct_candidates(project, lists, survey)
     names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
     texts = {
         document.id: document.text
@@ -350,31 +347,19 @@ def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[
 
 
 def _distinct_candidates(
-    project: Project, lists: Sequence[Sequence[Candidate]], survey: Survey, wanted: int
+    project: Project, lists: Sequence[Sequence[Candidate]], survey: Survey
 ) -> list[Candidate]:
-    """Return distinct candidates, alternating between kinds, up to a number, then the rejected.
+    """Return distinct candidates, alternating between kinds, then the rejected.
 
-    Words and, with an embedder, vectors show near-duplicates. Only as many questions are
-    embedded as are needed to find enough distinct ones.
+    Words and, with an embedder, vectors show near-duplicates.
     """
     model = project.settings.embed.model
     accepted = [[candidate for candidate in each if not candidate.reason] for each in lists]
-    waiting = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
-    checked: list[Candidate] = []
-    distinct: list[Candidate] = []
-    vectors: list[NDArray[np.float32]] = []
-    missing = wanted
-    while waiting and missing > 0:
-        size = max(missing, wanted // 4)
-        batch, waiting = waiting[:size], waiting[size:]
-        checked += batch
-        if model:
-            questions = [candidate.question for candidate in batch]
-            vectors.append(project.runner.run(embed(model, questions)))
-        distinct = reject_near_duplicates(
-            checked, survey.vocabulary.source, np.concatenate(vectors) if vectors else None
-        )
-        missing = wanted - sum(not candidate.reason for candidate in distinct)
+    turns = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
+    vectors = None
+    if model and turns:
+        vectors = project.runner.run(embed(model, [candidate.question for candidate in turns]))
+    distinct = reject_near_duplicates(turns, survey.vocabulary.source, vectors)
     rejected = [candidate for each in lists for candidate in each if candidate.reason]
     return sorted([*distinct, *rejected], key=lambda candidate: bool(candidate.reason))
 
