@@ -149,7 +149,7 @@ def test_a_judge_of_no_use_is_reported_while_the_run_goes_on(tmp_path: Path) -> 
             assert process.poll() is None
             process.kill()
     assert f"none of the first 20 replies of {server.url}#m can be used" in line
-    assert not lacking(line, "«I cannot help with that.»", "judge.format")
+    assert not lacking(line, "«I cannot help with that.»", "judge.model")
 
 
 def test_the_time_limits_of_the_project_file_hold(tmp_path: Path) -> None:

@@ -253,29 +253,6 @@ def test_citations_are_measured_against_gold_passages(bare: Path) -> None:
     assert found == {key: expected for key, (_, expected) in said.items()}
 
 
-def test_repeated_judgments_are_stable_or_flaky_and_a_gate_can_ask_for_it(bare: Path) -> None:
-    drawn = {"good": iter([5, 4]), "shaky": iter([5, 2]), "bad": iter([1, 3])}
-
-    def judged(request: ServerRequest) -> str:
-        text = json.dumps(request.body["messages"])
-        key = next(key for key in drawn if f"Ada {key}" in text)
-        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
-
-    rows: list[dict[str, Any]] = [
-        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
-        for key in drawn
-    ]
-    with ScriptedServer(judged) as server:
-        judge = settings(judge__model=f"{server.url}#judge")
-        told = scored(bare, rows, "Faithfulness", "--rows", "--repeat", "2", *judge)
-    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
-    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
-    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
-    shown = run(bare, "gate latest --rule flaky(Faithfulness)<=0.4")
-    assert "1 of 3 repeated rows are flaky" in shown
-    run(bare, "gate latest --rule flaky(Faithfulness)<=0.3", code=100)
-
-
 LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"
 
 
@@ -329,6 +306,9 @@ def test_the_steps_of_the_example_workflow_gate_a_project(tmp_path: Path) -> Non
 # -- measures of the user --------------------------------------------------------------------
 
 CODE = """
+from ragwright.measure import custom_measure
+
+@custom_measure(low=0, high=1)
 def politeness(row):
     if not row.response:
         return None
@@ -336,15 +316,13 @@ def politeness(row):
         raise ValueError("no boom please")
     return "please" in row.response
 
-politeness.low, politeness.high = 0, 1
-
+@custom_measure(low=0, higher_is_better=False)
 def length(row):
     return len(row.response or "")
 
 def text(row):
     return "long"
 
-length.low, length.higher_is_better = 0, False
 number = 3
 """
 STARS: list[dict[str, object]] = [

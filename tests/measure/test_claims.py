@@ -270,22 +270,6 @@ def test_context_recall_of_ragas_counts_the_claims_of_the_reference() -> None:
     assert judged("context_recall", says, reference="").no_gold
 
 
-def test_answer_correctness_of_ragas_weighs_claims_and_likeness() -> None:
-    lists = {"one two": ["r1", "r2", "w1"], "one three": ["g1", "g2"]}
-    says = claims_by(lists, "r1", "r2", "g1")
-    found = judged("answer_correctness", says, response="one two", reference="one three")
-    f1 = 2 / (2 + (1 + 1) / 2)  # TP 2, FP 1, FN 1
-    assert found.parts["F1 of claims"] == pytest.approx(f1)
-    assert found.parts["similarity"] == pytest.approx(0.5)  # one word of two in common
-    assert found.value == pytest.approx(0.75 * f1 + 0.25 * 0.5)
-    assert "missing: g2" in found.detail
-    texts = {"response": "x", "reference": "y"}
-    none = judged("answer_correctness", claims_by({"x": [], "y": []}), **texts)
-    assert none.state == "not_applicable"
-    missed = judged("answer_correctness", claims_by({"x": [], "y": ["g"]}), **texts)
-    assert missed.parts["F1 of claims"] == 0.0
-
-
 def test_forecasts() -> None:
     due = {"Claims": (2, 4), "QuestionSimilarity": (1, 2), "Q2": (11, 22)}
     with Runner({Chat: Says("never"), Embed: WordEmbed()}) as runner:

@@ -117,9 +117,6 @@ def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(fewer.row_ids) == sorted(fewer.row_ids, key=int)
     assert [s.measure for s in fewer.baselines()][-1] == "rank of the own answer of 20"
     assert fewer.baselines()[0].scale == parse_measure("QADistance").known_scale
-    many = [f"t{n}" for n in range(400)]  # a passage that is hard to draw is found
-    draw = np.random.default_rng(0)
-    assert _embedded._draw_other(many, frozenset(many[1:]), draw) == "t0"
 
 
 # -- BERTScore against bert-score ------------------------------------------------------------------

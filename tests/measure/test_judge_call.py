@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.measure import ReplyForm, read_object, read_verdict
+from ragwright.measure import JudgeDeclinedError, read_object, read_verdict
 
 LINES = Path(__file__).with_name("judge_replies.jsonl").read_text("utf-8").splitlines()
 TABLE = [json.loads(line) for line in LINES]
 LIKERT = (1, 5)
 
 
+def score_of(text: str, scale: tuple[int, int], finish: str = "") -> float | None:
+    """The score of a reply; None if it is refused."""
+    try:
+        found = read_verdict(text, scale, finish)
+    except ValueError:
+        return None
+    assert found.reasoning
+    found.reasoning.encode("utf-8")
+    return found.score
+
+
 def test_replies_of_the_table_are_read_as_it_says() -> None:
     for case in TABLE:
         low, high = case.get("scale", LIKERT)
-        found = read_verdict(case["text"], (low, high), case["form"], case.get("finish", "stop"))
-        assert found.score == case["score"], case
-        assert found.declined == case.get("declined", False), case
-        assert bool(found.fault) == (found.score is None), case
-        assert bool(found.reasoning) == (found.score is not None), case
-        assert len(found.fault) < 300
-        found.reasoning.encode("utf-8")
-    assert len(TABLE) >= 300
-    assert max(Counter((case["form"], case["kind"]) for case in TABLE).values()) == 1
-    assert sum(case["score"] is None for case in TABLE) >= 200
-    assert sum(case["score"] is not None for case in TABLE) >= 50
+        asked = case["text"], (low, high), case.get("finish", "stop")
+        assert score_of(*asked) == case["score"], case
+        if case.get("declined"):
+            with pytest.raises(JudgeDeclinedError):
+                read_verdict(*asked)
+    assert len(TABLE) >= 120
+    assert max(Counter(case["kind"] for case in TABLE).values()) == 1
+    assert sum(case["score"] is None for case in TABLE) >= 100
 
 
 PIECES = st.lists(
     st.one_of(
         st.sampled_from(
             [
-                "\n", " ", ":", "FINAL SCORE", "FINAL SCORE:", "final score", "4", "5", "4/5", ".",
+                "\n", " ", ":", "4", "5", "4/5", ".",
                 "**", "`", "{", "}", '"reasoning"', '"score"', ": ", ", ", '"x"', "```json", "```",
                 "<think>", "</think>", "：", "four", "-", "\u2028", "４",
             ]
@@ -46,36 +53,22 @@ PIECES = st.lists(
     ),
     max_size=14,
 ).map("".join)  # fmt: skip
-EXACT = re.compile(
-    r"[*_`]{0,3}final score:[*_`]{0,3}[ \t]*[*_`]{0,3}[1-5]\.?[*_`]{0,3}\.?", re.I | re.A
-)
 
 
 @pytest.mark.slow
 @given(PIECES)
 def test_random_text_never_scores_without_the_exact_form(text: str) -> None:
-    found = read_verdict(text, LIKERT, "text")
-    if found.score is not None:
-        after = text.rpartition("</think>")[2]
-        lines = [line.strip() for line in after.splitlines() if line.strip()]
-        assert EXACT.fullmatch(lines[-1])
-        assert str(found.score) in lines[-1]
-        assert len(re.findall(r"final\s+score:\s*\d", after, re.I)) == 1
-    found = read_verdict(text, LIKERT, "json")
-    if found.score is not None:
+    score = score_of(text, LIKERT)
+    if score is not None:
         read = json.loads(text[text.rindex("{") : text.rindex("}") + 1])
-        assert read == {"reasoning": read["reasoning"], "score": found.score}
+        assert read == {"reasoning": read["reasoning"], "score": score}
 
 
 @given(st.integers(-3, 12), st.integers(0, 3), st.integers(1, 8))
 def test_every_point_of_a_scale_scores_and_no_other(score: int, low: int, width: int) -> None:
     due = score if low <= score <= low + width else None
-    texts: dict[ReplyForm, str] = {
-        "json": json.dumps({"reasoning": "because", "score": score}),
-        "text": f"because\nFINAL SCORE: {score}",
-    }
-    for form, text in texts.items():
-        assert read_verdict(text, (low, low + width), form).score == due
+    text = json.dumps({"reasoning": "because", "score": score})
+    assert score_of(text, (low, low + width)) == due
 
 
 @pytest.mark.parametrize(

@@ -46,22 +46,19 @@ GROUNDING = "KPrecision(content+bigrams)"
 @pytest.mark.parametrize(
     ("text", "ours"),
     [
-        ("RR", "MRR"), ("RR@10", "MRR@10"), ("recip_rank", "MRR"), ("ROUGE-L", "ROUGE(L)"),
-        ("rouge1", "ROUGE(1)"), ("ndcg_cut_10", "nDCG@10"), ("ndcg@10", "nDCG@10"),
-        ("map_cut_100", "MAP@100"), ("P_5", "Precision@5"), ("R@100", "Recall@100"),
-        ("success_1", "HitRate@1"), ("recall_100", "Recall@100"), ("faithfulness", "Claims"),
+        ("RR", "MRR"), ("RR@10", "MRR@10"), ("recip_rank", "MRR"), ("ndcg@10", "nDCG@10"),
+        ("P@5", "Precision@5"), ("R@100", "Recall@100"),
+        ("success@1", "HitRate@1"), ("recall@100", "Recall@100"), ("faithfulness", "Claims"),
         ("Faithfulness", "Faithfulness"), ("AP", "MAP"), ("f1", "TokenF1"),
         # ragas
         ("answer_relevancy", "QuestionSimilarity"), ("ResponseRelevancy", "QuestionSimilarity"),
         ("context_recall", "JudgedRecall(reference)"),
         ("context_precision", "JudgedAveragePrecision"),
         ("context_precision@3", "JudgedAveragePrecision@3"),
-        ("answer_correctness", "AnswerCorrectness"),
         # parameters have one spelling
         ("Recall(rel=1)@5", "Recall@5"), ("Recall( rel = 02 )@05", "Recall(rel=2)@5"),
         ("Recall(rel=1, norel=0)@5", "Recall@5"), (BOTH, BOTH),
         ("Recall(rel=1,norel=skip)@5", "Recall(norel=skip)@5"),
-        ("AnswerRecall(words)@5", "AnswerRecall@5"), ("AnswerRecall(dpr)@5", "AnswerRecall(dpr)@5"),
         (" KPrecision( content + bigrams ) ", GROUNDING),
         ("Rubric( house-style02 )", "Rubric(house-style02)"),
     ],
@@ -102,10 +99,6 @@ def test_pieces_of_a_measure_and_several_from_a_text_or_a_list() -> None:
         ("nDCG@ten", "nDCG@10"),
         ("nDCG@-1", "nDCG@10"),
         ("", "nDCG@10"),
-        *(
-            (name, f"the definition of ragas' {name}")
-            for name in ("noise_sensitivity", "semantic_similarity", "context_relevancy")
-        ),
         *(
             (text, "")
             for text in ("Rubric", "Rubric()", "Rubric(a b)", "Rubric(../x)", "Rubric(1)")

@@ -184,14 +184,12 @@ EQUAL = ["the", "cat", "the", "the", "the", "cat", "the"]
 """Whose weighted length is rounded up."""
 
 
-@given(WORDS.filter(bool), WORDS.filter(bool), st.sampled_from([1.0, 1.2, 2.0]), st.booleans())
-@example(EQUAL, EQUAL, 1.2, False)
+@given(WORDS.filter(bool), WORDS.filter(bool), st.sampled_from([1.0, 1.2, 2.0]))
+@example(EQUAL, EQUAL, 1.2)
 def test_weighted_rows_are_the_cells_of_the_paper(
-    response: list[str], reference: list[str], power: float, dense: bool
+    response: list[str], reference: list[str], power: float
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_words, "_FEW_STARTS", -1 if dense else 40)
-        found = f1(*rouge_w_overlap(response, reference, power))
+    found = f1(*rouge_w_overlap(response, reference, power))
     assert found == pytest.approx(slow_weighted(response, reference, power), abs=1e-12)
     assert found <= 1
 

@@ -22,7 +22,6 @@ from ..measure import (
     JudgeCall,
     JudgeDeclinedError,
     MeasureSetup,
-    ReplyForm,
     ask_judge,
     read_object,
     schema_text,
@@ -239,14 +238,12 @@ def judge_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
     for number, place in enumerate(finding.places[:2], start=1):
         texts += [(f"source {number}", place.source), (f"passage {number}", place.text)]
     call = JudgeCall(
-        prompt="contradiction",
+        file=load_shipped_mapping("audit", "prompts/contradiction.yaml"),
         texts=tuple(texts),
         read=_read_reply,
         schema=schema_text({"reason": {"type": "string"}, "verdict": {"enum": [*_VERDICTS, None]}}),
         stand_in=("contradiction", ""),
-        values={},
         sources=tuple(dict.fromkeys(place.document_id for place in finding.places)),
-        data=load_shipped_mapping("audit", "prompts/contradiction.yaml"),
         advice="These pairs are not judged. Name another judge.model.",
     )
     judged = yield from ask_judge(call, setup)
@@ -257,7 +254,7 @@ def judge_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
     return replace(finding, sure=verdict == "contradiction", verdict=text)
 
 
-def _read_reply(text: str, form: ReplyForm, finish: str) -> tuple[str, str]:
+def _read_reply(text: str, finish: str) -> tuple[str, str]:
     """The verdict and reason of a reply.
 
     Raises:

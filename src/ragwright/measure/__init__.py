@@ -12,6 +12,7 @@ from ._agreement import (
 )
 from ._catalogue import custom_measure, definitions, read_declared_definition
 from ._compare import Comparison, Comparisons, compare_rows
+from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._embedded import (
     BertScorer,
@@ -35,7 +36,6 @@ from ._judge_call import (
     JudgeCall,
     JudgeDeclinedError,
     JudgeVerdict,
-    ReplyForm,
     ask_judge,
     object_schema,
     read_object,
@@ -75,13 +75,10 @@ from ._rubric import (
     prompts_fingerprint,
 )
 from ._score import (
-    ChosenMeasures,
     check_setup,
     choose_counted,
-    default_measures,
     is_refusal,
     model_fields,
-    ranking_measures,
     score_row,
     score_rows,
 )
@@ -99,7 +96,6 @@ from ._statistics import (
     find_scale,
     flip_rate,
     judge_spread,
-    row_stability,
 )
 from ._text import SHORT_WORDS, references_of, stands_in
 from ._words import (
@@ -167,7 +163,6 @@ __all__ = [
     "MoverScorer",
     "QADistances",
     "RankFigures",
-    "ReplyForm",
     "Rubric",
     "Selection",
     "Summary",
@@ -239,7 +234,6 @@ __all__ = [
     "references_of",
     "require_keys",
     "retrieval_scores",
-    "row_stability",
     "rubric_names",
     "rubrics_of",
     "schema_text",

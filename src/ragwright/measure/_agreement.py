@@ -280,14 +280,9 @@ def _common_rows(
 def _statistics_of(ratings: Ratings, *, points: bool) -> dict[str, Statistic]:
     """Name of a field of Agreement -> its statistic; kappa if both sides use the same points."""
     figures = {"spearman": spearman(ratings), "kendall": kendall(ratings)}
-    if _is_binary(ratings.label):
+    if np.isin(ratings.label, (0.0, 1.0)).all():
         figures["auc"] = auc(ratings)
     return figures | (_kappas(ratings) if points else {})
-
-
-def _is_binary(values: Values) -> bool:
-    """True if there are no values but 0 and 1."""
-    return bool(np.isin(values, (0.0, 1.0)).all())
 
 
 def _kappas(ratings: Ratings) -> dict[str, Statistic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache
@@ -14,32 +14,25 @@ from ..core import (
     MeasureError,
     RagwrightError,
     Row,
-    Score,
     addition,
     find_additions,
     load_addition,
     suggest_name,
 )
-from ..flow import Flow
 from ._definition import CAPABILITY, RETRIEVAL, TEXT, Cutoff, Definition, MeasureScale, ModelUse
-from ._rubric import MeasureSetup
 
 COLUMN = Definition(
     name="Column",
     kind="column",
     summary="The number, or true or false, in a column of the rows that ragwright does not read.",
     needs=(),
-    low=0.0,
     high=None,
-    higher_is_better=True,
     source="the rows file; its scale is unknown, higher counts as better",
     parameters=("column",),
 )
 
-_DECLARED = "declared_measure"
+DECLARED = "declared_measure"
 """Attribute of a function that :func:`custom_measure` declared."""
-
-_WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
 def definitions() -> tuple[Definition, ...]:
@@ -83,16 +76,15 @@ def custom_measure(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that declares a function as a measure.
 
-    The function takes a row and returns a number, true, false, or None where the row has no value.
-    With a ``model`` it is a flow that takes the row and the :class:`MeasureSetup`, and may return
-    a text: the reason why there is no value.
+    It takes a row and returns a number, true, false, or None if the row has no value. With a
+    ``model`` it is a flow of row and :class:`MeasureSetup`, and may return why there is no value.
 
     Args:
         needs: Fields that a row must have; without them the state is ``not_applicable``.
         low: Smallest value.
         high: Largest value; None if it is unbounded.
         higher_is_better: Direction.
-        summary: One sentence for the reader of a report; by default that of the docstring.
+        summary: One sentence for a report; by default that of the docstring.
         source: Where the formula comes from.
         model: Kind of model that it uses.
 
@@ -100,16 +92,20 @@ def custom_measure(
         MeasureError: A field is unknown, or the scale is empty.
     """
     if isinstance(needs, str):
-        raise MeasureError(
-            f"needs must be a tuple of fields, not {needs!r}", hint='write ("response",)'
-        )
+        said = f"needs must be a tuple of fields, not {needs!r}"
+        raise MeasureError(said, hint='write ("response",)')
     known = {field.name for field in fields(Row)}
     unknown = [name for name in needs if name not in known]
     if unknown:
         raise MeasureError(
             f"a row has no field {unknown[0]!r}", hint=suggest_name(unknown[0], known)
         )
-    scale = _check_scale("the measure", low, high, higher_is_better)
+    if not math.isfinite(low) or (high is not None and not low < high < math.inf):
+        raise MeasureError(
+            f"low {low}, high {high} is not a scale",
+            where="measures",
+            hint="set low to a number, and high, if it is set, to a larger one",
+        )
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = Definition(
@@ -117,14 +113,14 @@ def custom_measure(
             kind="custom",
             summary=summary or (function.__doc__ or "A function of your own.").partition("\n")[0],
             needs=tuple(needs),
-            low=scale.low,
-            high=scale.high,
+            low=low,
+            high=high,
             higher_is_better=higher_is_better,
             source=source or f"{function.__module__}:{function.__qualname__}",
             model=model,
             validated="",
         )
-        setattr(function, _DECLARED, definition)
+        setattr(function, DECLARED, definition)
         return function
 
     return declare
@@ -134,7 +130,7 @@ def read_declared_definition(definition: Definition) -> Definition:
     """The definition that a custom measure declares, for one known by its address alone."""
     if definition.kind != "custom":
         return definition
-    declared = getattr(custom_function(definition.name), _DECLARED, None)
+    declared = getattr(custom_function(definition.name), DECLARED, None)
     return definition if declared is None else replace(declared, name=definition.name)
 
 
@@ -156,59 +152,13 @@ def custom_function(name: str) -> Callable[..., Any]:
 
 
 def custom_scale(name: str) -> MeasureScale | None:
-    """The scale that a function declares, or has in its attributes; None if it has neither.
-
-    The attributes are ``low``, ``high`` and ``higher_is_better``.
+    """The scale that a function declares with :func:`custom_measure`; None if it does not.
 
     Raises:
         PluginError: No such module or function.
-        MeasureError: The attributes are not a scale.
     """
-    function = custom_function(name)
-    declared = getattr(function, _DECLARED, None)
-    if declared is not None:
-        scale: MeasureScale = declared.scale
-        return scale
-    stated = {
-        word: getattr(function, word)
-        for word in ("low", "high", "higher_is_better")
-        if hasattr(function, word)
-    }
-    if not stated:
-        return None
-    return _check_scale(
-        name, stated.get("low"), stated.get("high"), stated.get("higher_is_better", True)
-    )
-
-
-def custom_value(row: Row, name: str) -> float | str:
-    """What a function returns for a row, or why the row has no value.
-
-    Raises:
-        MeasureError: It returned something that is not a number.
-    """
-    function = custom_function(name)
-    return _on_declared_scale(_number_of(function(row), name), function, name)
-
-
-def custom_score(row: Row, measure: str, setup: MeasureSetup) -> Flow[Score]:
-    """The score by a custom measure that uses a model.
-
-    Raises:
-        MeasureError: It is not a flow, or returned something that is neither number nor text.
-    """
-    function = custom_function(measure)
-    flow = function(row, setup)
-    if not isinstance(flow, Generator):
-        raise MeasureError(
-            f"{measure} declares a model, but is not a flow", hint="write `yield from chat(...)`"
-        )
-    value = yield from flow
-    number = value if isinstance(value, str) else _number_of(value, measure)
-    number = _on_declared_scale(number, function, measure)
-    if isinstance(number, str):
-        return Score(measure, "not_applicable", reason=number)
-    return Score(measure, "scored", number)
+    declared: Definition | None = getattr(custom_function(name), DECLARED, None)
+    return None if declared is None else declared.scale
 
 
 @cache
@@ -217,7 +167,7 @@ def _load_installed(name: str) -> Definition | None:
     known = addition("measures", name)
     if known is None:
         return None
-    declared = getattr(custom_function(name), _DECLARED, None)
+    declared = getattr(custom_function(name), DECLARED, None)
     if not isinstance(declared, Definition):
         raise MeasureError(
             f"{known.address} of the package {known.package} is not a declared measure",
@@ -234,75 +184,10 @@ def _unread(address: str) -> Definition:
         kind="custom",
         summary="A function of your own.",
         needs=(),
-        low=0.0,
         high=None,
-        higher_is_better=True,
         source=address,
         validated="",
     )
-
-
-def _check_scale(name: str, low: Any, high: Any, upward: Any) -> MeasureScale:
-    ends = _is_number(low) and (high is None or (_is_number(high) and high > low))
-    if not ends or not isinstance(upward, bool):
-        raise MeasureError(
-            f"{name}: low {low}, high {high}, higher_is_better {upward} is not a scale",
-            where="measures",
-            hint="set low to a number; high, if it is set, to a larger one; and "
-            "higher_is_better to True or False",
-        )
-    return MeasureScale(float(low), None if high is None else float(high), upward)
-
-
-def _on_declared_scale(value: float | str, function: Any, name: str) -> float | str:
-    """The value; an error where it is off the scale that the function declares."""
-    declared = getattr(function, _DECLARED, None)
-    if declared is None or isinstance(value, str):
-        return value
-    if value < declared.low or (declared.high is not None and value > declared.high):
-        raise MeasureError(f"{name} returned {value:g}, off its scale of {declared.scale}")
-    return value
-
-
-def _number_of(value: Any, name: str) -> float | str:
-    if value is None:
-        return f"{name} returned None"
-    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise MeasureError(f"{name} returned {value!r:.80}, not a number, true, false or None")
-    return float(value)
-
-
-def column_value(row: Row, column: str) -> float | str:
-    """The number in a column of a row, or why there is none.
-
-    Raises:
-        MeasureError: The column holds something that is not a number.
-    """
-    value = row.metadata.get(column)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return f"the row has no value in the column {column!r}"
-    if isinstance(value, int | float):
-        number = float(value)
-    elif isinstance(value, str):
-        number = _number(value.strip())
-    else:
-        number = math.nan
-    if not math.isfinite(number):
-        raise MeasureError(
-            f"the column {column!r} holds {value!r:.80}, not a number, true or false"
-        )
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
-    except ValueError:
-        return math.nan
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 _SCRIPTED = "scripted judges; not validated on people"
@@ -319,7 +204,6 @@ def _grade_definition(name: str, summary: str, needs: tuple[str, ...]) -> Defini
         needs=needs,
         low=1,
         high=5,
-        higher_is_better=True,
         source=_OWN,
         model="chat",
         validated=_SCRIPTED,
@@ -335,9 +219,6 @@ def _share_definition(
         kind="judged",
         summary=summary,
         needs=needs,
-        low=0,
-        high=1,
-        higher_is_better=True,
         source=source,
         cutoff=cutoff,
         model="chat",
@@ -375,7 +256,6 @@ JUDGED = (
         instead=("user_input", "retrieved_contexts", "response"),
         low=1,
         high=5,
-        higher_is_better=True,
         source="of our own: unweighted mean of the four grades of a row",
         parameters=("all", "nogold"),
         default="all",
@@ -397,7 +277,6 @@ JUDGED = (
         instead=("retrieved_contexts",),
         low=0,
         high=None,
-        higher_is_better=True,
         source=f"the rubric file; {_GRADED}",
         parameters=("name",),
         model="chat",
@@ -421,9 +300,6 @@ JUDGED = (
         summary="Share of the pieces of information the question needs that the passages hold; "
         "with `reference`, of the claims of the reference.",
         needs=("user_input", "retrieved_contexts"),
-        low=0,
-        high=1,
-        higher_is_better=True,
         source="pieces named by the judge, without gold, as in Pradeep et al. 2024; `reference`: "
         "context recall of ragas (docs.ragas.io)",
         parameters=("question", "reference"),
@@ -450,19 +326,6 @@ JUDGED = (
         cutoff="optional",
     ),
     Definition(
-        name="AnswerCorrectness",
-        kind="judged",
-        summary="0.75 x F1 of the claims that response and reference share + 0.25 x their cosine "
-        "similarity.",
-        needs=("user_input", "response", "reference"),
-        low=-0.25,
-        high=1,
-        higher_is_better=True,
-        source="answer correctness of ragas (docs.ragas.io), with its weights",
-        model="chat, embed",
-        validated=_SCRIPTED,
-    ),
-    Definition(
         name="QuestionSimilarity",
         kind="judged",
         summary="Mean cosine similarity of the question to questions written from the response "
@@ -470,7 +333,6 @@ JUDGED = (
         needs=("user_input", "response"),
         low=-1,
         high=1,
-        higher_is_better=True,
         source="answer relevance of Es et al. 2024 (ragas)",
         model="chat, embed",
         validated=_SCRIPTED,
@@ -492,7 +354,6 @@ EMBEDDING = (
         needs=("user_input", "retrieved_contexts"),
         low=-1.0,
         high=1.0,
-        higher_is_better=True,
         source="of our own: mean of the cosine similarity of dense retrieval (Karpukhin et al. "
         "2020); the number `chunk_score` kept with the row where there is one",
         model="embed",
@@ -517,7 +378,6 @@ EMBEDDING = (
         needs=("response", "reference"),
         low=-1.0,
         high=1.0,
-        higher_is_better=True,
         source="Zhang et al. 2020, last layer, no idf weights, no rescaling; texts beyond the "
         "model's window in several windows",
         parameters=("F1", "precision", "recall"),
@@ -534,7 +394,6 @@ EMBEDDING = (
         needs=("response", "reference"),
         low=-1.0,
         high=1.0,
-        higher_is_better=True,
         source="Zhao et al. 2019: unigrams of the last layer, equal weights, Euclidean distance "
         "of unit vectors, exact transport",
         model="tokens",

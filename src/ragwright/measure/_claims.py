@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from statistics import fmean
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..core import MeasureError, PromptTooLongError, Row, Score, ScoreState
-from ..flow import Flow, embed, gather, unpack_settled
+from ..core import MeasureError, Row, Score
+from ..flow import Flow, embed
 from ._judge_call import (
     JudgeCall,
-    ReplyForm,
-    ask_judge,
-    explain_over_window,
+    UnscoredError,
+    ask_all,
+    ask_value,
     object_schema,
+    prompt_file,
     read_object,
     require_answer,
     require_keys,
@@ -31,56 +31,10 @@ from ._rubric import MeasureSetup
 from ._text import language_of, token_f1
 from ._words import answer_words
 
-T = TypeVar("T")
 Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 """One independent judgment of a row, by the number of the sample."""
 
 _CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}})
-
-
-class _UnscoredError(MeasureError):
-    """A row has no score: a prompt does not fit, a reply cannot be used, nothing to judge."""
-
-    def __init__(self, state: ScoreState, reason: str) -> None:
-        super().__init__(reason)
-        self.state = state
-
-
-def _score_or_state(flow: Sampling) -> Sampling:
-    """A measure whose unscored rows end with their state and the reason."""
-
-    @wraps(flow)
-    def sampling(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-        try:
-            return (yield from flow(row, measure, setup, sample))
-        except _UnscoredError as error:
-            return Score(str(measure), error.state, reason=error.what)
-
-    return sampling
-
-
-def _ask(call: JudgeCall[T], setup: MeasureSetup, task: str = "") -> Flow[T]:
-    """The value of one call; ``task`` is named where no reply can be used.
-
-    Raises:
-        _UnscoredError: The prompt does not fit the judge's window, or no reply can be used.
-    """
-    too_long = explain_over_window(call, setup)
-    if too_long:
-        raise _UnscoredError("not_applicable", too_long)
-    try:
-        verdict = yield from ask_judge(call, setup)
-    except PromptTooLongError as error:
-        raise _UnscoredError("not_applicable", error.what) from error
-    if verdict.value is None:
-        raise _UnscoredError("judge_invalid", task + verdict.why)
-    return verdict.value
-
-
-def ask_all(flows: Sequence[Flow[T]]) -> Flow[list[T]]:
-    """The values of flows side by side; the first error is raised when all have ended."""
-    outcomes = yield from gather(flows, settle=True)
-    return [unpack_settled(outcome) for outcome in outcomes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +51,6 @@ class ClaimCheck:
         return f"{'+' if self.held else '-'} {self.text} ({self.reasoning})"
 
 
-@_score_or_state
 def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """Supported claims over all claims of the response; two calls.
 
@@ -108,7 +61,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     if not verdicts:
         of_reference = measure.name == "Completeness" or measure.parameter == "reference"
         source = "reference" if of_reference else "response"
-        raise _UnscoredError("not_applicable", f"the {source} makes no claims")
+        raise UnscoredError("not_applicable", f"the {source} makes no claims")
     return _share_score(str(measure), verdicts)
 
 
@@ -118,20 +71,19 @@ def _check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[C
     Without claims nothing is checked.
     """
     listing: JudgeCall[tuple[str, ...]] = JudgeCall(
-        prompt="claims",
+        file=prompt_file("claims"),
         texts=texts_of(row, ("user_input", "response")),
         read=_read_claims,
         schema=_CLAIMS,
         stand_in=("forecast",),
-        values={},
         sample=sample,
         sources=sources_of(row),
     )
-    listed = yield from _ask(listing, setup, "listing the claims: ")
+    listed = yield from ask_value(listing, setup, "listing the claims: ")
     if not listed:
         return ()
 
-    def read(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, ...]:
+    def read(text: str, finish: str) -> tuple[ClaimCheck, ...]:
         wanted = f"a list of {len(listed)} entries, one for each claim"
         entries = _read_list(text, finish, "verdicts", wanted, len(listed))
         for number, entry in enumerate(entries, 1):
@@ -142,7 +94,7 @@ def _check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[C
         return tuple(_check_entry(claim, entry, "supported") for claim, entry in checked)
 
     call = JudgeCall(
-        prompt="verdicts",
+        file=prompt_file("verdicts"),
         texts=(
             *texts_of(row, ("user_input", "retrieved_contexts")),
             *((f"claim {number}", claim) for number, claim in enumerate(listed, 1)),
@@ -154,10 +106,9 @@ def _check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[C
         sample=sample,
         sources=sources_of(row),
     )
-    return (yield from _ask(call, setup, "checking the claims: "))
+    return (yield from ask_value(call, setup, "checking the claims: "))
 
 
-@_score_or_state
 def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
@@ -171,16 +122,15 @@ def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
             )
         return (yield from claims(replace(row, response=row.reference), measure, setup, sample))
     call: JudgeCall[tuple[ClaimCheck, ...]] = JudgeCall(
-        prompt="needed",
+        file=prompt_file("needed"),
         texts=texts_of(row, ("user_input", "retrieved_contexts")),
         read=_read_needed,
         schema=_NEEDED,
         stand_in=(ClaimCheck("forecast", "forecast", False),),
-        values={},
         sample=sample,
         sources=sources_of(row),
     )
-    return _share_score(str(measure), (yield from _ask(call, setup)))
+    return _share_score(str(measure), (yield from ask_value(call, setup)))
 
 
 def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -205,7 +155,7 @@ def _read_list(
     return entries
 
 
-def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
+def _read_claims(text: str, finish: str) -> tuple[str, ...]:
     entries = _read_list(text, finish, "claims", "a list of texts")
     texts = tuple(" ".join(text_of(claim, "a claim").split()) for claim in entries)
     if len(set(texts)) < len(texts):
@@ -213,7 +163,7 @@ def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
     return texts
 
 
-def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[ClaimCheck, ...]:
+def _read_needed(text: str, finish: str) -> tuple[ClaimCheck, ...]:
     entries = _read_list(text, finish, "needed", "a list of at least one entry")
     if not entries:
         raise ValueError('"needed" must be a list of at least one entry')
@@ -239,48 +189,6 @@ _NEEDED = _list_schema(
 _VERDICTS = _list_schema(
     "verdicts", {"claim": "integer", "reasoning": "string", "supported": ["boolean", "null"]}
 )
-
-
-CLAIMS, LIKENESS = 0.75, 0.25
-"""Weights of the two parts, those of ragas."""
-
-
-@_score_or_state
-def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    """0.75 x F1 of the claims + 0.25 x cosine similarity of response and reference.
-
-    TP are claims of the response that the reference supports, FP those it does not, FN claims of
-    the reference that the response does not support; F1 = TP / (TP + (FP + FN) / 2). Up to four
-    calls to the judge, one to the embedder.
-
-    Raises:
-        MeasureError: The embedder gives a vector of length 0.
-    """
-    response, gold = row.response or "", row.reference or ""
-    swapped = replace(row, response=gold, retrieved_contexts=(response,))
-    own, of_gold = yield from ask_all(
-        [
-            _check_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
-            _check_claims(swapped, setup, sample),
-        ]
-    )
-    if not own and not of_gold:
-        raise _UnscoredError(
-            "not_applicable", "neither the response nor the reference claims anything"
-        )
-    right = sum(claim.held for claim in own)
-    apart = sum(not claim.held for claim in (*own, *of_gold))
-    shared = right / (right + apart / 2) if right else 0.0
-    [alike] = yield from _cosines(setup.embedder, (response, gold))
-    lines = [claim.line for claim in own]
-    lines += [f"missing: {c.text} ({c.reasoning})" for c in of_gold if not c.held]
-    return Score(
-        str(measure),
-        "scored",
-        CLAIMS * shared + LIKENESS * alike,
-        detail="\n".join(lines),
-        parts={"F1 of claims": shared, "similarity": alike},
-    )
 
 
 def _cosines(model: str, texts: Sequence[str]) -> Flow[list[float]]:
@@ -316,7 +224,6 @@ _ENTAILMENT = schema_text(
 )
 
 
-@_score_or_state
 def question_similarity(
     row: Row, measure: Measure, setup: MeasureSetup, sample: int
 ) -> Flow[Score]:
@@ -328,7 +235,7 @@ def question_similarity(
         MeasureError: The embedder gives a vector of length 0.
     """
 
-    def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
+    def read(text: str, finish: str) -> tuple[str, ...]:
         entries = _read_list(text, finish, "questions", f"a list of {_ASKED} texts", _ASKED)
         questions_read = tuple(text_of(question, "a question") for question in entries)
         if len(set(questions_read)) < _ASKED:
@@ -336,7 +243,7 @@ def question_similarity(
         return questions_read
 
     call = JudgeCall(
-        prompt="questions",
+        file=prompt_file("questions"),
         texts=texts_of(row, ("retrieved_contexts", "response")),
         read=read,
         schema=_QUESTIONS,
@@ -345,13 +252,12 @@ def question_similarity(
         sample=sample,
         sources=sources_of(row),
     )
-    questions = yield from _ask(call, setup)
+    questions = yield from ask_value(call, setup)
     cosines = yield from _cosines(setup.embedder, (row.user_input, *questions))
     detail = "\n".join(f"{c:.3f} {q}" for c, q in zip(cosines, questions, strict=True))
     return Score(str(measure), "scored", fmean(cosines), detail=detail)
 
 
-@_score_or_state
 def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """Mean agreement of the passages with the informative spans of the response.
 
@@ -360,9 +266,9 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
     call each): 1 if the words are equal or the span is entailed, 0 if it is contradicted, token F1
     of both otherwise or if the passages give no answer.
     """
-    spans = yield from _ask(_spans_call(row, sample), setup, "choosing spans: ")
+    spans = yield from ask_value(_spans_call(row, sample), setup, "choosing spans: ")
     if not spans:
-        raise _UnscoredError("not_applicable", "the response has no informative span")
+        raise UnscoredError("not_applicable", "the response has no informative span")
     checks = yield from ask_all(
         [_check_span(row, span, question, setup, sample) for span, question in spans]
     )
@@ -375,7 +281,7 @@ def _check_span(
 ) -> Flow[tuple[float, str]]:
     """One span: the agreement of the passages, and the line that explains it."""
     call = _lookup_call(row, question, sample)
-    answer = yield from _ask(call, setup, f"answering {question!r}: ")
+    answer = yield from ask_value(call, setup, f"answering {question!r}: ")
     language = language_of(row, setup)
     value, comparison = 0.0, _NO_ANSWER
     if answer:
@@ -383,7 +289,7 @@ def _check_span(
         span_words = answer_words(span, language)
         if not span_words or answer_words(answer, language) != span_words:
             entailment = _entailment_call(row, question, answer, span, sample)
-            relation = yield from _ask(entailment, setup, f"comparing on {question!r}: ")
+            relation = yield from ask_value(entailment, setup, f"comparing on {question!r}: ")
             value, comparison = float(relation == "entailed"), relation
             if relation == "neither":
                 common = token_f1(answer, span, "", language)
@@ -394,7 +300,7 @@ def _check_span(
 
 
 def _spans_call(row: Row, sample: int) -> JudgeCall[tuple[tuple[str, str], ...]]:
-    def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
+    def read(text: str, finish: str) -> tuple[tuple[str, str], ...]:
         wanted = f"a list of at most {_MOST_SPANS} entries"
         entries = _read_list(text, finish, "spans", wanted)
         if len(entries) > _MOST_SPANS:
@@ -411,7 +317,7 @@ def _spans_call(row: Row, sample: int) -> JudgeCall[tuple[tuple[str, str], ...]]
         return tuple(pairs)
 
     return JudgeCall(
-        prompt="spans",
+        file=prompt_file("spans"),
         texts=texts_of(row, ("response",)),
         read=read,
         schema=_SPANS,
@@ -423,7 +329,7 @@ def _spans_call(row: Row, sample: int) -> JudgeCall[tuple[tuple[str, str], ...]]
 
 
 def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
-    def read(text: str, form: ReplyForm, finish: str) -> str:
+    def read(text: str, finish: str) -> str:
         reply = read_object(text, ("found", "answer"), finish)
         if not isinstance(require_answer(reply["found"]), bool) or not isinstance(
             reply["answer"], str
@@ -434,12 +340,11 @@ def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
         return text_of(reply["answer"], "answer") if reply["found"] else ""
 
     return JudgeCall(
-        prompt="lookup",
+        file=prompt_file("lookup"),
         texts=(*texts_of(row, ("retrieved_contexts",)), ("question", question)),
         read=read,
         schema=_LOOKUP,
         stand_in="forecast",
-        values={},
         sample=sample,
         sources=sources_of(row),
     )
@@ -448,7 +353,7 @@ def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
 def _entailment_call(
     row: Row, question: str, answer: str, span: str, sample: int
 ) -> JudgeCall[str]:
-    def read(text: str, form: ReplyForm, finish: str) -> str:
+    def read(text: str, finish: str) -> str:
         reply = read_object(text, ("reasoning", "relation"), finish)
         relation = require_answer(reply["relation"])
         text_of(reply["reasoning"], "reasoning")
@@ -457,12 +362,11 @@ def _entailment_call(
         return str(relation)
 
     return JudgeCall(
-        prompt="entailment",
+        file=prompt_file("entailment"),
         texts=(("question", question), ("known answer", answer), ("claimed answer", span)),
         read=read,
         schema=_ENTAILMENT,
         stand_in="neither",
-        values={},
         sample=sample,
         sources=sources_of(row),
     )

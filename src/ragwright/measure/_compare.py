@@ -16,13 +16,15 @@ from ._statistics import find_scale
 from .statistics import (
     FEW_SEEN,
     LEVEL,
-    RowsNeeded,
+    NORMAL,
+    POWER,
     Values,
     difference_interval,
     holm,
     number_clusters,
     p_text,
     permutation_p,
+    smallest_difference,
     standard_error,
     unseen_interval,
 )
@@ -31,9 +33,6 @@ Scored: TypeAlias = Mapping[str, Sequence[Score]]
 """Row id -> its scores, one per measure."""
 
 Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
-
-COLLECTABLE = 100_000
-"""Most further rows that somebody could collect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +56,13 @@ class Comparison:
         p: Two-sided p-value of the paired permutation test.
         p_holm: The larger of ``p`` and ``p_rare``, corrected for all measures compared together
             (Holm 1979).
-        exact: All sign flips were enumerated; else 10,000 random ones.
         error: Standard error of the difference, over clusters if there are some.
-        effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
         wins: Rows on which b is better; likewise ``ties`` and ``losses``.
         only_a: Rows with a score only in a; likewise ``only_b``.
         moved: ``scored -> abstained`` and the like -> ids of the rows whose state differs between a
             and b.
         no_gold: Rows without the gold that the measure needs; not part of the coverage.
         smallest: Smallest difference that this many rows detect with 80 % power.
-        more_rows: Number of further rows that would detect a difference as large as the observed
-            one, with the same power; 0 if it is proven, None if the difference cannot be
-            distinguished from 0 (``more_rows_high`` would be infinite).
-        more_rows_low: The same for the largest likely difference, ``more_rows_high`` for the
-            smallest: the ends of its 80 % interval.
         verdict: ``better`` or ``worse`` (b than a, in the measure's direction) if ``p_holm`` is at
             most 0.05, the interval excludes 0 and there is no ``doubt``.
         clusters: Number of clusters compared, None if rows are independent.
@@ -107,9 +99,7 @@ class Comparison:
     high: float | None = None
     p: float | None = None
     p_holm: float | None = None
-    exact: bool = False
     error: float | None = None
-    effect: float | None = None
     wins: int = 0
     ties: int = 0
     losses: int = 0
@@ -118,7 +108,6 @@ class Comparison:
     moved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     no_gold: int = 0
     smallest: float | None = None
-    more_rows: int | None = None
     verdict: Verdict = "no change proven"
     clusters: int | None = None
     seed: int = 0
@@ -130,8 +119,6 @@ class Comparison:
     doubt: str = ""
     p_rare: float | None = None
     unanswerable: int = 0
-    more_rows_low: int | None = None
-    more_rows_high: int | None = None
     counted: tuple[str, ...] = ()
     missed: int = 0
     questions: str = ""
@@ -176,35 +163,34 @@ class Comparison:
         """Independent observations: clusters, or rows."""
         return self.n if self.clusters is None else self.clusters
 
-    def needed(self, rows: int, units: int, tests: int = 1) -> RowsNeeded:
-        """What rows like these can prove, if there are so many of them in so many clusters."""
-        error = self.error and self.error * math.sqrt(self.units / units)
-        against = min(self.wins, self.losses) / self.n if self.n else 0.0
+    def provable(self, units: int, tests: int = 1) -> float | None:
+        """Smallest difference that so many rows or clusters like these detect with 80 % power.
+
+        None if it is unknown, 0 or beyond the scale. ``tests`` share the level.
+        """
+        if self.error is None:
+            return None
+        error = self.error * math.sqrt(self.units / units)
+        against = min(self.wins, self.losses) / self.n * units
         width = None if self.scale is None else self.scale.width
-        return RowsNeeded(error, rows, units, against=against, width=width, tests=tests)
+        smallest = smallest_difference(error, tests)
+        # A smaller mean could be reversed by rows that a sample of this size can miss.
+        if width is not None and against < FEW_SEEN:
+            missed = width * math.expm1(math.log(2 * tests / LEVEL) / units)
+            smallest = max(smallest, missed + NORMAL.inv_cdf(POWER) * error)
+        return None if not smallest or smallest > (width or math.inf) else smallest
 
     def outlook(self, noun: str = "row") -> str:
-        """A sentence on the further rows that would tell the difference from 0; empty if it is
-        proven.
-
-        ``about 160 more rows (62 to 770) would tell it from 0``
-        """
-        if self.more_rows == 0 or self.difference is None or self._no_conclusion:
+        """What these rows could prove, in a sentence; empty if a difference is proven."""
+        if self.verdict != "no change proven" or self.difference is None or self._no_conclusion:
             return ""
         if self.units < 2:
             return f"1 {noun if self.clusters is None else 'cluster'} cannot prove a difference"
         if not self.wins + self.losses:
             return f"no {noun} differs"
-        least, most = self.more_rows_low, self.more_rows_high
-        if least is not None and least > COLLECTABLE:
-            return f"it cannot be told from 0 by any number of {noun}s you could collect"
-        if self.more_rows is None or least is None or most is None or most > COLLECTABLE:
-            return f"too few {noun}s to tell how many more would tell it from 0"
-        low, high = _two_digits(least), _two_digits(most)
-        plural = "" if self.more_rows == 1 else "s"
-        span_text = "" if low == high else f" ({low} to {high})"
-        more = f"{_two_digits(self.more_rows)} more {noun}{plural}{span_text}"
-        return f"about {more} would tell it from 0"
+        if self.smallest is None:
+            return f"so few {noun}s can prove no difference"
+        return f"so many {noun}s can prove differences of about {self.smallest:.2g} or more"
 
     def beside_interval(self, p: float | None) -> str:
         """Why nothing is proven although the interval excludes 0; empty if it does not.
@@ -259,11 +245,6 @@ class Comparison:
     def _no_conclusion(self) -> str:
         """The reason why there is no conclusion; empty if there is one."""
         return self.incomparable or self.doubt
-
-
-def _two_digits(rows: int) -> str:
-    """A number with two digits that count: ``1,300``."""
-    return f"{float(f'{rows:.1e}'):,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +310,7 @@ def compare_rows(
         a: Row id -> scores of the first system.
         b: Likewise of the second system; verdicts are about this one.
         seed: Seed of flips and resampling.
-        clusters: Row id -> cluster, if rows share a document: then whole clusters are flipped and
-            resampled.
+        clusters: Row id -> cluster, if rows share a document: flipped and resampled whole.
         scales: Text of a measure -> its scale, if the text does not define it. Without a scale the
             direction is unknown, and there is no verdict.
         incomparable: Text of a measure -> why its scores in a and b cannot be compared.
@@ -351,22 +331,25 @@ def compare_rows(
         )
     ids = list(dict.fromkeys([*a, *b]))
     check_clusters(ids, clusters)
-    answered, counted_all = [], []
+    both_ways = []
     for name in shared:
-        scale = (scales or {}).get(name) or find_scale(name)
         sides = tables[0][name], tables[1][name]
-        bare = Comparison(name, seed=seed, scale=scale, missed=_count_missed(*sides))
-        bare = replace(bare, incomparable=(incomparable or {}).get(name, ""), questions=questions)
-        comparison = _compare_measure(bare, sides, ids, clusters)
-        answered.append(comparison)
-        if bare.missed and scale is not None and scale.worst is not None:
-            worst = _count_worst(sides[0], scale), _count_worst(sides[1], scale)
-            comparison = replace(
-                _compare_measure(bare, worst, ids, clusters), moved=comparison.moved
-            )
-        counted_all.append(comparison)
+        bare = Comparison(
+            name,
+            seed=seed,
+            scale=(scales or {}).get(name) or find_scale(name),
+            incomparable=(incomparable or {}).get(name, ""),
+            questions=questions,
+        )
+        both_ways.append(_compare_both_ways(bare, sides, ids, clusters))
+    answered, counted_all = (_correct_for_tests(each) for each in zip(*both_ways, strict=True))
     return Comparisons(
-        measures=_add_verdicts(_correct_for_tests(answered), _correct_for_tests(counted_all)),
+        measures=tuple(
+            replace(bare, verdict=with_all.verdict, doubt=with_all.doubt, with_abstained=with_all)
+            if bare.missed and with_all.n > bare.n
+            else with_all
+            for bare, with_all in zip(answered, counted_all, strict=True)
+        ),
         only_a=tuple(key for key in a if key not in b),
         only_b=tuple(key for key in b if key not in a),
         missing=tuple(name for name in (*tables[0], *tables[1]) if name not in shared),
@@ -417,14 +400,20 @@ def find_moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str,
     return moves
 
 
-def _add_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
-    """The comparison with the gold that was counted; no verdict where the two differ in it."""
-    counts = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
-    return replace(
-        bare,
-        counted=all_counted(counts),
-        incomparable=bare.incomparable or explain_counted_apart(counts),
-    )
+def _compare_both_ways(
+    bare: Comparison,
+    sides: tuple[Mapping[str, Score], Mapping[str, Score]],
+    ids: Sequence[str],
+    clusters: Mapping[str, Hashable] | None,
+) -> tuple[Comparison, Comparison]:
+    """One measure on the rows scored in both, and with abstentions at the worst value."""
+    a, b = sides
+    bare = replace(bare, missed=sum(k in b and (s.missed or b[k].missed) for k, s in a.items()))
+    answered = _compare_measure(bare, sides, ids, clusters)
+    if not bare.missed or bare.scale is None or bare.scale.worst is None:
+        return answered, answered
+    a, b = ({key: count_as_worst(score, bare.scale) for key, score in s.items()} for s in sides)
+    return answered, replace(_compare_measure(bare, (a, b), ids, clusters), moved=answered.moved)
 
 
 def _compare_measure(
@@ -440,8 +429,14 @@ def _compare_measure(
     # A row that lacks gold on one side but is scored on the other has gold after all.
     lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in row_scores)
     excused = sum(map(_is_excused, row_scores))
+    counts = [
+        (score.counted, sides[1][key].counted) for key, score in sides[0].items() if key in sides[1]
+    ]
     bare = replace(
-        _add_counted(template, *sides),
+        template,
+        counted=all_counted(counts),
+        # No verdict where the two counted different gold.
+        incomparable=template.incomparable or explain_counted_apart(counts),
         n=n,
         coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
@@ -464,8 +459,6 @@ def _compare_measure(
     steps: Values = differences
     if groups is not None:
         steps = np.bincount(groups, weights=differences).astype(np.float64)
-    p, exact = permutation_p(np.round(steps, 9), template.seed)
-    sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     mean = math.fsum(differences) / n
     ahead = differences if upward else -differences
     return replace(
@@ -475,9 +468,7 @@ def _compare_measure(
         difference=mean,
         low=low,
         high=high,
-        p=p,
-        exact=exact,
-        effect=mean / sd if sd else None,
+        p=permutation_p(np.round(steps, 9), template.seed),
         wins=int(np.count_nonzero(ahead > 0)),
         ties=int(np.count_nonzero(ahead == 0)),
         losses=int(np.count_nonzero(ahead < 0)),
@@ -528,27 +519,6 @@ def _add_lost_rows(
     return replace(comparison, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
 
 
-def _count_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
-    return {key: count_as_worst(score, scale) for key, score in side.items()}
-
-
-def _count_missed(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
-    """Rows of both on which at least one of the two abstained although the row has gold."""
-    return sum(key in b and (score.missed or b[key].missed) for key, score in a.items())
-
-
-def _add_verdicts(
-    answered: Sequence[Comparison], counted_all: Sequence[Comparison]
-) -> tuple[Comparison, ...]:
-    """Comparisons of the rows scored in both, with the verdicts of those that count abstentions."""
-    return tuple(
-        replace(bare, verdict=with_all.verdict, doubt=with_all.doubt, with_abstained=with_all)
-        if bare.missed and with_all.n > bare.n
-        else with_all
-        for bare, with_all in zip(answered, counted_all, strict=True)
-    )
-
-
 def _correct_for_tests(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
     tested = [comparison for comparison in comparisons if comparison.p is not None]
@@ -568,14 +538,8 @@ def _add_verdict(comparison: Comparison, p_holm: float, tests: int) -> Compariso
     doubt = _doubt_of(comparison) if is_shown else ""
     if is_shown and not doubt and comparison.scale is not None:
         verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
-    need = comparison.needed(comparison.n, comparison.units, tests)
-    judged = replace(
-        comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt
-    )
-    if is_shown:
-        return replace(judged, more_rows=0, more_rows_low=0, more_rows_high=0)
-    low, most_likely, high = need.around(abs(difference))
-    return replace(judged, more_rows=most_likely, more_rows_low=low, more_rows_high=high)
+    smallest = comparison.provable(comparison.units, tests)
+    return replace(comparison, p_holm=p_holm, smallest=smallest, verdict=verdict, doubt=doubt)
 
 
 def _doubt_of(comparison: Comparison) -> str:

@@ -57,9 +57,9 @@ class Definition:
         kind: Which family of functions computes it.
         summary: One sentence for the reader of a report.
         needs: Fields of a row that it reads.
+        source: Where the formula comes from.
         low: Smallest value; ``high``, None if unbounded, the largest.
         higher_is_better: Direction.
-        source: Where the formula comes from.
         cutoff: Whether ``@k`` must, may or must not be given.
         parameters: Allowed parameters in brackets; ``N`` is a whole number from 1.
         default: Default parameter, several with commas; not written out. Without a default, a
@@ -74,10 +74,10 @@ class Definition:
     kind: Kind
     summary: str
     needs: tuple[str, ...]
-    low: float
-    high: float | None
-    higher_is_better: bool
     source: str
+    low: float = 0.0
+    high: float | None = 1.0
+    higher_is_better: bool = True
     cutoff: Cutoff = "none"
     parameters: tuple[str, ...] = ()
     default: str = ""
@@ -134,30 +134,12 @@ def _ranking_definition(
         kind="retrieval",
         summary=summary,
         needs=("retrieved_context_ids", "reference_ids"),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
         source=source,
         cutoff=cutoff,
         parameters=("rel=N", "norel=skip", "rel=N,norel=skip") if binary else ("norel=skip",),
         default="rel=1,norel=0" if binary else "norel=0",
         instead=_SPANS if spans else (),
         validated="trec_eval's own test files and ir_measures; spans: a slow second implementation",
-    )
-
-
-def _character_definition(name: str, summary: str, source: str) -> Definition:
-    return Definition(
-        name=name,
-        kind="span",
-        summary=summary,
-        needs=_SPANS,
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
-        source=source,
-        cutoff="required",
-        validated="a slow second implementation on chunking_eval",
     )
 
 
@@ -169,16 +151,11 @@ RETRIEVAL = (
         "else 0; of a reference of more than 5 words, the largest share of its content words and "
         "numbers in one passage. It needs no gold passage, only the answer.",
         needs=("retrieved_contexts", "reference"),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
         source="top-k retrieval accuracy of DPR (Karpukhin et al. 2020, `has_answer`), words as "
-        "ExactMatch; dpr: the tokens of its code, long references word for word too; of several "
-        "references the best. A passage may contain the words and not the answer (yes, a year)",
+        "ExactMatch; of several references the best. A passage may contain the words and not "
+        "the answer (yes, a year)",
         cutoff="required",
-        parameters=("words", "dpr"),
-        default="words",
-        validated="a slow second implementation, and DPR's rule on XQuAD",
+        validated="a slow second implementation",
     ),
     _ranking_definition(
         "HitRate",
@@ -224,9 +201,6 @@ RETRIEVAL = (
             summary=f"Share of the {of}, by gold spans or else documents.",
             needs=("response", "retrieved_context_ids", "reference_ids"),
             instead=("response", *_SPANS),
-            low=0.0,
-            high=1.0,
-            higher_is_better=True,
             source="ALCE (Gao et al. 2023), with gold in place of entailment; a mark [n] is the "
             "nth passage of the row, and a mark without a passage is wrong",
         )
@@ -238,16 +212,24 @@ RETRIEVAL = (
             ("Recall", "gold that the cited passages hold"),
         )
     ),
-    _character_definition(
-        "SpanPrecision",
-        "Share of the characters of the first k passages that belong to a gold span.",
-        "Smith and Troynikov 2024, overlapping passages counted once",
+    Definition(
+        name="SpanPrecision",
+        kind="span",
+        summary="Share of the characters of the first k passages that belong to a gold span.",
+        needs=_SPANS,
+        source="Smith and Troynikov 2024, overlapping passages counted once",
+        cutoff="required",
+        validated="a slow second implementation on chunking_eval",
     ),
-    _character_definition(
-        "SpanIoU",
-        "Characters shared by the first k passages and the gold spans, over the characters of "
-        "either.",
-        "Smith and Troynikov 2024, overlapping passages counted once",
+    Definition(
+        name="SpanIoU",
+        kind="span",
+        summary="Characters shared by the first k passages and the gold spans, over the "
+        "characters of either.",
+        needs=_SPANS,
+        source="Smith and Troynikov 2024, overlapping passages counted once",
+        cutoff="required",
+        validated="a slow second implementation on chunking_eval",
     ),
 )
 
@@ -276,8 +258,6 @@ def _answer_definition(
         kind="text",
         summary=summary,
         needs=("response", "reference"),
-        low=0.0,
-        high=1.0,
         higher_is_better=higher,
         source=source,
         parameters=parameters,
@@ -296,9 +276,6 @@ def _knowledge_definition(
         kind="text",
         summary=summary,
         needs=("response", "retrieved_contexts"),
-        low=0.0,
-        high=1.0,
-        higher_is_better=True,
         source=source,
         parameters=parameters,
         default="all",
@@ -391,8 +368,6 @@ def _capability_definition(
         kind="capability",
         summary=summary,
         needs=("response", *needs),
-        low=0.0,
-        high=1.0,
         higher_is_better=higher,
         source=source,
         parameters=parameters,

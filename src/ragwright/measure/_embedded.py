@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from ._text import references_of
 
 Matrix: TypeAlias = NDArray[np.float64]
 _BATCH = 256
-_TRIES = 64
 _MOST = 1000
 """Most rows for null baselines: more would add cost, but no information."""
 
@@ -149,39 +147,19 @@ def qa_distances(
     echoes, own, others = yield from gather(
         [_unit_vectors(setup.embedder, texts, "passage") for texts in (questions, answers, chunks)]
     )
-    return replace(
-        _answer_distances([row.id for row in used], vectors, own, draw),
-        echoed=_cosine_distances(vectors, echoes),
-        chunk=_cosine_distances(vectors, others) if chunks else (),
-    )
-
-
-def distances_of_vectors(
-    row_ids: Sequence[str], questions: Matrix, answers: Matrix, seed: int = 0
-) -> QADistances:
-    """Distances, shuffled distances and ranks from unit vectors alone, a row each.
-
-    ``echoed`` and ``chunk`` stay empty: they need an embedding model.
-    """
-    return _answer_distances(row_ids, questions, answers, np.random.default_rng(seed))
-
-
-def _answer_distances(
-    row_ids: Sequence[str], questions: Matrix, answers: Matrix, draw: np.random.Generator
-) -> QADistances:
     # A random cycle: every answer goes to another question.
-    order = draw.permutation(len(answers))
+    order = draw.permutation(len(own))
     shuffled = np.empty_like(order)
     shuffled[order] = np.roll(order, 1)
     return QADistances(
-        row_ids=tuple(row_ids),
-        own=_cosine_distances(questions, answers),
-        shuffled=_cosine_distances(questions, answers[shuffled]),
-        echoed=(),
-        chunk=(),
-        ranks=_rank_own_answers(questions, answers),
-        questions=questions,
-        answers=answers,
+        row_ids=tuple(row.id for row in used),
+        own=_cosine_distances(vectors, own),
+        shuffled=_cosine_distances(vectors, own[shuffled]),
+        echoed=_cosine_distances(vectors, echoes),
+        chunk=_cosine_distances(vectors, others) if chunks else (),
+        ranks=_rank_own_answers(vectors, own),
+        questions=vectors,
+        answers=own,
     )
 
 
@@ -207,18 +185,11 @@ def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
         own_texts = frozenset(row.retrieved_contexts)
         if len(own_texts) == len(pool):
             return []
-        drawn.append(_draw_other(pool, own_texts, draw))
+        text = None
+        while text is None or text in own_texts:
+            text = pool[int(draw.integers(len(pool)))]
+        drawn.append(text)
     return drawn
-
-
-def _draw_other(pool: Sequence[str], excluded: Collection[str], draw: np.random.Generator) -> str:
-    """A text of the pool that is not one of the row's own, by rejection sampling."""
-    for _ in range(_TRIES):
-        text = pool[int(draw.integers(len(pool)))]
-        if text not in excluded:
-            return text
-    others = [text for text in pool if text not in excluded]
-    return others[int(draw.integers(len(others)))]
 
 
 def _unit_vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
@@ -249,8 +220,8 @@ def _unit_rows(vectors: NDArray[np.float32]) -> Matrix:
 Tokens = tuple[Matrix, NDArray[np.bool_]]
 _PARTS = ("F1", "precision", "recall")
 _WHAT = "BERTScore and MoverScore"
-_KEPT_TOKENS = 10_000
-"""Tokens whose vectors are cached: 30 MB at 384 numbers each."""
+_KEPT_TEXTS = 32
+"""Texts whose vectors are cached: several measures use the same ones."""
 
 
 class TokenModel:
@@ -288,24 +259,16 @@ class TokenModel:
         limits.append(getattr(self.model.config, "max_position_embeddings", limits[0]))
         self.window = int(min(limits))
         self.identity = folder_hash(home)
-        self._known: OrderedDict[str, Tokens] = OrderedDict()
         self._lock = threading.Lock()
+        self._cached = lru_cache(_KEPT_TEXTS)(self._token_vectors)
 
     def vectors(self, text: str) -> Tokens:
         """Unit vectors of all tokens, shape (tokens, dimensions), and a mask of the text's own.
 
-        The others are special tokens: they may be matched, but are not counted. Recent texts are
-        cached, since several measures use the same ones.
+        The others are special tokens: they may be matched, but are not counted.
         """
         with self._lock:
-            tokens = self._known.get(text)
-            if tokens is None:
-                tokens = self._known[text] = self._token_vectors(text)
-                while sum(len(mask) for _, mask in self._known.values()) > _KEPT_TOKENS:
-                    self._known.popitem(last=False)
-            self._known[text] = tokens
-            self._known.move_to_end(text)
-        return tokens
+            return self._cached(text)
 
     def _token_vectors(self, text: str) -> Tokens:
         encoded = self.tokenizer(
@@ -359,11 +322,8 @@ class MoverScorer(Reranker):
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score per passage; -1, the end of the scale, if a text has no tokens."""
-        reference = _load_own_vectors(self.tokens.vectors(query))
-        return [
-            mover_score(_load_own_vectors(self.tokens.vectors(text)), reference)
-            for text in passages
-        ]
+        (reference, mask), *texts = (self.tokens.vectors(text) for text in (query, *passages))
+        return [mover_score(vectors[own], reference[mask]) for vectors, own in texts]
 
 
 def bert_score(response: Tokens, reference: Tokens, part: str = "F1") -> float:
@@ -425,9 +385,3 @@ def transport(cost: Matrix) -> float:
 def token_model(folder: str) -> TokenModel:
     """The token model in a folder, opened once."""
     return TokenModel(folder)
-
-
-def _load_own_vectors(tokens: Tokens) -> Matrix:
-    vectors, mask = tokens
-    own_rows: Any = vectors[mask]
-    return np.asarray(own_rows, np.float64)

@@ -21,7 +21,6 @@ GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 
 _RULE = re.compile(r"(?P<measure>.+?)\s*(?P<sign><=|>=)\s*(?P<bound>.+)")
 _BASELINE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<margin>\d*\.?\d+))?", re.IGNORECASE)
-_FLAKY = re.compile(r"flaky\((?P<measure>.+)\)\s*<=\s*(?P<bound>\d*\.?\d+)")
 _FEWEST = 6
 """With fewer units no sign flip has p below 0.05."""
 
@@ -32,20 +31,16 @@ _OVER = 9  # digits in which a mean is compared to its bound
 class GateRule:
     """One rule: a bound for the mean, or at most a margin worse than the baseline.
 
-    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and not used. ``flaky``: the bound is
-    the largest share of repeated rows that may be flaky.
+    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and not used.
     """
 
     measure: Measure
     upward: bool
     bound: float = 0.0
     margin: float | None = None
-    flaky: bool = False
 
     def __str__(self) -> str:
         """The text that parses back."""
-        if self.flaky:
-            return f"flaky({self.measure})<={self.bound:g}"
         sign = ">=" if self.upward else "<="
         if self.margin is None:
             return f"{self.measure}{sign}{self.bound:g}"
@@ -156,8 +151,7 @@ class GateOutcome:
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
-    """The rule written as a text: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``, or
-    ``flaky(Faithfulness)<=0.1`` for judgments that were repeated.
+    """The rule written as a text: ``nDCG@10>=0.7`` or ``Faithfulness>=baseline-0.2``.
 
     Args:
         text: Measure, sign and bound.
@@ -168,9 +162,6 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             scale; the sign is against the measure's direction.
     """
     text = text.strip()
-    flaky = _FLAKY.fullmatch(text)
-    if flaky is not None:
-        return GateRule(parse_measure(flaky["measure"]), False, float(flaky["bound"]), flaky=True)
     match = _RULE.fullmatch(text)
     if match is None:
         raise MeasureError(
@@ -267,9 +258,7 @@ def gate(
         judge = known if chosen.needs_people else None
         doubt = "" if judge is None else _judge_doubt(judge, chosen)
         check = GateCheck(str(rule), str(rule.measure), "untrusted", doubt)
-        if rule.flaky:
-            check = _flaky_check(check, rule, by_name.get(str(rule.measure), Summary()))
-        elif doubt:
+        if doubt:
             check = replace(check, hint="" if judge is None else judge.hint)
         elif rule.margin is None:
             check = _threshold_check(check, rule, by_name, chosen, judge)
@@ -312,16 +301,6 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
         f"{end} is {reached} on {count_noun(judge.n, 'row')}; at least {options.min_kappa:g} is "
         "required"
     )
-
-
-def _flaky_check(check: GateCheck, rule: GateRule, summary: Summary) -> GateCheck:
-    """The share of repeated rows whose judgments differ in being right."""
-    flaky, rows = summary.stability.get("flaky", 0), sum(summary.stability.values())
-    if not rows:
-        return replace(check, reason="no row was judged several times: see --repeat")
-    state: GateState = "passed" if flaky / rows <= rule.bound else "failed"
-    reason = f"{flaky} of {rows} repeated rows are flaky"
-    return replace(check, state=state, reason=reason, value=flaky / rows)
 
 
 def _threshold_check(

@@ -1,9 +1,8 @@
 """One call of the judge: its reply is read strictly, with one retry, then it is invalid.
 
 Judged texts are untrusted. Each text is put between two lines with a mark that is a hash of all
-texts, so none can close its own block; control tokens in it are broken up, and the cue of a final
-score cannot be copied from it. A reply that is a piece of the judged text, or of an example in the
-prompt, is not accepted.
+texts, so none can close its own block; control tokens in it are broken up. A reply that is a piece
+of the judged text, or of an example in the prompt, is not accepted.
 """
 
 from __future__ import annotations
@@ -12,35 +11,41 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import (
     Mapped,
+    MeasureError,
+    PromptTooLongError,
     Row,
+    ScoreState,
     break_control,
     canonical_json,
     load_shipped_mapping,
     render,
     text_hash,
 )
-from ..flow import INCOMPLETE, ChatReply, Flow, Message, branch, chat, reading
-from ._rubric import MeasureSetup
+from ..flow import (
+    INCOMPLETE,
+    ChatReply,
+    Flow,
+    Message,
+    branch,
+    chat,
+    gather,
+    reading,
+    unpack_settled,
+)
+from ._rubric import MeasureSetup, Verdict
 
 T = TypeVar("T")
 
 Texts: TypeAlias = tuple[tuple[str, str], ...]
 """The texts for the judge, in order: name and text."""
 
-_CUE = re.compile(r"(f)(inal[\s*_]+score)", re.IGNORECASE)
 _QUOTED = 400
-_NO_JUDGE = (
-    "These rows end as judge_invalid. Stop with Ctrl-C, then name another judge.model, or set "
-    "judge.format: text for a model that does not write JSON."
-)
-_REMEMBERED = 256
-"""Texts whose forms are cached, since passages are used in many calls."""
+_NO_JUDGE = "These rows end as judge_invalid. Stop with Ctrl-C, then name another judge.model."
 _BYTES_PER_TOKEN = 3.0
 """UTF-8 bytes per token, to estimate whether a prompt fits the window."""
 
@@ -61,38 +66,27 @@ class JudgeCall(Generic[T]):
     """The prompt of a call, and the form of its reply.
 
     Attributes:
-        prompt: Name of the prompt file, without its suffix.
+        file: The prompt file: templates of the turns ``system``, ``user`` and ``again``.
         texts: The texts to judge.
-        read: Returns the value of a reply (text, form, finish reason); raises ValueError with the
+        read: Returns the value of a reply (text, finish reason); raises ValueError with the
             fault, or :class:`JudgeDeclinedError` if the judge declines in a valid form.
         schema: JSON schema of the reply.
         stand_in: Value in a dry run.
         values: Further values of the prompt's templates.
-        system: Makes the system turn, if it can be cached between calls.
-        text_form: The prompt supports a plain-text form of the reply.
         sample: Number of an independent sample.
         sources: Documents whose text is in the prompt.
-        data: The prompt file itself, if it is not one of this room.
         advice: What to do if none of the model's first replies is usable.
     """
 
-    prompt: str
+    file: Mapped
     texts: Texts
-    read: Callable[[str, ReplyForm, str], T]
+    read: Callable[[str, str], T]
     schema: str
     stand_in: T
-    values: Mapping[str, Any]
-    system: Callable[[ReplyForm], str] | None = None
-    text_form: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
     sources: tuple[str, ...] = ()
-    data: Mapped | None = None
     advice: str = _NO_JUDGE
-
-    @property
-    def file(self) -> Mapped:
-        """The prompt file."""
-        return self.data or load_shipped_mapping("measure", f"prompts/{self.prompt}.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,34 +111,29 @@ def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[JudgeVerdict[T]]:
     Raises:
         ModelError: The server fails.
     """
-    form, schema = _first_form(call, setup)
-    turns: tuple[Message, ...] = messages(call, form)
-    reply = yield from _send_call(call, setup, turns, schema)
+    turns = messages(call)
+    reply = yield from _send_call(call, setup, turns)
     # Declared before the reply is read: a dry run counts at most one retry.
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast" and not planned:
         return JudgeVerdict(call.stand_in)
-    first = yield from _read_and_count(call, setup, reply, form)
+    first = yield from _read_and_count(call, setup, reply)
     if first.value is not None:
         return first
     if first.declined:
         return JudgeVerdict(
             None, f"{first.why}: {quote_reply(reply.text)}", declined=True, cached=reply.cached
         )
-    unstructured = any(name.startswith("response_format") for name in reply.dropped)
-    if call.text_form and unstructured and setup.format == "auto":
-        form, schema = "text", ""
-    again = render(call.file.text("again"), {**call.values, "fault": first.why, "form": form})
     turns = (
         *turns,
         # Servers refuse an empty turn.
         Message("assistant", reply.text.strip() or "(nothing)"),
-        Message("user", again),
+        Message("user", render(call.file.text("again"), {**call.values, "fault": first.why})),
     )
-    later = yield from _send_call(call, setup, turns, schema)
+    later = yield from _send_call(call, setup, turns)
     if later.finish == "forecast":
         return JudgeVerdict(call.stand_in)
-    second = yield from _read_and_count(call, setup, later, form)
+    second = yield from _read_and_count(call, setup, later)
     if second.value is not None:
         return second
     return JudgeVerdict(
@@ -153,6 +142,38 @@ def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[JudgeVerdict[T]]:
         f"Second: {second.why}: {quote_reply(later.text)}",
         cached=reply.cached and later.cached,
     )
+
+
+class UnscoredError(MeasureError):
+    """A row has no score: a prompt does not fit, a reply cannot be used, nothing to judge."""
+
+    def __init__(self, state: ScoreState, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+def ask_value(call: JudgeCall[T], setup: MeasureSetup, task: str = "") -> Flow[T]:
+    """The value of one call; ``task`` is named where no reply can be used.
+
+    Raises:
+        UnscoredError: The prompt does not fit the judge's window, or no reply can be used.
+    """
+    too_long = explain_over_window(call, setup)
+    if too_long:
+        raise UnscoredError("not_applicable", too_long)
+    try:
+        verdict = yield from ask_judge(call, setup)
+    except PromptTooLongError as error:  # the window is not set, or smaller than assumed
+        raise UnscoredError("not_applicable", error.what) from error
+    if verdict.value is None:
+        raise UnscoredError("judge_invalid", task + verdict.why)
+    return verdict.value
+
+
+def ask_all(flows: Sequence[Flow[T]]) -> Flow[list[T]]:
+    """The values of flows side by side; the first error is raised when all have ended."""
+    outcomes = yield from gather(flows, settle=True)
+    return [unpack_settled(outcome) for outcome in outcomes]
 
 
 def texts_of(row: Row, needs: Sequence[str]) -> Texts:
@@ -164,12 +185,12 @@ def texts_of(row: Row, needs: Sequence[str]) -> Texts:
     if row.history and "user_input" in needs:
         turns_text = "\n".join(f"{turn.role}: {turn.content}" for turn in row.history)
         texts.append(("conversation before the question", turns_text))
-    for field in needs:
-        value = getattr(row, field)
+    for key in needs:
+        value = getattr(row, key)
         if isinstance(value, str):
-            texts.append((_NAMES[field], value))
+            texts.append((_NAMES[key], value))
         else:
-            texts += [(f"{_NAMES[field]} {n}", text) for n, text in enumerate(value, 1)]
+            texts += [(f"{_NAMES[key]} {n}", text) for n, text in enumerate(value, 1)]
     return tuple(texts)
 
 
@@ -184,28 +205,27 @@ def sources_of(row: Row) -> tuple[str, ...]:
 
 
 def blocks(texts: Texts, mark: str) -> str:
-    """Texts between their lines, unable to close their block or to contain a cue."""
+    """Texts between their lines, unable to close their block."""
     return "\n".join(
-        f"<<{name} {mark}>>\n{_drop_cues(text)}\n<<end {name} {mark}>>" for name, text in texts
+        f"<<{name} {mark}>>\n{break_control(text.strip())}\n<<end {name} {mark}>>"
+        for name, text in texts
     )
 
 
-def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
+def prompt_file(name: str) -> Mapped:
+    """A prompt file of this room."""
+    return load_shipped_mapping("measure", f"prompts/{name}.yaml")
+
+
+def messages(call: JudgeCall[Any]) -> tuple[Message, ...]:
     """System and user turn of a call; the mark is a hash of the texts, which none can contain."""
     mark = text_hash(canonical_json([list(pair) for pair in call.texts]))[:12]
-    values = {"form": form, "mark": mark, "texts": blocks(call.texts, mark), **call.values}
-    system = call.system(form) if call.system else _system_turn(call.file, form, call.values)
-    return Message("system", system), Message("user", render(call.file.text("user"), values))
-
-
-def system_turn(prompt: str, form: ReplyForm, values: Mapping[str, Any]) -> str:
-    """The system turn of a prompt, without any judged text."""
-    return _system_turn(load_shipped_mapping("measure", f"prompts/{prompt}.yaml"), form, values)
-
-
-def _system_turn(data: Mapped, form: ReplyForm, values: Mapping[str, Any]) -> str:
-    safety = load_shipped_mapping("measure", "prompts/rubric.yaml").text("safety")
-    return render(data.text("system"), {"form": form, "safety": safety, **values})
+    safety = prompt_file("rubric").text("safety")
+    values = {"mark": mark, "texts": blocks(call.texts, mark), **call.values}
+    return (
+        Message("system", render(call.file.text("system"), {"safety": safety, **call.values})),
+        Message("user", render(call.file.text("user"), values)),
+    )
 
 
 def explain_over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
@@ -216,8 +236,7 @@ def explain_over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
     """
     if setup.window is None:
         return ""
-    form, _ = _first_form(call, setup)
-    sizes = (len(turn.content.encode()) for turn in messages(call, form))
+    sizes = (len(turn.content.encode()) for turn in messages(call))
     prompt = sum(math.ceil(size / _BYTES_PER_TOKEN) + _TURN for size in sizes)
     if prompt + 2 * setup.max_tokens <= setup.window:
         return ""
@@ -251,33 +270,21 @@ def quote_reply(text: str) -> str:
     return f"«{line}»"
 
 
-@lru_cache(_REMEMBERED)
-def _drop_cues(text: str) -> str:
-    return _CUE.sub("\\1\u2060\\2", break_control(text.strip()))
-
-
-def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, str]:
-    """The first form of the reply, and the schema sent with it."""
-    if setup.format != "text":
-        return "json", call.schema
-    return ("text" if call.text_form else "json"), ""
-
-
 def _read_and_count(
-    call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply, form: ReplyForm
+    call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply
 ) -> Flow[JudgeVerdict[T]]:
     """The value of a reply; counts usable replies, to notice a judge that gives none."""
-    result = _read_reply(call, reply, form)
+    result = _read_reply(call, reply)
     is_usable = result.value is not None or result.declined
     problem = "" if is_usable else f"{result.why}: {quote_reply(reply.text)} {call.advice}"
     yield from reading(setup.model, problem)
     return result
 
 
-def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeVerdict[T]:
+def _read_reply(call: JudgeCall[T], reply: ChatReply) -> JudgeVerdict[T]:
     """The value of a reply, or None with the fault."""
     try:
-        value = call.read(reply.text, form, reply.finish)
+        value = call.read(reply.text, reply.finish)
     except ValueError as error:
         return JudgeVerdict(None, str(error), declined=isinstance(error, JudgeDeclinedError))
     answer = strip_fence(reply.text)
@@ -286,7 +293,7 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeV
     except (ValueError, RecursionError):
         json_value = None
     # A judge that repeats its input was manipulated, or has not judged.
-    variants = [form for _, text in call.texts for form in dict.fromkeys((text, _drop_cues(text)))]
+    variants = {form for _, text in call.texts for form in (text, break_control(text.strip()))}
     if any(_contains_reply(text, answer, json_value) for text in variants):
         return JudgeVerdict(None, "the reply is a piece of the text to be judged")
     reply_texts = {" ".join(text.split()) for text in strings_in(json_value)}
@@ -295,15 +302,9 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> JudgeV
     return JudgeVerdict(value)
 
 
-@lru_cache(_REMEMBERED)
-def _single_spaced(text: str) -> str:
-    """A text with runs of white space replaced by one space."""
-    return " ".join(text.split())
-
-
 def _contains_reply(text: str, reply: str, value: Any) -> bool:
     """True if a text contains a reply, ignoring spacing, or an object in any notation."""
-    if " ".join(reply.split()) in _single_spaced(text):
+    if " ".join(reply.split()) in " ".join(text.split()):
         return True
     if not isinstance(value, dict) or not value:
         return False
@@ -320,40 +321,20 @@ def _json_at(text: str, at: int) -> Any:
 
 
 def _send_call(
-    call: JudgeCall[Any], setup: MeasureSetup, turns: Sequence[Message], schema: str
+    call: JudgeCall[Any], setup: MeasureSetup, turns: Sequence[Message]
 ) -> Flow[ChatReply]:
     return (
         yield from chat(
             setup.model,
             turns,
             {"temperature": setup.temperature, "max_tokens": setup.max_tokens},
-            schema=schema,
+            schema=call.schema,
             sample=call.sample,
             sources=call.sources,
         )
     )
 
 
-ReplyForm: TypeAlias = Literal["json", "text"]
-
-CUE = "FINAL SCORE:"
-"""Start of the last line of a plain-text judgment."""
-
-_AT_START = re.compile(r"^[\s>*_#`~|-]*final[\s*_]+score\b", re.IGNORECASE | re.MULTILINE)
-_WITH_NUMBER = re.compile(
-    r"final[\s*_]+score[\s*_`]*(?:[:=：]|is\b|of\b|->|-|–|—|→)?[\s*_`]*\d", re.IGNORECASE
-)
-_WHOLE = r"(?P<score>0|[1-9][0-9]{0,8})"
-_LAST = tuple(
-    re.compile(pattern, re.IGNORECASE | re.ASCII)
-    for pattern in (
-        rf"(?P<mark>[*_`]{{0,3}})final score:[ \t]*{_WHOLE}(?:\.?(?P=mark)|(?P=mark)\.)",
-        rf"(?P<mark>[*_`]{{1,3}})final score:(?P=mark)[ \t]*{_WHOLE}\.?",
-        rf"final score:[ \t]*(?P<mark>[*_`]{{1,3}}){_WHOLE}(?P=mark)\.?",
-        rf"(?P<one>[*_`]{{1,3}})final score:(?P=one)[ \t]*(?P<two>[*_`]{{1,3}}){_WHOLE}(?P=two)\.?",
-    )
-)
-_DECLINED = re.compile(r"[*_`]{0,3}final score:[*_`]{0,3}[ \t]*none[*_`]{0,3}\.?", re.IGNORECASE)
 _SAYS = re.compile(r"\w")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
@@ -362,43 +343,29 @@ class JudgeDeclinedError(ValueError):
     """The judge declines in the valid form: there is no fault to correct."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeReply:
-    """The content of a reply: a score with its reasoning, or None with the fault.
+def read_verdict(text: str, scale: tuple[int, int], finish: str = "") -> Verdict:
+    """The score of a judge's reply: one object ``{"reasoning": "…", "score": n}``, in this order.
 
-    ``declined`` is True if the judge itself gives no score.
-    """
-
-    score: int | None
-    reasoning: str = ""
-    fault: str = ""
-    declined: bool = False
-
-
-def read_verdict(
-    text: str, scale: tuple[int, int], form: ReplyForm, finish: str = ""
-) -> JudgeReply:
-    """The score of a judge's reply.
+    Nothing may be beside it but one code fence around the whole.
 
     Args:
         text: The reply.
         scale: Lowest and highest score, both included.
-        form: ``text``: reasoning, then exactly one line ``FINAL SCORE: n``, the last one;
-            emphasis around it and a full stop after it are allowed. ``json``: one object
-            ``{"reasoning": "…", "score": n}``, in this order, nothing beside it but one code
-            fence around the whole. ``none`` or ``null`` in place of n declines to judge.
         finish: Why the model stopped; a reply that was cut is always invalid.
 
-    Returns:
-        A verdict without a score if anything is missing, repeated, outside the scale, or not a
-        whole number in digits.
+    Raises:
+        JudgeDeclinedError: The score is null.
+        ValueError: Anything is missing, repeated, outside the scale, or not a whole number in
+            digits; the message, which the judge reads, says why.
     """
-    try:
-        if form == "text":
-            return _text_reply(_whole(text, finish), scale)
-        return _json_reply(text, scale, finish)
-    except ValueError as error:
-        return JudgeReply(None, fault=str(error), declined=isinstance(error, JudgeDeclinedError))
+    value = read_object(text, ("reasoning", "score"), finish)
+    score, (low, high) = require_answer(value["score"]), scale
+    reasoning = text_of(value["reasoning"], "reasoning")
+    if not isinstance(score, int) or isinstance(score, bool):
+        raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
+    if not low <= score <= high:
+        raise ValueError(f"the score {score} is not on the scale from {low} to {high}")
+    return Verdict(score, reasoning)
 
 
 def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
@@ -409,7 +376,11 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
     Raises:
         ValueError: It is something else; the message, which the judge reads, says why.
     """
-    body = strip_fence(_whole(text, finish))
+    if finish in INCOMPLETE:
+        raise ValueError(INCOMPLETE[finish])
+    if not text.strip():
+        raise ValueError("the reply is empty")
+    body = strip_fence(text)
     try:
         value = json.loads(body, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
@@ -466,64 +437,8 @@ def strings_in(value: Any) -> list[str]:
     return [text for part in inside for text in strings_in(part)]
 
 
-def _whole(text: str, finish: str) -> str:
-    """The reply.
-
-    Raises:
-        ValueError: It was cut, refused, or is empty.
-    """
-    if finish in INCOMPLETE:
-        raise ValueError(INCOMPLETE[finish])
-    if not text.strip():
-        raise ValueError("the reply is empty")
-    return text
-
-
-def _text_reply(text: str, scale: tuple[int, int]) -> JudgeReply:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    starts = {match.end() for match in _AT_START.finditer(text)}
-    # A score within the text counts too: with two scores it is unclear which one is meant.
-    cues = len(starts) + sum(
-        not any(match.start() < end <= match.end() for end in starts)
-        for match in _WITH_NUMBER.finditer(text)
-    )
-    if not cues:
-        raise ValueError(f"no line begins with {CUE}")
-    if cues > 1:
-        raise ValueError(f"a final score is given {cues} times; it must be given once")
-    if not _AT_START.match(lines[-1]):
-        raise ValueError("the final score is not the last line")
-    if _DECLINED.fullmatch(lines[-1]):
-        raise JudgeDeclinedError("the judge declined to judge")
-    final = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
-    if final is None:
-        raise ValueError(
-            f"the last line {lines[-1][:60]!r} is not '{CUE} n' with a whole number in digits"
-        )
-    reasoning = "\n".join(lines[:-1])
-    if not _SAYS.search(reasoning):
-        raise ValueError("a score without any reasoning")
-    return _score_reply(int(final["score"]), scale, reasoning)
-
-
-def _json_reply(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
-    value = read_object(text, ("reasoning", "score"), finish)
-    score = require_answer(value["score"])
-    reasoning = text_of(value["reasoning"], "reasoning")
-    if not isinstance(score, int) or isinstance(score, bool):
-        raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
-    return _score_reply(score, scale, reasoning)
-
-
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         raise ValueError("a key occurs twice")
     return mapping
-
-
-def _score_reply(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
-    low, high = scale
-    if not low <= score <= high:
-        raise ValueError(f"the score {score} is not on the scale from {low} to {high}")
-    return JudgeReply(score, reasoning)

@@ -5,37 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
-from ..core import PromptTooLongError, Row, Score
+from ..core import Row, Score
 from ..flow import Flow
 from ._catalogue import custom_scale
 from ._claims import (
     Sampling,
-    answer_correctness,
-    ask_all,
     claims,
     completeness,
     judge_recall,
     q2,
     question_similarity,
 )
-from ._definition import MeasureScale
 from ._judge_call import (
-    CUE,
     JudgeCall,
-    JudgeDeclinedError,
-    JudgeReply,
-    JudgeVerdict,
-    ReplyForm,
-    ask_judge,
+    UnscoredError,
+    ask_all,
+    ask_value,
     blocks,
-    explain_over_window,
+    prompt_file,
     read_verdict,
     schema_text,
     sources_of,
-    system_turn,
     texts_of,
 )
 from ._measure import Measure, set_scale
@@ -44,6 +37,7 @@ from ._rubric import (
     MeasureSetup,
     Rubric,
     RubricExample,
+    Verdict,
     ask_own_judge,
     find_rubric,
     load_shipped_rubrics,
@@ -53,7 +47,7 @@ from ._statistics import FIRST_ORDER, SECOND_ORDER, combine_repeats
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 _NO_RUBRIC = frozenset(
     {
-        *("AnswerCorrectness", "Claims", "Completeness", "Comprehensive", "JudgedRecall", "Q2"),
+        *("Claims", "Completeness", "Comprehensive", "JudgedRecall", "Q2"),
         "QuestionSimilarity",
     }
 )
@@ -68,8 +62,14 @@ def judge_measure(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score
         MeasureError: There is no rubric of that name.
     """
     sampling = _FLOWS.get(measure.name, _rubric_flow)
-    flows = [sampling(row, measure, setup, sample) for sample in range(setup.repeat)]
-    scores = yield from ask_all(flows)
+
+    def sample_flow(sample: int) -> Flow[Score]:
+        try:
+            return (yield from sampling(row, measure, setup, sample))
+        except UnscoredError as error:
+            return Score(str(measure), error.state, reason=error.what)
+
+    scores = yield from ask_all([sample_flow(sample) for sample in range(setup.repeat)])
     return combine_repeats([replace(score, measure=str(measure)) for score in scores])
 
 
@@ -98,7 +98,7 @@ def set_rubric_scales(
     """
     rubrics_known = {**load_shipped_rubrics(), **rubrics}
     return tuple(
-        set_scale(measure, _rubric_scale(rubrics_known[measure.parameter]))
+        set_scale(measure, rubrics_known[measure.parameter].measure_scale)
         if measure.name == "Rubric" and measure.parameter in rubrics_known
         else set_scale(measure, custom_scale(measure.name))
         if measure.definition.kind == "custom"
@@ -116,10 +116,6 @@ def rubrics_of(measure: Measure, own: Mapping[str, Rubric]) -> tuple[Rubric, ...
     if measure.definition.kind != "judged":
         return ()
     return tuple(find_rubric(name, own) for name in rubric_names(measure))
-
-
-def _rubric_scale(rubric: Rubric) -> MeasureScale:
-    return MeasureScale(*rubric.scale, rubric.higher_is_better)
 
 
 def rubric_names(measure: Measure) -> tuple[str, ...]:
@@ -186,7 +182,6 @@ def _judge_passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -
 
 
 _FLOWS: Mapping[str, Sampling] = {
-    "AnswerCorrectness": answer_correctness,
     "Claims": claims,
     "Completeness": completeness,
     "Comprehensive": _comprehensive_flow,
@@ -240,42 +235,32 @@ def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int =
     if setup.by:
         return (yield from ask_own_judge(row, rubric, setup.by, sample))
     calls = _rubric_calls(row, rubric, sample)
-    too_long = explain_over_window(calls[0], setup)
-    if not too_long:
-        try:
-            return _judgment_score(
-                rubric, (yield from ask_all([ask_judge(call, setup) for call in calls]))
-            )
-        except PromptTooLongError as error:  # the window is not set, or smaller than assumed
-            too_long = error.what
-    return Score(rubric.name, "not_applicable", reason=too_long)
-
-
-def _judgment_score(rubric: Rubric, orders: Sequence[JudgeVerdict[JudgeReply]]) -> Score:
-    """The score of one judgment, from the verdict of each order of the texts."""
-    names = (FIRST_ORDER, SECOND_ORDER)
-    replies: list[JudgeReply] = []
-    for name, judged in zip(names, orders, strict=False):
-        if judged.value is None:
-            where = f"{name}: " if len(orders) > 1 else ""
-            return Score(rubric.name, "judge_invalid", reason=where + judged.why)
-        replies.append(judged.value)
-    values = [float(reply.score or 0) for reply in replies]
-    if len(replies) == 1:
-        return Score(rubric.name, "scored", values[0], detail=replies[0].reasoning)
+    names = [FIRST_ORDER, SECOND_ORDER] if rubric.both_orders else [""]
+    try:
+        verdicts = yield from ask_all(
+            [
+                ask_value(call, setup, name and f"{name}: ")
+                for name, call in zip(names, calls, strict=True)
+            ]
+        )
+    except UnscoredError as error:
+        return Score(rubric.name, error.state, reason=error.what)
+    values = [float(verdict.score or 0) for verdict in verdicts]
+    if len(verdicts) == 1:
+        return Score(rubric.name, "scored", values[0], detail=verdicts[0].reasoning)
     return Score(
         rubric.name,
         "scored",
         fmean(values),
         detail="\n".join(
-            f"{name} ({value:g}): {reply.reasoning}"
-            for name, value, reply in zip(names, values, replies, strict=True)
+            f"{name} ({value:g}): {verdict.reasoning}"
+            for name, value, verdict in zip(names, values, verdicts, strict=True)
         ),
         parts=dict(zip(names, values, strict=True)),
     )
 
 
-def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
+def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdict]]:
     """One call, or one for each order of the compared texts."""
     orders = [rubric.needs]
     if rubric.both_orders:
@@ -285,24 +270,21 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Judge
     low, high = rubric.scale
     copies = {" ".join(e.reasoning.split()) for e in (rubric.high_example, rubric.low_example)}
 
-    def read(text: str, form: ReplyForm, finish: str) -> JudgeReply:
-        reply = read_verdict(text, rubric.scale, form, finish)
-        if reply.score is None:
-            raise (JudgeDeclinedError if reply.declined else ValueError)(reply.fault)
-        if " ".join(reply.reasoning.split()) in copies:
+    def read(text: str, finish: str) -> Verdict:
+        verdict = read_verdict(text, rubric.scale, finish)
+        if " ".join(verdict.reasoning.split()) in copies:
             raise ValueError("the reasoning copies a worked example")
-        return reply
+        return verdict
 
+    score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
     return [
         JudgeCall(
-            prompt="rubric",
+            file=prompt_file("rubric"),
             texts=texts_of(row, needs),
             read=read,
-            schema=_score_schema(low, high),
-            stand_in=JudgeReply(low, "forecast"),
-            values={"low": low, "high": high},
-            system=lambda form: _rubric_system(rubric, form),
-            text_form=True,
+            schema=schema_text({"reasoning": {"type": "string"}, "score": score}),
+            stand_in=Verdict(low, "forecast"),
+            values=_rubric_values(rubric),
             sample=sample,
             sources=sources_of(row),
         )
@@ -310,10 +292,9 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Judge
     ]
 
 
-@lru_cache(maxsize=64)
-def _rubric_system(rubric: Rubric, form: ReplyForm) -> str:
-    """The system turn: the same for every row, so it is rendered once per rubric."""
-    values = {
+def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
+    """The values of a rubric in the templates of its prompt."""
+    return {
         "task": rubric.task.strip(),
         "low": rubric.scale[0],
         "high": rubric.scale[1],
@@ -326,7 +307,6 @@ def _rubric_system(rubric: Rubric, form: ReplyForm) -> str:
             _example_values("An example with a low score", rubric.low_example, rubric.needs),
         ],
     }
-    return system_turn("rubric", form, values)
 
 
 def _example_values(title: str, example: RubricExample, needs: Sequence[str]) -> Mapping[str, str]:
@@ -336,7 +316,6 @@ def _example_values(title: str, example: RubricExample, needs: Sequence[str]) ->
         "title": title,
         "texts": blocks(texts_of(row, needs), "EXAMPLE"),
         "json": json.dumps(reply, ensure_ascii=False),
-        "text": f"{reply['reasoning']}\n{CUE} {example.score}",
     }
 
 
@@ -347,10 +326,3 @@ def _has_text(row: Row, field: str) -> bool:
     if isinstance(value, str):
         return bool(value.strip())
     return any(text.strip() for text in value)
-
-
-@lru_cache(64)
-def _score_schema(low: int, high: int) -> str:
-    """Schema of a reasoning and a score on a scale, written once, as it is sent with every call."""
-    score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
-    return schema_text({"reasoning": {"type": "string"}, "score": score})

@@ -14,8 +14,6 @@ from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
 _CUSTOM = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_ROUGE = re.compile(r"(?i)\Arouge[-_ ]?([1-9]|l|w|s|su)\Z")
-_CUT = re.compile(r"([A-Za-z_]*[A-Za-z])_(\d{1,9})")
 _LONGEST = 500  # characters of a measure's text; numbers in it must be short enough for int()
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
 
@@ -94,41 +92,29 @@ def parse_measure(text: str) -> Measure:
     """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
     Names of other tools are read too where a measure of ours has their definition: ragas'
-    ``faithfulness`` is ``Claims``, ``recip_rank`` ``MRR``, ``ndcg_cut_10`` ``nDCG@10``, ``ROUGE-L``
-    ``ROUGE(L)``. So are ours in other capitals, unless ragas calls something else so.
-    ``module:function`` is a function of the user; it is not imported here.
+    ``faithfulness`` is ``Claims``, ``recip_rank`` ``MRR``. So are ours in other capitals, unless
+    another tool calls something else so. ``module:function`` is a function of the user; it is not
+    imported here.
 
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
     if len(text) <= _LONGEST and _CUSTOM.fullmatch(text.strip()):
         return Measure(text.strip())
-    form = _ROUGE.sub(lambda m: f"ROUGE({m[1].upper()})", text.strip()[:_LONGEST])
-    if (cut := _CUT.fullmatch(form)) and _own_name(cut[1]) != cut[1]:
-        form = f"{cut[1]}@{cut[2]}"
-    match = _TEXT.fullmatch(form) if len(text) <= _LONGEST else None
+    match = _TEXT.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise MeasureError(
             f"cannot read {text.strip()[:_LONGEST]!r} as a measure",
             hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10; or module:function",
         )
     name, parameter, cutoff = match.groups()
-    if name in NEAREST:
-        raise MeasureError(
-            f"no measure here has the definition of ragas' {name}", hint=f"near: {NEAREST[name]}"
-        )
-    if name in OURS and not parameter:
-        name, _, parameter = OURS[name].removesuffix(")").partition("(")
-    return Measure(_own_name(name), parameter or "", None if cutoff is None else int(cutoff))
-
-
-def _own_name(name: str) -> str:
-    """Our name for one of another tool, or for ours in other capitals; else the same."""
-    plain = name.lower()
-    known = {definition.name.lower(): definition.name for definition in definitions()}
-    if name in known.values() or plain in map(str.lower, (*OURS, *NEAREST)):
-        return name
-    return OF_TOOLS.get(plain) or known.get(plain, name)
+    if find(name) is None:
+        in_lower_case = {definition.name.lower(): definition.name for definition in definitions()}
+        lower = name.lower()
+        name = OTHER_NAMES.get(name) or OTHER_NAMES.get(lower) or in_lower_case.get(lower, name)
+        if not parameter:
+            name, _, parameter = name.removesuffix(")").partition("(")
+    return Measure(name, parameter or "", None if cutoff is None else int(cutoff))
 
 
 def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
@@ -186,61 +172,38 @@ def unknown_measure(name: str) -> MeasureError:
     return MeasureError(f"unknown measure {name!r}", hint=f"{hint}known: {known}")
 
 
-OURS: Mapping[str, str] = {
-    "answer_correctness": "AnswerCorrectness",
+OTHER_NAMES: Mapping[str, str] = {
     "answer_relevancy": "QuestionSimilarity",
     "AnswerRelevancy": "QuestionSimilarity",
+    "ap": "MAP",
+    "average_precision": "MAP",
     "context_precision": "JudgedAveragePrecision",
     "context_recall": "JudgedRecall(reference)",
     "ContextPrecision": "JudgedAveragePrecision",
     "ContextRecall": "JudgedRecall(reference)",
-    "exact_match": "ExactMatch",
-    "faithfulness": "Claims",
-    "llm_context_precision_without_reference": "JudgedAveragePrecision",
-    "LLMContextPrecisionWithoutReference": "JudgedAveragePrecision",
-    "LLMContextRecall": "JudgedRecall(reference)",
-    "response_relevancy": "QuestionSimilarity",
-    "ResponseRelevancy": "QuestionSimilarity",
-}
-"""A name of ragas -> the text of our measure with the same definition."""
-
-OF_TOOLS: Mapping[str, str] = {
-    "ap": "MAP",
-    "average_precision": "MAP",
     "em": "ExactMatch",
+    "exact_match": "ExactMatch",
     "f1": "TokenF1",
+    "faithfulness": "Claims",
     "hit": "HitRate",
-    "hits": "HitRate",
     "hit_rate": "HitRate",
+    "hits": "HitRate",
     "levenshtein": "EditDistance",
-    "map_cut": "MAP",
+    "LLMContextRecall": "JudgedRecall(reference)",
     "mean_average_precision": "MAP",
     "mean_reciprocal_rank": "MRR",
-    "ndcg_cut": "nDCG",
     "p": "Precision",
     "r": "Recall",
     "recip_rank": "MRR",
+    "response_relevancy": "QuestionSimilarity",
+    "ResponseRelevancy": "QuestionSimilarity",
     "rr": "MRR",
     "success": "HitRate",
     "token_f1": "TokenF1",
 }
-"""A name of trec_eval, ir_measures or SQuAD, in lower case -> our measure of that definition."""
-
-NEAREST: Mapping[str, str] = {
-    "answer_similarity": "AnswerCorrectness, a quarter of which it is",
-    "context_entity_recall": "JudgedRecall(reference)",
-    "context_relevance": "ContextRelevance, a grade from 1 to 5",
-    "context_relevancy": "ContextRelevance, a grade from 1 to 5",
-    "context_utilization": "JudgedAveragePrecision",
-    "factual_correctness": "AnswerCorrectness, three quarters of which it is",
-    "noise_sensitivity": "Claims",
-    "response_groundedness": "Groundedness",
-    "semantic_similarity": "AnswerCorrectness, a quarter of which it is",
-}
-"""A name of ragas that no measure of ours has the definition of -> the nearest one."""
+"""A name of ragas, trec_eval, ir_measures or SQuAD -> our measure with the same definition."""
 
 _THEIRS = {
-    "AnswerCorrectness": "answer_correctness",
     "Claims": "faithfulness",
     "JudgedAveragePrecision": "context_precision",
     "JudgedRecall(reference)": "context_recall",

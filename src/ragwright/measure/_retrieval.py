@@ -12,6 +12,7 @@ from typing import Any
 from ..core import GoldSpan, MeasureError, Row, Score, Span, citation_marks
 from ._definition import Definition, MeasureScale
 from ._measure import Measure
+from ._rubric import MeasureSetup
 
 
 def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[str, int]) -> Score:
@@ -117,7 +118,7 @@ def _discounted_gain(hits: Sequence[Sequence[int]], k: int) -> float:
     return gain
 
 
-def span_value(row: Row, measure: Measure) -> float | str:
+def span_value(row: Row, measure: Measure, setup: MeasureSetup) -> float | str:
     """A measure of kind ``retrieval`` or ``span`` against the gold spans of a row, 0 to 1.
 
     Returns the reason if the measure does not apply to these spans.

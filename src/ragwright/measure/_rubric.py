@@ -6,12 +6,12 @@ import dataclasses
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ..core import (
     ConfigError,
@@ -32,6 +32,7 @@ from ..core import (
     text_hash,
 )
 from ..flow import Flow
+from ._definition import MeasureScale
 
 FIELDS = ("user_input", "response", "reference", "retrieved_contexts", "reference_contexts")
 """Fields of a row that a rubric may use."""
@@ -85,9 +86,10 @@ class Rubric:
     both_orders: bool = False
     empty_response: int | None = None
 
-    def __hash__(self) -> int:
-        """By name and task, so that derived values can be cached."""
-        return hash((self.name, self.task))
+    @property
+    def measure_scale(self) -> MeasureScale:
+        """Range and direction."""
+        return MeasureScale(*self.scale, self.higher_is_better)
 
     @property
     def fingerprint(self) -> str:
@@ -143,12 +145,10 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
             where=f"{_FOLDER}/{name}.yaml",
             hint=suggest_name(name, {**load_shipped_rubrics(), **own}),
         )
-    for path, fault in () if rubric is shipped else _rubric_faults(rubric, name):
-        raise MeasureError(fault, where=f"{_FOLDER}/{name}.yaml: {'.'.join(path)}")
-    if shipped is not None and (rubric.scale, rubric.higher_is_better) != (
-        shipped.scale,
-        shipped.higher_is_better,
-    ):
+    key, fault = _find_fault(rubric, name)
+    if fault:
+        raise MeasureError(fault, where=f"{_FOLDER}/{name}.yaml: {key}")
+    if shipped is not None and rubric.measure_scale != shipped.measure_scale:
         raise MeasureError(
             f"the rubric {name!r} has the scale {rubric.scale}, {name} is on {shipped.scale}",
             where=f"{_FOLDER}/{name}.yaml",
@@ -165,88 +165,87 @@ def rubric_of(placed: Placed, name: str) -> Rubric:
             without a text; with file and line.
     """
     rubric = build_options(Rubric, placed.value, placed, ())
-    for path, fault in _rubric_faults(rubric, name):
+    key, fault = _find_fault(rubric, name)
+    if fault:
         raise ConfigError(
-            fault, where=placed.where(*path), hint="the shipped rubrics show the form of the file"
+            fault,
+            where=placed.where(*key.split(".")),
+            hint="the shipped rubrics show the form of the file",
         )
     return rubric
 
 
-def _rubric_faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
-    """The faults of a rubric: path of keys and sentence."""
-    faults: list[tuple[tuple[str, ...], str]] = []
-    if rubric.name != name or not NAME.fullmatch(name):
-        faults.append(
-            (
-                ("name",),
-                f"name is {rubric.name!r} in a file called {name!r}; both must be "
-                "the same: a letter, then letters, digits, _ and -",
-            )
-        )
-    for key in ("summary", "task"):
-        if not getattr(rubric, key).strip():
-            faults.append(((key,), f"{key} must not be empty"))
+_Check: TypeAlias = tuple[bool, str, str]
+"""Whether something is wrong, where (keys with dots), and the sentence that says so."""
+
+
+def _find_fault(rubric: Rubric, name: str) -> tuple[str, str]:
+    """The first fault of a rubric: its key, with dots, and a sentence; both empty without one."""
     low, high = rubric.scale
-    if not 0 <= low < high <= 100:
-        faults.append(
-            (("scale",), f"scale must rise from 0 or more to 100 at most, not {low}-{high}")
-        )
-    faults += _level_faults(rubric)
-    unknown = [field for field in rubric.needs if field not in FIELDS]
-    if unknown or not rubric.needs or len(set(rubric.needs)) < len(rubric.needs):
-        faults.append((("needs",), f"needs must name each once some of {', '.join(FIELDS)}"))
-        return faults
-    if rubric.both_orders and len(rubric.needs) < 2:
-        faults.append((("both_orders",), "both_orders needs two texts at least"))
-    if rubric.empty_response is not None and not low <= rubric.empty_response <= high:
-        faults.append((("empty_response",), f"empty_response must be on the scale {low}-{high}"))
-    for key in ("high_example", "low_example"):
-        faults += _example_faults(rubric, key)
-    if not faults:
-        best, worst = rubric.high_example.score, rubric.low_example.score
-        if best <= worst:
-            faults.append(
-                (("high_example", "score"), f"the high example has {best}, the low one {worst}")
-            )
-    return faults
-
-
-def _level_faults(rubric: Rubric) -> list[tuple[tuple[str, ...], str]]:
-    levels = [str(level) for level in range(rubric.scale[0], rubric.scale[1] + 1)]
-    faults: list[tuple[tuple[str, ...], str]] = [
-        (("levels", key), f"level {key} is not on the scale {levels[0]} to {levels[-1]}")
-        for key in rubric.levels
-        if levels and key not in levels
+    needs, lines = rubric.needs, {key: line.strip() for key, line in rubric.levels.items()}
+    levels = list(map(str, range(low, high + 1)))
+    checks: list[_Check] = [
+        (
+            rubric.name != name or not NAME.fullmatch(name),
+            "name",
+            f"name is {rubric.name!r} in a file called {name!r}; both must be the same: a letter, "
+            "then letters, digits, _ and -",
+        ),
+        (not rubric.summary.strip(), "summary", "summary must not be empty"),
+        (not rubric.task.strip(), "task", "task must not be empty"),
+        (
+            not 0 <= low < high <= 100,
+            "scale",
+            f"scale must rise from 0 or more to 100 at most, not {low}-{high}",
+        ),
+        *(
+            (key not in levels, f"levels.{key}", f"level {key} is not on the scale {low} to {high}")
+            for key in lines
+        ),
+        *((not lines.get(key), "levels", f"level {key} is not described") for key in levels),
+        *(("\n" in lines[key], f"levels.{key}", f"level {key} must be one line") for key in lines),
+        (
+            not needs or len(set(needs)) < len(needs) or not set(needs) <= set(FIELDS),
+            "needs",
+            f"needs must name each once some of {', '.join(FIELDS)}",
+        ),
+        (
+            rubric.both_orders and len(needs) < 2,
+            "both_orders",
+            "both_orders needs two texts at least",
+        ),
+        (
+            rubric.empty_response is not None and not low <= rubric.empty_response <= high,
+            "empty_response",
+            f"empty_response must be on the scale {low}-{high}",
+        ),
+        *_example_checks(rubric, "high_example"),
+        *_example_checks(rubric, "low_example"),
+        (
+            rubric.high_example.score <= rubric.low_example.score,
+            "high_example.score",
+            f"the high example has {rubric.high_example.score}, the low one "
+            f"{rubric.low_example.score}",
+        ),
     ]
-    for key in levels:
-        line = rubric.levels.get(key, "").strip()
-        if not line:
-            faults.append((("levels",), f"level {key} is not described"))
-        elif "\n" in line:
-            faults.append((("levels", key), f"level {key} must be one line"))
-    return faults
+    return next(((key, sentence) for wrong, key, sentence in checks if wrong), ("", ""))
 
 
-def _example_faults(rubric: Rubric, key: str) -> list[tuple[tuple[str, ...], str]]:
+def _example_checks(rubric: Rubric, key: str) -> Iterator[_Check]:
     example: RubricExample = getattr(rubric, key)
-    faults: list[tuple[tuple[str, ...], str]] = []
-    if not rubric.scale[0] <= example.score <= rubric.scale[1]:
-        faults.append(((key, "score"), f"{key} has the score {example.score}, not on the scale"))
-    if not example.reasoning.strip():
-        faults.append(((key, "reasoning"), f"{key} has no reasoning"))
+    on_scale = rubric.scale[0] <= example.score <= rubric.scale[1]
+    yield not on_scale, f"{key}.score", f"{key} has the score {example.score}, not on the scale"
+    yield not example.reasoning.strip(), f"{key}.reasoning", f"{key} has no reasoning"
     for field in FIELDS:
-        texts = getattr(example, field)
-        has_texts = bool(texts) and all(
-            text.strip() for text in (texts if field in _SEVERAL else (texts,))
-        )
-        if field in rubric.needs and not has_texts:
-            faults.append(((key,), f"{key} has no {field}"))
-        if field not in rubric.needs and texts:
-            faults.append(((key, field), f"{key} has {field}, which the rubric does not need"))
-    return faults
+        given = getattr(example, field)
+        texts = given if field in _SEVERAL else (given,)
+        if field in rubric.needs:
+            missing = not texts or not all(text.strip() for text in texts)
+            yield missing, key, f"{key} has no {field}"
+        else:
+            needless = f"{key} has {field}, which the rubric does not need"
+            yield bool(given), f"{key}.{field}", needless
 
-
-JudgeFormat: TypeAlias = Literal["auto", "json", "text"]
 
 ERRORS = (
     "factual error",
@@ -319,11 +318,6 @@ class MeasureSetup:
     )
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
-    )
-    format: JudgeFormat = option(
-        "auto",
-        "json asks for structured output, text for a last line FINAL SCORE: n; auto is json, "
-        "then text if the server has no structured output.",
     )
     max_tokens: int = option(1000, "Most tokens of a judge's reply.", ge=50)
     temperature: float = option(0.0, "Temperature of the judge; equal for all repeats.", ge=0)

@@ -1,4 +1,4 @@
-"""Scores a row by measures, always one score per measure, and chooses the default measures.
+"""Scores a row by measures, always one score per measure.
 
 Missing fields and missing models give ``not_applicable`` with the reason; an exception inside a
 measure is ``errored`` for that measure alone; there is never NaN, nor 0 because there was nothing
@@ -12,27 +12,17 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from statistics import median
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from ..core import Counted, MeasureError, RagwrightError, Row, Score, StoppedError, require
 from ..flow import Flow, complete, gather, run_in_pool
-from ._catalogue import (
-    column_value,
-    custom_function,
-    custom_score,
-    custom_value,
-    read_declared_definition,
-)
+from ._catalogue import DECLARED, custom_function, read_declared_definition
 from ._definition import Definition
 from ._embedded import chunk_score, qa_distance, read_chunk_score, token_similarity
-from ._judged import check_rubric, judge_measure, rubric_names, set_rubric_scales
-from ._measure import Measure, parse_measure, parse_measures
+from ._judged import check_rubric, judge_measure, rubric_names
+from ._measure import Measure
 from ._retrieval import (
     NoGold,
     lacks_gold,
@@ -43,8 +33,8 @@ from ._retrieval import (
     withheld,
 )
 from ._rubric import ASK_BACK, MeasureSetup, open_judge
-from ._text import SHORT_WORDS, Found, contains, language_of, references_of, text_value
-from ._words import answer_words, split_plain_words
+from ._text import Found, contains, language_of, references_of, text_value
+from ._words import split_plain_words
 
 
 def holds_cue(response: str, cues: Sequence[str]) -> bool:
@@ -177,7 +167,10 @@ def score_row(
         One score per measure; failures become states. Only stops (a budget, Ctrl-C) are raised.
     """
     chosen = setup or MeasureSetup()
-    unasked = partial(_score_without_model, row, measures, chosen)
+
+    def unasked() -> list[Score | None]:
+        return [_compute_score(row, measure, chosen) for measure in measures]
+
     slow = any(measure.definition.kind in _SLOW for measure in measures)
     scores = (yield from run_in_pool(unasked)) if slow else unasked()
     open_ = [at for at, score in enumerate(scores) if score is None]
@@ -210,7 +203,10 @@ def score_rows(
         raise MeasureError(
             f"{', '.join(asking)} needs a model", hint="run score_row as a flow for these"
         )
-    return (tuple(_compute_score(row, measure, chosen) for measure in measures) for row in rows)
+    return (
+        tuple(filter(None, (_compute_score(row, measure, chosen) for measure in measures)))
+        for row in rows
+    )
 
 
 def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable[Row] = ()) -> None:
@@ -253,29 +249,11 @@ def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
     return min(lacking, key=len)
 
 
-def _score_without_model(
-    row: Row, measures: Sequence[Measure], setup: MeasureSetup
-) -> list[Score | None]:
-    """Scores of the measures that need no model for this row, None for the others."""
-    return [
-        _compute_score(row, measure, setup)
-        if _definition(measure).model == "none"
-        else _blocked_or_error(row, measure, setup)
-        for measure in measures
-    ]
-
-
-def _blocked_or_error(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
-    try:
-        return _find_block(row, measure, setup)
-    except MeasureError as error:
-        return _make_errored(measure, error)
-
-
-def _compute_score(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
+def _compute_score(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
+    """The score by a measure that needs no model for this row; None if it needs one."""
     try:
         blocked = _find_block(row, measure, setup)
-        if blocked is not None:
+        if blocked is not None or _definition(measure).model != "none":
             return blocked
         value = COMPUTED[measure.definition.kind](row, measure, setup)
     except Exception as error:
@@ -389,41 +367,101 @@ def _finite(score: Score) -> Score:
 
 def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if choose_counted(row, measure.definition) == "spans":
-        return span_value(row, measure)
+        return span_value(row, measure, setup)
     known = row.metadata.get("ranked_documents")
     ranking = known if isinstance(known, tuple) else row.retrieved_context_ids
     score = retrieval_scores(measure, ranking, row.reference_ids)
     return NoGold(score.reason) if score.value is None else score.value
 
 
-def _spans(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    return span_value(row, measure)
+def custom_value(row: Row, measure: Measure, setup: MeasureSetup) -> float | str:
+    """What a function returns for a row, or why the row has no value.
+
+    Raises:
+        MeasureError: It returned something that is not a number, or is off its scale.
+    """
+    function = custom_function(measure.name)
+    return _number_of(function(row), function, measure.name)
 
 
-def _custom(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    return custom_value(row, measure.name)
+def custom_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """The score by a custom measure that uses a model.
+
+    Raises:
+        MeasureError: It is not a flow, or returned something that is neither number nor text.
+    """
+    function = custom_function(measure.name)
+    flow = function(row, setup)
+    if not isinstance(flow, Generator):
+        raise MeasureError(
+            f"{measure} declares a model, but is not a flow", hint="write `yield from chat(...)`"
+        )
+    value = yield from flow
+    number = value if isinstance(value, str) else _number_of(value, function, measure.name)
+    if isinstance(number, str):
+        return Score(measure.name, "not_applicable", reason=number)
+    return Score(measure.name, "scored", number)
 
 
-def _custom_flow(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
-    return custom_score(row, measure.name, setup)
+def _number_of(value: Any, function: Any, name: str) -> float | str:
+    """A returned number on the scale that its function declares, or why there is none."""
+    if value is None:
+        return f"{name} returned None"
+    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+        raise MeasureError(f"{name} returned {value!r:.80}, not a number, true, false or None")
+    number, declared = float(value), getattr(function, DECLARED, None)
+    if declared is None:
+        return number
+    if number < declared.low or (declared.high is not None and number > declared.high):
+        raise MeasureError(f"{name} returned {number:g}, off its scale of {declared.scale}")
+    return number
 
 
-def _column(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    return column_value(row, measure.parameter)
+def column_value(row: Row, measure: Measure, setup: MeasureSetup) -> float | str:
+    """The number in a column of a row, or why there is none.
+
+    Raises:
+        MeasureError: The column holds something that is not a number.
+    """
+    column = measure.parameter
+    value = row.metadata.get(column)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return f"the row has no value in the column {column!r}"
+    if isinstance(value, int | float):
+        number = float(value)
+    elif isinstance(value, str):
+        number = _number(value.strip())
+    else:
+        number = math.nan
+    if not math.isfinite(number):
+        raise MeasureError(
+            f"the column {column!r} holds {value!r:.80}, not a number, true or false"
+        )
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
+    except ValueError:
+        return math.nan
+
+
+_WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
 COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
     "capability": capability_value,
-    "column": _column,
-    "custom": _custom,
+    "column": column_value,
+    "custom": custom_value,
     "retrieval": _ranking,
-    "span": _spans,
+    "span": span_value,
     "text": text_value,
 }
 """Kind -> function of measures without a model; a string is the reason for a missing value."""
 
 ASKED: Mapping[str, JudgedScorer] = {
-    "custom": _custom_flow,
+    "custom": custom_score,
     "judged": judge_measure,
     "BERTScore": token_similarity,
     "ChunkScore": chunk_score,
@@ -432,148 +470,3 @@ ASKED: Mapping[str, JudgedScorer] = {
     "QADistance": qa_distance,
 }
 """Name or kind -> flow of measures that use a model."""
-
-
-JUDGED = ("Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise")
-"""Used if a chat model judges."""
-
-GROUNDING = "KPrecision(content+bigrams)"
-"""Used if none does. Content words alone miss a summary that recombines the words of its article;
-bigrams detect it, and cost little elsewhere (docs/measures.md)."""
-
-SHORT, WHOLE = "Contains", "TokenF1"
-WITH_TOKENS = "BERTScore(recall)"
-"""Added if a token model is set: no other measure agreed better with people's verdicts."""
-
-IN_PASSAGES = "AnswerRecall"
-"""Used for rows of a retriever without other gold than the answer. `Contains` and it need short
-references: of longer ones `Contains` is 0 for good and bad answers alike, as for all 274 pairs of
-RAGChecker (docs/measures.md)."""
-
-REFUSALS = {"RejectionRate": False, "FalseRejectionRate": True}
-"""Used if rows are marked ``answerable``: the measure -> the mark of its rows."""
-
-RANKING = "nDCG@10, Recall@100, MRR@10"
-"""For rankings only, with their usual depths."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenMeasures:
-    """The chosen measures, and those considered but left out, each with the reason."""
-
-    measures: tuple[Measure, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def note(self) -> str:
-        """The measures left out and why, in one line; empty if there are none."""
-        by_reason: dict[str, list[str]] = {}
-        for name, reason in self.left_out.items():
-            by_reason.setdefault(reason, []).append(name)
-        parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-        return f"not measured: {'; '.join(parts)}" if parts else ""
-
-
-def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]:
-    """The named measures, else the defaults for rankings.
-
-    Raises:
-        MeasureError: A name is wrong.
-    """
-    return set_rubric_scales(parse_measures(named or RANKING), {})
-
-
-def default_measures(
-    rows: Iterable[Row], setup: MeasureSetup | None = None, *, hits: int | None = None
-) -> ChosenMeasures:
-    """The measures for some rows, chosen by their columns and the configured models.
-
-    Rankings if there is gold; `AnswerRecall@5` for rows of a retriever (passages, no response)
-    whose only gold is the answer; judged measures if a chat model judges, else
-    `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` if at least half of
-    them have at most 5 words; `BERTScore(recall)` if a token model is set; `RejectionRate` and
-    `FalseRejectionRate` if rows are marked ``answerable``.
-
-    Args:
-        rows: Rows to measure; read once, one in memory at a time.
-        setup: Models; without any, no chosen measure needs one.
-        hits: Most passages of an answer, the limit of cutoffs. None: unknown.
-    """
-    chosen = setup or MeasureSetup()
-    depth = 10 if hits is None else hits
-    ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
-    in_passages = f"{IN_PASSAGES}@{min(5, depth)}"
-    answered = [*JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS, *REFUSALS]
-    thought_of = [*ranking, in_passages, *answered]
-    facts = _row_facts(rows, parse_measures(thought_of), chosen)
-    left_out = {name: _reason_left_out(name, facts, chosen) for name in thought_of}
-    return ChosenMeasures(
-        tuple(parse_measure(name) for name in thought_of if not left_out[name]),
-        {
-            name: reason
-            for name, reason in left_out.items()
-            if reason and (name != in_passages or facts.retriever) and name not in REFUSALS
-        },
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _RowFacts:
-    """Facts about the rows: fields missing for each measure, lengths of references, answers."""
-
-    least: Mapping[str, tuple[str, ...]]
-    words: float
-    retriever: bool
-    """No row has a response."""
-    marks: frozenset[bool | None] = frozenset()
-    """What ``answerable`` says in the rows."""
-
-    @property
-    def ranked(self) -> bool:
-        """True if a row has gold documents or spans, and a ranking."""
-        return any(
-            name.startswith("Recall@") and not lacking for name, lacking in self.least.items()
-        )
-
-
-def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _RowFacts:
-    """Read rows once, one in memory at a time."""
-    least: dict[str, tuple[str, ...]] = {}
-    words = array("l")
-    retriever, marks = True, set[bool | None]()
-    for row in rows:
-        with suppress(MeasureError):  # of a mark that cannot be read; the row's scores say so
-            marks.add(read_mark(row, "answerable"))
-        retriever = retriever and row.response is None
-        for measure in measures:
-            best = least.get(str(measure))
-            if best is None or best:
-                lacking = missing_fields(row, measure.definition)
-                least[str(measure)] = lacking if best is None else min(best, lacking, key=len)
-        if references := references_of(row):
-            language = language_of(row, setup)
-            words.append(min(len(answer_words(text, language)) for text in references))
-    return _RowFacts(least, median(words) if words else 0, retriever, frozenset(marks))
-
-
-def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
-    """The reason why a measure is left out; empty if it is used."""
-    least = facts.least.get(name)
-    if least is None:
-        return "no rows"
-    if least:
-        return f"no row has {' and '.join(least)}"
-    if name in REFUSALS and REFUSALS[name] not in facts.marks:
-        return "no row is marked for it"
-    if name.startswith(IN_PASSAGES) and facts.ranked:
-        return "gold documents or passages are measured"
-    if name.startswith(IN_PASSAGES) and not facts.retriever:
-        return "rows have a response: its own measures say more"
-    if name in JUDGED and not setup.model:
-        return "no chat model judges: `judge.model`"
-    if name == WITH_TOKENS and not setup.token_model:
-        return "no model of tokens: `judge.token_model`"
-    if name == GROUNDING and setup.model:
-        return "the judged Faithfulness is used"
-    long = name == SHORT and facts.words > SHORT_WORDS
-    return f"half of the references have {facts.words:.0f} words or more" if long else ""

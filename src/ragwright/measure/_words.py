@@ -14,7 +14,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -211,7 +210,6 @@ Overlap: TypeAlias = tuple[float, int, int]
 RUN_POWER = 1.2
 """ROUGE-W's weight of runs: a run of n words counts n ** 1.2 (``-w 1.2`` of ROUGE 1.5.5)."""
 
-_FEW_STARTS = 40
 _CELLS = 1 << 20
 """Counts of word pairs in memory at once: 8 MB per text."""
 
@@ -229,73 +227,40 @@ def rouge(parameter: str, response: Words, reference: Words) -> float | str:
         return f"the reference has {len(reference)} words; ROUGE({kind}) needs {least}"
     if len(response) < least:
         return 0.0
-    overlap_of = _KINDS.get(kind)
-    overlap = (
-        overlap_of(response, reference) if overlap_of else ngrams(int(kind), response, reference)
-    )
+    if kind == "L":
+        overlap: Overlap = (common_subsequence(response, reference), len(response), len(reference))
+    elif kind == "W":
+        overlap = rouge_w_overlap(response, reference)
+    elif kind in ("S", "SU"):
+        overlap = skips(response, reference, words=kind == "SU")
+    else:
+        ours, theirs = (_count_ngrams(least, text) for text in (response, reference))
+        overlap = (ours & theirs).total(), ours.total(), theirs.total()
     return min(1.0, _PARTS[part](*overlap))
 
 
-def ngrams(n: int, response: Words, reference: Words) -> Overlap:
-    """Overlap of N-grams, each counted at most as often as in the other text."""
-    response_grams, reference_grams = _count_ngrams(n, response), _count_ngrams(n, reference)
-    return (
-        (response_grams & reference_grams).total(),
-        response_grams.total(),
-        reference_grams.total(),
-    )
-
-
-def subsequence(response: Words, reference: Words) -> Overlap:
-    """ROUGE-L: longest common subsequence of the whole texts."""
-    return common_subsequence(response, reference), len(response), len(reference)
+def _count_ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
+    return Counter(zip(*(words[at:] for at in range(n)), strict=False))
 
 
 def rouge_w_overlap(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:
-    """ROUGE-W: longest common subsequence that favours runs of words.
-
-    O(words x words) in numpy, one row of the table (one word of the response) at a time.
-    """
-    places = _positions(reference)
-    nowhere = np.zeros(0, np.int64)
+    """ROUGE-W: longest common subsequence that favours runs of words; O(words x words)."""
     weights = np.arange(min(len(response), len(reference)) + 2, dtype=np.float64) ** power
-    gain = np.diff(weights)
-    best, runs = np.zeros(len(reference) + 1), np.zeros(len(reference) + 1, np.int64)
+    gain = np.diff(weights).tolist()
+    best, runs = [0.0] * (len(reference) + 1), [0] * (len(reference) + 1)
     for word in response:
-        at = places.get(word, nowhere)
-        run = runs[at]
-        met = best[at] + gain[run]
-        best, runs = best.copy(), np.zeros_like(runs)
-        best[at + 1], runs[at + 1] = met, run + 1
-        _fill_maximum(best, at + 1)
+        above, above_runs = best, runs
+        best, runs = [0.0], [0]
+        for at, other in enumerate(reference):
+            met, run = max(best[at], above[at + 1]), 0
+            if word == other:
+                run = above_runs[at] + 1
+                met = above[at] + gain[run - 1]
+            best.append(met)
+            runs.append(run)
     common = float(best[-1] ** (1 / power))
     # Rounding may take the root of equal texts past their length, and a score past 1.
     return min(common, len(response), len(reference)), len(response), len(reference)
-
-
-def _positions(words: Words) -> dict[str, NDArray[np.int64]]:
-    """Word -> its positions, ascending."""
-    positions: dict[str, list[int]] = {}
-    for at, word in enumerate(words):
-        positions.setdefault(word, []).append(at)
-    return {word: np.array(at, np.int64) for word, at in positions.items()}
-
-
-def _fill_maximum(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-    """The running maximum of a row, in place, restarted at each of the starts."""
-    ends = [0, *starts.tolist(), len(row)]
-    if len(starts) <= _FEW_STARTS:
-        for start, end in pairwise(ends):
-            np.maximum.accumulate(row[start:end], out=row[start:end])
-        return
-    run_starts = np.zeros(len(row), np.int64)
-    run_starts[starts] = starts
-    into = np.arange(len(row)) - np.maximum.accumulate(run_starts)
-    step, longest = 1, int(into.max())
-    while step <= longest:  # each round doubles the distance covered
-        at = np.flatnonzero(into >= step)
-        row[at] = np.maximum(row[at], row[at - step])
-        step *= 2
 
 
 def skips(response: Words, reference: Words, *, words: bool = False) -> Overlap:
@@ -341,10 +306,6 @@ def f1(common: float, response_size: int, reference_size: int) -> float:
     return 2 * of_response * of_reference / (of_response + of_reference)
 
 
-def _count_ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[at:] for at in range(n)), strict=False))
-
-
 def _skip_pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np.int64]:
     """Counts of some words before each word: shape (rows, size).
 
@@ -358,13 +319,6 @@ def _skip_pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArr
         after[word] += 1
     return counts
 
-
-_KINDS: dict[str, Callable[[Words, Words], Overlap]] = {
-    "L": subsequence,
-    "W": rouge_w_overlap,
-    "S": skips,
-    "SU": lambda response, reference: skips(response, reference, words=True),
-}
 
 _PARTS: dict[str, Callable[[float, int, int], float]] = {
     "": f1,

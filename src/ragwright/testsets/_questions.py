@@ -21,7 +21,6 @@ from ..measure import (
     JudgeCall,
     JudgeVerdict,
     MeasureSetup,
-    ReplyForm,
     ask_judge,
     object_schema,
     read_object,
@@ -97,7 +96,6 @@ class QuestionWriter:
             "model": self.setup.model,
             "max_tokens": self.setup.max_tokens,
             "temperature": self.setup.temperature,
-            "format": self.setup.format,
             "prompts": {
                 name: [dict(file.values) for file in pair] for name, pair in self.files.items()
             },
@@ -237,7 +235,7 @@ def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[list[d
     names = [persona.name for persona in writing.personas]
     keys = ["level", "question", "quote", "answer", *(["answers"] if names else [])]
 
-    def read(text: str, form: ReplyForm, finish: str) -> list[dict[str, Any]]:
+    def read(text: str, finish: str) -> list[dict[str, Any]]:
         entries = read_object(text, ("questions",), finish)["questions"]
         if not isinstance(entries, list) or len(entries) > writing.count:
             raise ValueError(f'"questions" must be a list of at most {writing.count} entries')
@@ -250,7 +248,7 @@ def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[list[d
         properties["answers"] = object_schema(dict.fromkeys(names, text))
     stand_in = {**dict.fromkeys(keys, ""), "level": writing.levels[0], "answers": {}}
     return JudgeCall(
-        prompt="synth",
+        file=writer,
         texts=(("passage", passage.text),),
         read=read,
         schema=schema_text({"questions": {"type": "array", "items": object_schema(properties)}}),
@@ -264,7 +262,6 @@ def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[list[d
             "language": passage.language,
         },
         sources=(passage.document_id,),
-        data=writer,
         advice=OTHER_MODEL,
     )
 
@@ -285,7 +282,7 @@ def _draft_of(
 
 
 def _answer_call(candidate: Candidate, number: int, checker: Mapped) -> JudgeCall[tuple[bool, str]]:
-    def read(text: str, form: ReplyForm, finish: str) -> tuple[bool, str]:
+    def read(text: str, finish: str) -> tuple[bool, str]:
         reply = read_object(text, ("answerable", "answer"), finish)
         if not isinstance(reply["answerable"], bool) or not isinstance(reply["answer"], str):
             raise ValueError('"answerable" must be true or false and "answer" a text')
@@ -297,14 +294,12 @@ def _answer_call(candidate: Candidate, number: int, checker: Mapped) -> JudgeCal
     if question == "forecast?":
         question = f"forecast {number}?"  # distinct calls are counted once each
     return JudgeCall(
-        prompt="answerable",
+        file=checker,
         texts=(("evidence", candidate.span.text), ("question", question)),
         read=read,
         schema=schema_text({"answerable": {"type": "boolean"}, "answer": {"type": "string"}}),
         stand_in=(True, "forecast"),
-        values={},
         sources=(candidate.span.document_id,),
-        data=checker,
         advice=OTHER_MODEL,
     )
 

@@ -248,7 +248,7 @@ def _writing_options(project: Project, options: SynthesisOptions) -> QuestionWri
                 )
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return QuestionWriter(
-        setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
+        setup=MeasureSetup(model=model, max_tokens=tokens),
         files={
             name: (writers.get(name, writers[""]), checkers.get(name, checkers[""]))
             for name in sorted({*writers, *checkers})

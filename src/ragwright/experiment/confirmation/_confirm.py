@@ -241,7 +241,7 @@ class _Opening:
         openings += project.runs.unfinished(CONFIRM, self._manifest) is None
         clusters = clusters_of_results([RowResult(row.id, (), (), row) for row in held], self._by)
         units, side = len(set(clusters.values())) or len(held), tune[0].deciding
-        least = side.needed(len(held), units, len(self._chosen) * openings).smallest
+        least = side.provable(units, len(self._chosen) * openings)
         name = objective.name + (f" ({side.scale})" if side.scale else "")
         on = f"{count_noun(len(held), 'held-out question')}"
         on += f" in {count_noun(units, 'cluster')}" if clusters else ""

@@ -47,7 +47,7 @@ _ABOUT: Mapping[str, tuple[str, ...]] = {
     "faithfulness": ("Faithfulness", "Groundedness", "Claims", "Q2", "KPrecision", "KF1"),
     "support": ("Faithfulness", "Groundedness", "Claims", "Q2", "KPrecision", "KF1"),
     "relevance": ("ContextRelevance", "JudgedPrecision", "JudgedAveragePrecision"),
-    "correctness": ("AnswerCorrectness", "Pairwise", "Contains", "TokenF1", "ExactMatch"),
+    "correctness": ("Pairwise", "Contains", "TokenF1", "ExactMatch"),
     "completeness": ("Completeness", "Comprehensive", "ROUGE"),
     "overall": ("Pairwise", "Comprehensive"),
     "appropriateness": ("AnswerRelevance",),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, TypeAlias
@@ -299,22 +298,22 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < LEAST_P else f"p = {p:.3g}"
 
 
-def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
-    """Two-sided p-value of a mean difference under random signs, and whether it is exact.
+def permutation_p(differences: Values, seed: int) -> float:
+    """Two-sided p-value of a mean difference under random signs.
 
     For up to 16 nonzero differences all sign flips are enumerated; beyond, 10,000 seeded flips are
     drawn and the observed one is added (Phipson and Smyth 2010), so that p is never 0.
     """
     moving = differences[differences != 0]
     if not len(moving):
-        return 1.0, True
+        return 1.0
     observed = abs(math.fsum(moving))
     reached = observed - 1e-9 * float(np.abs(moving).sum())
     if len(moving) <= _EXACT:
         sums = np.zeros(1)
         for step in moving:
             sums = np.concatenate([sums - step, sums + step])
-        return float(np.mean(np.abs(sums) >= reached)), True
+        return float(np.mean(np.abs(sums) >= reached))
     generator = np.random.default_rng(seed)
     rows = max(1, _SIGN_BLOCK // len(moving))
     beyond = 0
@@ -322,7 +321,7 @@ def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
         shape = (min(rows, _FLIPS - at), len(moving))
         signs = generator.integers(0, 2, shape, dtype=np.int8) * np.int8(2) - np.int8(1)
         beyond += int(np.count_nonzero(np.abs(signs @ moving) >= reached))
-    return (beyond + 1) / (_FLIPS + 1), False
+    return (beyond + 1) / (_FLIPS + 1)
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -338,8 +337,6 @@ def holm(values: Sequence[float]) -> list[float]:
 
 LEVEL = 0.05
 POWER = 0.8
-_TEN_PERCENT = NORMAL.inv_cdf(0.9)  # standard errors to the 10 % point
-_ENDLESS = 10**9  # more rows or clusters than anyone will collect
 
 
 def smallest_difference(error: float, tests: int = 1) -> float:
@@ -350,63 +347,3 @@ def smallest_difference(error: float, tests: int = 1) -> float:
     strictest step of Holm's method.
     """
     return (NORMAL.inv_cdf(1 - LEVEL / (2 * tests)) + NORMAL.inv_cdf(POWER)) * error
-
-
-@dataclass(frozen=True, slots=True)
-class RowsNeeded:
-    """Number of rows needed to detect a difference with 80 % power, estimated from the sample.
-
-    Attributes:
-        error: Standard error of the difference; None if it is unknown.
-        rows: Rows of the sample, ``units`` its independent observations: clusters or rows.
-        against: Share of the rows on the rarer side of 0.
-        width: Largest difference of two values; None if the scale is unbounded.
-        tests: Tests that share the level.
-    """
-
-    error: float | None
-    rows: int
-    units: int
-    against: float
-    width: float | None
-    tests: int
-
-    @property
-    def smallest(self) -> float | None:
-        """Smallest difference that the sample detects; None if unknown, 0 or beyond the scale."""
-        if self.error is None:
-            return None
-        smallest = smallest_difference(self.error, self.tests)
-        # A smaller mean could be reversed by rows that a sample of this size can miss.
-        if self.width is not None and self.against * self.units < FEW_SEEN:
-            missed = self.width * math.expm1(math.log(2 * self.tests / LEVEL) / self.units)
-            smallest = max(smallest, missed + NORMAL.inv_cdf(POWER) * self.error)
-        return None if not smallest or smallest > (self.width or math.inf) else smallest
-
-    def around(self, difference: float) -> tuple[int | None, int | None, int | None]:
-        """Further rows for the largest likely difference, the observed and the smallest one.
-
-        The last two are None if no number of rows is enough for the smallest.
-        """
-        error = _TEN_PERCENT * (self.error or 0.0)
-        least, most = self.more_rows(difference + error), self.more_rows(difference - error)
-        return least, None if most is None else self.more_rows(difference), most
-
-    def more_rows(self, difference: float) -> int | None:
-        """Further rows needed, at least 1; None if no number of rows would be enough."""
-        if difference <= 0 or self.error is None or (not self.error and self.width is None):
-            return None
-        noise = smallest_difference(self.error, self.tests) / difference
-        log_p = math.log(2 * self.tests / LEVEL)
-        # Flips of k units give no p below 2 / 2^k, for any difference.
-        units = max(self.units * noise * noise, log_p / math.log(2))
-        if self.width is not None:
-            # Too few may be missed to reverse it, for the power: n = unseen + spread sqrt(n).
-            unseen = log_p / math.log1p(difference / self.width)
-            spread = NORMAL.inv_cdf(POWER) * self.error * math.sqrt(self.units) / difference
-            missed = (spread + math.hypot(spread, 2 * math.sqrt(unseen))) ** 2 / 4
-            units = max(units, min(missed, FEW_SEEN / self.against if self.against else missed))
-        if units > _ENDLESS:
-            return None
-        # at least one: the test has shown that these rows are not enough
-        return max(1, math.ceil(math.ceil(units) * self.rows / self.units - self.rows))
