@@ -511,10 +511,7 @@ def test_outcomes_of_distances_follow_interval_and_margin() -> None:
     assert distance_shift(base, same, 0.05).outcome == "about equal"
     assert distance_shift(base, {k: v + 0.2 for k, v in base.items()}, 0.05).outcome == "larger"
     assert distance_shift(base, {k: v - 0.2 for k, v in base.items()}, 0.05).outcome == "smaller"
-    unsure = distance_shift(base, noisy, 0.05)
-    assert unsure.outcome == "undecided"
-    assert unsure.more is not None
-    assert unsure.more > 100
+    assert distance_shift(base, noisy, 0.05).outcome == "undecided"
     useless = distance_shift(base, same, 0.0)
     assert useless.outcome == "undecided"
     assert "another embedding model" in useless.reason

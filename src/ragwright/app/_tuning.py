@@ -243,7 +243,9 @@ def baseline_command(
     """
     console = flags.console
     ProjectFolder(flags.project).require()
-    options = BaselineOptions(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
+    options = BaselineOptions(
+        flags.settings, context, margin, resume=flags.resume, name=flags.name, seed=flags.seed
+    )
     with flags.open(replace(flags.session, overrides=())) as bench:
         if flags.dry_run:
             forecast, notes = bench.forecast_baseline(testset, options)
@@ -276,9 +278,6 @@ def diagnose_command(
         help="Comma-separated stages: filter, retrieve, rerank, truncate, generate, judge; "
         "all by default.",
     ),
-    closed_book: bool = Option(
-        False, "--closed-book", help="Also answer the questions without any passages."
-    ),
     models: str = Option(
         "",
         "--compare-models",
@@ -301,7 +300,7 @@ def diagnose_command(
             hint="--testset FILE answers its questions with every stage replaced in turn; --run "
             "latest splits the rows of a stored run",
         )
-    of_stages = {"--stages": stages, "--closed-book": closed_book, "--cluster": flags.cluster}
+    of_stages = {"--stages": stages, "--cluster": flags.cluster}
     of_grids = {"--compare-models": models, "--personas": personas}
     if run:
         further = {"--measures": flags.measures, "--split": split, "--retry-errors": flags.resumes}
@@ -312,7 +311,7 @@ def diagnose_command(
     if models or personas:
         _refuse("--compare-models or --personas", {**of_stages, "--by": flags.by})
         return _compare(flags, read, names_of(personas), names_of(models))
-    return _of_testset(flags, read, names_of(stages), closed_book)
+    return _of_testset(flags, read, names_of(stages))
 
 
 def _refuse(what: str, values: dict[str, object]) -> None:
@@ -326,13 +325,12 @@ def _refuse(what: str, values: dict[str, object]) -> None:
         )
 
 
-def _of_testset(flags: Flags, testset: Testset, stages: tuple[str, ...], closed_book: bool) -> int:
+def _of_testset(flags: Flags, testset: Testset, stages: tuple[str, ...]) -> int:
     """Answer the rows with every stage replaced in turn, and show where points are lost."""
     console = flags.console
     options = DiagnosisOptions(
         cast("tuple[Stage, ...]", stages),
         flags.by or (),
-        closed_book,
         cluster=flags.cluster,
         resume=flags.resumes,
         retry_errors=flags.retry_errors,

@@ -121,17 +121,18 @@ def rank_agreement(
         scale is not None or bool(np.isin(judge, ratings.label).all())
     )
     bias, mapped = Estimate(), ""
-    resampling = _Resampling(seed, groups)
     moved = map_to_label_scale(judge, scale, label_scale)
     if moved is not None and scale is not None and label_scale is not None:
         human = np.array([math.fsum(unit) / len(unit) for unit in units])
         width = label_scale.width or 0.0
-        bias = resampling.mean(moved - human, (-width, width))
+        apart: Values = moved - human
+        ends, _ = mean_interval(apart, seed, scale=(-width, width), clusters=groups)
+        bias = Estimate(math.fsum(apart) / len(apart), *(ends or (None, None)))
         turned = "" if scale.higher_is_better else " turned round and"
         mapped = f"{scale}{turned} mapped to {label_scale}"
     figures = _statistics_of(ratings, points=points)
     figures = {name: figures[name] for name in figures if not only or name in only}
-    return replace(_agreement_of(units, figures, resampling), bias=bias, mapped=mapped)
+    return replace(_agreement_of(units, figures, seed, groups), bias=bias, mapped=mapped)
 
 
 def map_to_label_scale(
@@ -175,7 +176,7 @@ def people_agreement(
         return Agreement()
     figures = _statistics_of(_leave_one_out(units), points=False)
     figures |= _kappas(_pairs_of_people(units))
-    return _agreement_of(units, figures, _Resampling(seed, _groups_of(keys, clusters)))
+    return _agreement_of(units, figures, seed, _groups_of(keys, clusters))
 
 
 def judge_difference(
@@ -204,7 +205,7 @@ def judge_difference(
         MeasureError: No row has all three, a number is not finite, or a row has no cluster.
     """
     keys, units = _common_rows(labels, first, second)
-    resampling = _Resampling(seed, _groups_of(keys, clusters))
+    groups = _groups_of(keys, clusters)
     both = [
         ratings_of(units, np.array([scores[key] for key in keys], dtype=np.float64))
         for scores in (first, second)
@@ -216,29 +217,7 @@ def judge_difference(
         for name in ours
         if name in theirs and (not only or name in only)
     }
-    return _agreement_of(units, apart, resampling)
-
-
-@dataclass(frozen=True, slots=True)
-class _Resampling:
-    """How intervals are resampled.
-
-    Attributes:
-        seed: Seed of the bootstrap.
-        groups: Number of each row's cluster; None where rows are independent.
-    """
-
-    seed: int
-    groups: NDArray[np.int64] | None = None
-
-    def __call__(self, statistic: Statistic, rows: int) -> Estimate:
-        """A statistic of that many rows with its interval."""
-        return bootstrap_statistic(statistic, rows, self.seed, self.groups)
-
-    def mean(self, values: Values, ends: tuple[float, float | None] | None) -> Estimate:
-        """The mean of a value per row with its interval, on a scale with these ends."""
-        interval, _ = mean_interval(values, self.seed, scale=ends, clusters=self.groups)
-        return Estimate(math.fsum(values) / len(values), *(interval or (None, None)))
+    return _agreement_of(units, apart, seed, groups)
 
 
 def _groups_of(
@@ -297,18 +276,21 @@ def _kappas(ratings: Ratings) -> dict[str, Statistic]:
 
 
 def _agreement_of(
-    units: Sequence[Sequence[float]], figures: Mapping[str, Statistic], resampling: _Resampling
+    units: Sequence[Sequence[float]],
+    figures: Mapping[str, Statistic],
+    seed: int,
+    groups: NDArray[np.int64] | None,
 ) -> Agreement:
     """The figures with their intervals, over rows with these labels."""
-    groups = resampling.groups
     fields: dict[str, Any] = {
-        name: resampling(statistic, len(units)) for name, statistic in figures.items()
+        name: bootstrap_statistic(statistic, len(units), seed, groups)
+        for name, statistic in figures.items()
     }
     return Agreement(
         n=len(units),
         labels=sum(map(len, units)),
         clusters=None if groups is None else len(np.unique(groups)),
-        seed=resampling.seed,
+        seed=seed,
         **fields,
     )
 

@@ -264,10 +264,7 @@ class Comparisons:
 
     def __getitem__(self, measure: str) -> Comparison:
         """The comparison for a measure's text."""
-        for comparison in self.measures:
-            if comparison.measure == measure:
-                return comparison
-        raise KeyError(measure)
+        return {comparison.measure: comparison for comparison in self.measures}[measure]
 
     def __repr__(self) -> str:
         """The verdict of every measure."""

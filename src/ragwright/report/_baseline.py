@@ -122,10 +122,6 @@ def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
         ),
         (shift.reason, f"{_capitalise(shift.reason)}."),
         (shift.rare, "So few pairs may lack a rare kind that would reverse this."),
-        (
-            shift.more is not None,
-            f"About {shift.more} more pairs would show that they are equal.",
-        ),
     ]
     return " ".join([*outcome, *(text for known, text in evidence if known)])
 
@@ -136,26 +132,27 @@ def _capitalise(text: str) -> str:
 
 def _numbers(side: DistanceSet) -> dict[str, Any]:
     """The numbers of a set; without distances only its counts."""
-    distances, summary = side.distances, side.summary
+    summary = side.summary
     counts = {"asked": side.asked, "n": len(side.pairs), **fields_of(side, "abstained", "run")}
-    if distances is None:
+    if len(side.pairs) < 2:
         return counts
+    own, ranks = side.values("distance"), side.values("rank")
     return {
         **counts,
-        "mean": _mean(distances.own),
+        "mean": _mean(own),
         **fields_of(summary, "low", "high"),
-        "median": round(statistics.median(distances.own), 6),
-        "shuffled": _mean(distances.shuffled),
-        "echoed": _mean(distances.echoed),
-        "random_chunk": _mean(distances.chunk),
-        "mean_rank": _mean(distances.ranks),
-        "first": sum(rank == 1 for rank in distances.ranks),
+        "median": round(statistics.median(own), 6),
+        "shuffled": _mean(side.values("shuffled")),
+        "echoed": _mean(side.values("echoed")),
+        "random_chunk": _mean(side.values("random_chunk")),
+        "mean_rank": _mean(ranks),
+        "first": sum(rank == 1 for rank in ranks),
     }
 
 
 def _set_cells(side: DistanceSet) -> Cells:
     numbers, ranks = _numbers(side), ("-", "-")
-    if side.distances is not None:
+    if len(side.pairs) > 1:
         ranks = f"{numbers['mean_rank']:.1f} of {numbers['n']}", str(numbers["first"])
     return (
         *(SET_NAMES[side.name], str(numbers["n"]), number(numbers.get("mean"))),
@@ -271,10 +268,10 @@ def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iter
 
 def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
     """Return bands of shuffled answers and echoed questions: the middle 80 % over both sets."""
-    known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
+    known = baseline.sets[:2]
     lists = {
-        _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
-        _GROUPS[3]: [*chain.from_iterable(distances.echoed for distances in known)],
+        _GROUPS[2]: [*chain.from_iterable(side.values("shuffled") for side in known)],
+        _GROUPS[3]: [*chain.from_iterable(side.values("echoed") for side in known)],
     }
     ends = {name: np.percentile(values, _BAND) for name, values in lists.items() if values}
     return {name: (round(float(a), 6), round(float(b), 6)) for name, (a, b) in ends.items()}

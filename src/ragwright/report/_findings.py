@@ -21,13 +21,12 @@ from ..experiment import (
     PersonaModelGrid,
     RunDiagnosis,
 )
-from ..measure import Comparisons, Summary
+from ..measure import Summary
 from ._charts import bars, curve, intervals, whisker
 from ._text import (
     WIDTH,
     Cells,
     ResultBlock,
-    comparison_json,
     drop_empty_columns,
     fields_of,
     format_signed,
@@ -69,7 +68,7 @@ _RUN_PLACES = {
 
 
 def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
-    """Yield the points of every stage, first losses, and the effect of the passages."""
+    """Yield the points of every stage, and first losses."""
     for measure in dict.fromkeys(stage.measure for stage in diagnosis.points):
         stages = [stage for stage in diagnosis.points if stage.measure == measure]
         rows = (
@@ -106,8 +105,6 @@ def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
             ),
         )
     yield _losses_block(diagnosis)
-    if diagnosis.context is not None:
-        yield _context_block(diagnosis.context, diagnosis.known)
     for value, part in diagnosis.parts.items():
         yield _losses_block(part, value)
 
@@ -138,27 +135,8 @@ def _losses_block(diagnosis: Diagnosis | RunDiagnosis, part: str = "") -> Result
     )
 
 
-def _context_block(context: Comparisons, known: Summary | None) -> ResultBlock:
-    rows = (
-        (
-            c.measure,
-            *(number(c.mean_a), number(c.mean_b), format_signed(c.difference)),
-            *(interval(c.low, c.high), p_cell(c.p_holm)),
-        )
-        for c in context.measures
-    )
-    remarks: Cells = ()
-    if known is not None and known.mean is not None:
-        ends = "" if known.low is None else f" ({interval(known.low, known.high)})"
-        remarks = (f"right without passages: {known.mean:.1%} of {known.n} rows{ends}",)
-    head = ("measure", "closed book", "with passages", "effect", _INTERVAL, "p")
-    return ResultBlock(
-        "passages", "The effect of the passages", "", head, tuple(rows), remarks=remarks
-    )
-
-
 def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
-    """Return the verdict, points of every stage, first losses, and the effect of the passages."""
+    """Return the verdict, points of every stage, and first losses."""
     sentences, blocks = (*diagnosis.verdict, f"rule: {LOST_RULE}"), diagnosis_blocks(diagnosis)
     return print_result(sentences, blocks, run=run, notes=diagnosis.notes, width=width)
 
@@ -174,8 +152,8 @@ def run_diagnosis_table(diagnosis: RunDiagnosis, *, width: int = WIDTH) -> str:
 def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --json``; every row with its oracles.
 
-    ``{"verdict", "stage", "points": […], "losses", "rows": […], "context", "known", "parts",
-    "notes", "run"}``; differences are improvements, whatever the measure's direction.
+    ``{"verdict", "stage", "points": […], "losses", "rows": […], "parts", "notes",
+    "run"}``; differences are improvements, whatever the measure's direction.
     """
     return {
         **_outcome_json(diagnosis),
@@ -188,13 +166,9 @@ def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
                 **fields_of(row, "right", "gold"),
                 "scores": _scores_json(row.plain.scores),
                 "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
-                "closed_book": _scores_json(row.closed_book),
-                "known": row.known,
             }
             for row in diagnosis.rows
         ],
-        "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
-        "known": make_json(diagnosis.known),
         "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
         "notes": list(diagnosis.notes),
         "run": run,
@@ -207,9 +181,7 @@ def _outcome_json(diagnosis: Diagnosis | RunDiagnosis) -> dict[str, Any]:
         verdict, stage = list(diagnosis.verdict), diagnosis.stage or None
         return {"verdict": verdict, "stage": stage, "losses": losses}
     names = ("stage", "measure", "plain", "recovered", "first", "rows")
-    points = [
-        fields_of(stage, *names, "beyond", "beyond_rows", "proven") for stage in diagnosis.points
-    ]
+    points = [fields_of(stage, *names, "proven") for stage in diagnosis.points]
     return {**fields_of(diagnosis, "verdict", "stage"), "points": points, "losses": losses}
 
 

@@ -87,8 +87,6 @@ def test_a_stage_is_not_blamed_for_rows_where_nothing_is_lost() -> None:
     found = concluded(rows, "TokenF1")
     assert (found.losses, found.stage) == ({"": 50}, None)
     assert found.verdict[0] == "No stage is proven to lose points."
-    said = "50 of 50 rows lose nothing and could still gain: a perfect generate would add 0.616"
-    assert any(said in one for one in found.verdict)
     text = diagnosis_table(found)
     assert "Work on" not in text
     assert "an abstention is wrong" in " ".join(text.split())
@@ -111,7 +109,7 @@ def test_chance_is_hardly_ever_taken_for_a_stage() -> None:
 def test_a_row_is_read_back_as_it_was_written() -> None:
     made = row("r1", 0.5, {"judge": 1.0}, "judge")
     place = GoldPlace("d", 3, 9, True, False, 2, None, None)
-    more = (True, made.oracles, (scored("Contains", 0.0),), False, ("d",))
+    more = (True, made.oracles, ("d",))
     whole = DiagnosedRow(made.plain, "judge", (place,), *more)
     assert concluded([]).points == ()  # nothing at all is no conclusion
     assert read_plain(DiagnosedRow, json.loads(json.dumps(make_plain(whole)))) == whole
@@ -129,17 +127,12 @@ def test_questions_on_one_document_are_one_observation() -> None:
     assert alone.of("filter", "Contains").recovered.clusters is None
     assert alone.stage == "filter"
     shared = [about(one, f"d{n % 4}") for n, one in enumerate(rows)]
-    shared = [replace(one, closed_book=(scored("Contains", 0.5),), known=True) for one in shared]
     found = concluded(shared)
     points = found.of("filter", "Contains")
     for one in (points.recovered, points.first):
         assert (one.n, one.clusters) == (20, 4)
         assert one.p == pytest.approx(2 / 2**4)
     assert found.stage is None
-    assert found.context is not None
-    assert found.context["Contains"].clusters == 4
-    assert found.known is not None
-    assert (found.known.n, found.known.clusters) == (20, 4)
 
 
 @pytest.mark.parametrize("mark", [True, "true", "yes", 1])

@@ -1,7 +1,7 @@
 """Diagnosis: the stage, persona or capability where a run loses points."""
 
 from ._capabilities import Curve, CurvePoint, capability_curves
-from ._diagnosing import (
+from ._diagnose import (
     DiagnosisOptions,
     RunDiagnosis,
     diagnose_run,

@@ -10,17 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from statistics import median
 from typing import Any, TypeVar
 
 from ...core import Row, Score, TestsetError, count_noun
 from ...measure import (
     Comparison,
-    Comparisons,
     Measure,
     MeasureScale,
-    Summary,
-    aggregate,
     compare_rows,
     p_text,
     read_mark,
@@ -44,9 +40,6 @@ LOST_RULE = (
 )
 """Definition of a lost row, for the verdict and the table of rows."""
 
-KNOWN = "known without passages"
-"""Name of the share of rows that are right without passages."""
-
 
 @dataclass(frozen=True, slots=True)
 class StagePoints:
@@ -60,8 +53,6 @@ class StagePoints:
         first: The same comparison if only rows first lost at this stage get the oracle.
         rows: Number of these rows; ``first.wins`` of them gain by it.
         scale: Width of the measure's scale, None if unbounded.
-        beyond: Points that the oracle adds on rows where nothing is lost, over all rows;
-            ``beyond_rows`` of them gain: the measure asks for more than the rule of right.
     """
 
     stage: Stage
@@ -71,8 +62,6 @@ class StagePoints:
     first: Comparison
     rows: int
     scale: float | None = None
-    beyond: float = 0.0
-    beyond_rows: int = 0
 
     @property
     def proven(self) -> bool:
@@ -98,8 +87,6 @@ class Diagnosis:
         losses: Place where rows are first lost -> number of rows; ``""`` counts rows that are not
             lost.
         rows: Every row that was answered, with its oracles.
-        context: The answer compared with the same question without passages, if requested.
-        known: Share of rows that are right without passages.
         notes: What the reader should know.
         parts: ``field = value`` -> the diagnosis of the rows with that value.
     """
@@ -110,8 +97,6 @@ class Diagnosis:
     points: tuple[StagePoints, ...]
     losses: Mapping[Lost, int]
     rows: tuple[DiagnosedRow, ...]
-    context: Comparisons | None = None
-    known: Summary | None = None
     notes: tuple[str, ...] = ()
     parts: Mapping[str, Diagnosis] = field(default_factory=dict)
 
@@ -142,7 +127,6 @@ def diagnosis_of(
     losses = Counter(row.lost for row in rows)
     by_stage: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
     stage, verdict = _diagnosis_verdict(points, by_stage, rows)
-    context, known = _closed_book_effect(rows, measures, seed, clusters)
     abstentions = sum(
         row.plain.row is not None and bool(read_mark(row.plain.row, "abstained")) for row in rows
     )
@@ -155,8 +139,6 @@ def diagnosis_of(
         points,
         by_stage,
         tuple(rows),
-        context,
-        known,
         tuple(filter(None, notes)),
     )
 
@@ -211,14 +193,9 @@ def _stage_points(
     recovered = compare_rows(plain, perfect, seed=seed, clusters=clusters, scales=scales)
     own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
     points = []
-    for place, (stage, at, name) in enumerate(keys):
+    for stage, at, name in keys:
         measure, mean = measures[at], recovered[name].mean_a
         low, high = measure.definition.low, measure.definition.high
-        gains = [
-            after.value - before.value
-            for before, after, _ in (sides[r.plain.row_id][place] for r in rows if r.lost == "")
-            if before.value is not None and after.value is not None
-        ]
         points.append(
             StagePoints(
                 stage,
@@ -228,8 +205,6 @@ def _stage_points(
                 rename_comparison(own_points[name], str(measure)),
                 sum(row.lost == stage for row in rows),
                 None if high is None else high - low,
-                math.fsum(gains) / len(rows),
-                sum(gain > 0 for gain in gains),
             )
         )
     return tuple(points)
@@ -267,14 +242,6 @@ def _diagnosis_verdict(
         f"{_loss_text(loss, rows)}"
         for at, loss in enumerate(best.values())
     ] or _nothing_proven(points, len(rows))
-    gains = [loss for loss in points if round(loss.beyond, 6) > 0]
-    if gains:
-        loss = max(gains, key=lambda loss: loss.beyond / (loss.scale or 1.0))
-        sentences.append(
-            f"{loss.beyond_rows} of {len(rows)} rows lose nothing and could still gain: a perfect "
-            f"{loss.stage} would add {loss.beyond:.3f} points of {loss.measure}, which asks for "
-            "more than the rule of what is lost."
-        )
     sentences += [
         f"{losses[lost]} of {len(rows)} rows are lost before any stage: {reason}."
         for lost, reason in _BEFORE.items()
@@ -312,25 +279,11 @@ def _loss_text(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
     p = f", {p_text(c.p_holm)}" if c.p_holm is not None else ""
     return (
-        f"{REASONS[loss.stage]}{_median_ranks(loss, rows)}. A perfect stage would recover "
+        f"{REASONS[loss.stage]}. A perfect stage would recover "
         f"{points}{span} points of {loss.measure} on the rows it loses first, on {c.wins} of "
         f"{len(rows)} "
         f"rows: proven{p}."
     )
-
-
-def _median_ranks(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """Describe the ranks of gold that a cut or a reranker lost, if it is on most rows."""
-    lost = [row for row in rows if row.lost == loss.stage]
-    places = [place for row in lost for place in row.gold if not place.shown]
-    ranks = [place.found for place in places if place.found]
-    reranked = [place.ordered for place in places if place.ordered]
-    cut = loss.stage in ("rerank", "truncate") and 2 * len(lost) >= loss.first.wins
-    if not cut or not ranks or not reranked:
-        return ""
-    if loss.stage == "truncate":
-        return f" (in the median at rank {median(reranked):g} of the candidates)"
-    return f" (in the median from rank {median(ranks):g} to rank {median(reranked):g})"
 
 
 _BEFORE: Mapping[Lost, str] = {
@@ -347,28 +300,6 @@ REASONS: Mapping[Stage, str] = {
     "judge": "the judge gives the gold answer itself less than full points",
 }
 """Description of the loss of each stage."""
-
-
-def _closed_book_effect(
-    rows: Sequence[DiagnosedRow],
-    measures: Sequence[Measure],
-    seed: int,
-    clusters: Mapping[str, Hashable] | None,
-) -> tuple[Comparisons | None, Summary | None]:
-    """Return the effect of the passages, and the share of rows that need none."""
-    controlled = {row.plain.row_id: row for row in rows if row.closed_book}
-    if not controlled:
-        return None, None
-    indexes = [index for index, m in enumerate(measures) if m.definition.kind not in RANKING]
-    without = {key: [row.closed_book[at] for at in indexes] for key, row in controlled.items()}
-    with_ = {key: [row.plain.scores[at] for at in indexes] for key, row in controlled.items()}
-    scales = {str(measures[index]): measures[index].known_scale for index in indexes}
-    options: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
-    context = compare_rows(without, with_, **options) if indexes else None
-    judged = {key: row.known for key, row in controlled.items() if row.known is not None}
-    shares = [Score(KNOWN, "scored", float(known)) for known in judged.values()]
-    groups = None if clusters is None else [clusters[key] for key in judged]
-    return context, aggregate(shares, seed, clusters=groups) if shares else None
 
 
 T = TypeVar("T")

@@ -147,10 +147,6 @@ def readings_of(
     ]
 
 
-def _count_facts(text: str) -> int:
-    return len(facts_of(text))
-
-
 def _read_row(
     reading: GridQuestion,
     persona: Persona,
@@ -238,6 +234,12 @@ def grid_of(
     }
     pairs = _compare_pairs(upward, turn_scale_upward(first), (seed, clusters))
     facts = _compare_pairs(kept, MeasureScale(0, 1), (seed, clusters))
+    answers = [row.result.row for row in rows if row.result.row is not None]
+    silent = sum(read_mark(answer, "abstained") is True for answer in answers)
+    note = (
+        f"{count_noun(silent, 'answer abstains', 'answers abstain')}: left out of means, the worst "
+        "value in comparisons, no fact kept"
+    )
     return PersonaModelGrid(
         personas,
         generators,
@@ -247,18 +249,8 @@ def grid_of(
         _best_by_persona(personas, generators, pairs),
         facts,
         means,
-        _abstention_note(rows),
+        (note,) if silent else (),
     )
-
-
-def _abstention_note(rows: Sequence[GridRow]) -> tuple[str, ...]:
-    answers = filter(None, (row.result.row for row in rows))
-    abstentions = sum(read_mark(answer, "abstained") is True for answer in answers)
-    note = (
-        f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
-        "worst value in comparisons, no fact kept"
-    )
-    return (note,) if abstentions else ()
 
 
 _ScoresByQuestion = Mapping[str, Score]

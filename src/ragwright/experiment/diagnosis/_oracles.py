@@ -201,7 +201,6 @@ class DiagnosisCase:
         measures: Measures to score.
         setup: Settings of judges.
         stages: Stages that get their oracle.
-        closed_book: Also answer without passages.
         asks: The search uses a paid model: a dry run cannot know its results.
     """
 
@@ -211,7 +210,6 @@ class DiagnosisCase:
     measures: Sequence[Measure]
     setup: MeasureSetup
     stages: tuple[Stage, ...] = STAGES
-    closed_book: bool = False
     asks: bool = False
 
 
@@ -225,8 +223,6 @@ class DiagnosedRow:
         gold: The ranks of each piece of its gold at every stage.
         right: True if the answer is right by the gold answer; None without one.
         oracles: Stage -> scores with its oracle, in the order of the measures.
-        closed_book: Scores of the answer without passages, if requested; ``known`` is True if that
-            answer is right.
         documents: Every document shown to the plain answer, an oracle or a judge.
     """
 
@@ -235,8 +231,6 @@ class DiagnosedRow:
     gold: tuple[GoldPlace, ...] = ()
     right: bool | None = None
     oracles: Mapping[Stage, tuple[Score, ...]] = field(default_factory=dict)
-    closed_book: tuple[Score, ...] = ()
-    known: bool | None = None
     documents: tuple[str, ...] = ()
 
 
@@ -263,12 +257,12 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     answered = add_answer(row, answer)
     scores = yield from score_row(answered, case.measures, case.setup)
     plain = _AnsweredRow(row, persona, case, pieces, watch, answer, answered, scores)
-    names: list[str] = [*case.stages, *(["closed_book"] if case.closed_book else [])]
-    outcomes = yield from gather([_score_oracle(plain, name) for name in names], settle=True)
-    by_oracle = dict(zip(names, (unpack_settled(outcome) for outcome in outcomes), strict=True))
+    outcomes = yield from gather(
+        [_score_oracle(plain, stage) for stage in case.stages], settle=True
+    )
+    by_oracle = dict(zip(case.stages, map(unpack_settled, outcomes), strict=True))
     answers = [answer, *(again for _, again in by_oracle.values() if again is not None)]
     documents = [hit.document_id for shown in answers for hit in shown.hits]
-    closed_book, unaided = by_oracle.pop("closed_book", ((), None))
     right = plain.right(answer)
     return DiagnosedRow(
         RowResult(
@@ -293,9 +287,7 @@ def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
             for piece in pieces
         ),
         right,
-        {stage: by_oracle[stage][0] for stage in case.stages},
-        closed_book,
-        None if unaided is None else plain.right(unaided),
+        {stage: scores for stage, (scores, _) in by_oracle.items()},
         tuple(dict.fromkeys((*documents, *(piece.document_id for piece in pieces)))),
     )
 
@@ -365,45 +357,26 @@ _Outcome: TypeAlias = tuple[tuple[Score, ...], Answer | None]
 
 
 def _score_oracle(plain: _AnsweredRow, name: str) -> Flow[_Outcome]:
-    """The scores with the oracle of a stage, or without passages."""
+    """The scores with the oracle of a stage."""
     if name in ("generate", "judge"):
         flow = _generate_scores(plain) if name == "generate" else _judge_scores(plain)
         return (yield from flow), None
     case, row = plain.case, plain.row
-    plan, hooks = case.plan, _Oracle(case.plan.retrieve)
-    if name == "closed_book":
-        plan = replace(plan, options=replace(plan.options, closed_book=True))
-    elif not plain.pieces:
+    if not plain.pieces:
         return _not_applicable(case, "the row has no gold for retrieval"), None
-    else:
-        lost, plan, changes = _FRONT_ORACLES[name](plain)
-        hooks = _Oracle(case.plan.retrieve, **changes)
-        if case.asks and name != "filter":  # a dry run takes the estimate
-            branched = yield from branch(0, int(lost), 1)
-            lost = lost if branched is None else bool(branched)
-        if not lost:
-            return plain.scores, None
+    lost, plan, changes = _FRONT_ORACLES[name](plain)
+    if case.asks and name != "filter":  # a dry run takes the estimate
+        branched = yield from branch(0, int(lost), 1)
+        lost = lost if branched is None else bool(branched)
+    if not lost:
+        return plain.scores, None
+    hooks = _Oracle(case.plan.retrieve, **changes)
     answer = yield from _answer_with(row, plain.persona, case, plan, hooks)
-    scores = yield from score_row(add_answer(row, answer), case.measures, case.setup)
-    if name == "closed_book":
-        scores = _without_ranking(case, scores, "the measure needs passages")
-    return scores, answer
+    return (yield from score_row(add_answer(row, answer), case.measures, case.setup)), answer
 
 
 def _not_applicable(case: DiagnosisCase, reason: str) -> tuple[Score, ...]:
     return tuple(Score(str(m), "not_applicable", reason=reason) for m in case.measures)
-
-
-def _without_ranking(
-    case: DiagnosisCase, scores: Sequence[Score], reason: str
-) -> tuple[Score, ...]:
-    """The scores, those of measures of ranking not applicable."""
-    return tuple(
-        Score(str(measure), "not_applicable", reason=reason)
-        if measure.definition.kind in RANKING
-        else score
-        for measure, score in zip(case.measures, scores, strict=True)
-    )
 
 
 _FrontOracle: TypeAlias = tuple[bool, AskPlan, dict[str, _Change]]
@@ -472,7 +445,12 @@ def _generate_scores(plain: _AnsweredRow) -> Flow[tuple[Score, ...]]:
     if not plain.row.reference.strip():
         return _not_applicable(case, "the row has no gold answer")
     scores = yield from score_row(_gold_answer(plain), case.measures, case.setup)
-    return _without_ranking(case, scores, "no answer is scored")
+    return tuple(
+        Score(str(measure), "not_applicable", reason="no answer is scored")
+        if measure.definition.kind in RANKING
+        else score
+        for measure, score in zip(case.measures, scores, strict=True)
+    )
 
 
 def _judge_scores(plain: _AnsweredRow) -> Flow[tuple[Score, ...]]:

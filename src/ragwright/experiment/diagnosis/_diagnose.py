@@ -55,13 +55,11 @@ class DiagnosisOptions(RunOptions):
     Attributes:
         stages: Stages that get an oracle; by default all that the rows and measures allow.
         by: Fields to slice by: ``persona_name``, or columns.
-        closed_book: Also ask without passages.
         cluster: What dependent rows have in common; see ``clusters_of_results``.
     """
 
     stages: tuple[Stage, ...] = ()
     by: Sequence[str] = ()
-    closed_book: bool = False
     cluster: str = ""
 
 
@@ -112,12 +110,6 @@ def _diagnosis_job(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: DiagnosisOptions
 ) -> tuple[Job[DiagnosedRow], Testset, Sequence[Measure], tuple[Stage, ...]]:
     stages = _check_stages(options.stages, testset)
-    if options.closed_book and project.settings.answer.model == NO_MODEL:
-        raise ConfigError(
-            "without a chat model there is no answer without passages",
-            where="--closed-book",
-            hint="set a chat model: answer.model",
-        )
     base = plan_evaluation(project, testset, measures, EvaluationOptions())
     rows, wanted_measures = base.rows, base.measures
     plan = project.plan()
@@ -128,12 +120,11 @@ def _diagnosis_job(
         wanted_measures,
         judging(project),
         stages,
-        options.closed_book,
         _needs_replies(project, plan.retrieve),
     )
     job = Job(
         kind="diagnose",
-        manifest={**base.job.manifest, "stages": list(stages), "closed_book": options.closed_book},
+        manifest={**base.job.manifest, "stages": list(stages)},
         items=[(row.id, partial(diagnose_row, row, case)) for row in rows.rows],
         encode=make_plain,
         sources=lambda row: row.documents,
