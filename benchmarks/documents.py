@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragwright.ingest import Failure, Fetched, FileReader, SourceOptions
+from ragwright.flow import FetchReply
+from ragwright.ingest import Failure, FileReader, SourceOptions
 
 from .data_sets import DATA
 
@@ -70,7 +71,7 @@ def expected(folder: Path, source: Path) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def no_network(address: str) -> Fetched:
+def no_network(address: str) -> FetchReply:
     """Local files need none."""
     raise AssertionError(address)
 

@@ -38,24 +38,17 @@ def test_a_thing_is_kept_or_left_out_as_the_reference_says(tmp_path: Path, row: 
     assert row.said or row.state != "counted"
 
 
-SLIDE = (
-    '<draw:page draw:name="One"><draw:frame presentation:class="title"><draw:text-box>'
-    "<text:p>Plan</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box>"
-    "<text:p>Opens at six.</text:p></draw:text-box></draw:frame>"
-    "<draw:frame><draw:image/></draw:frame></draw:page>"
-)
 BOOK = make.epub(["<h1>Two</h1><p>second</p>", "<h1>One</h1><p>first</p>"])
 
 
-def test_books_follow_the_spine_and_slides_of_open_document_are_pages() -> None:
+def test_books_follow_the_spine_and_slides_of_open_document_need_a_parser() -> None:
     book = read("a.epub", BOOK)
     assert book.text == "# One\n\nfirst\n\n# Two\n\nsecond"
     assert (book.title, book.language, book.created) == ("The Book", "fr", "1862-04-03")
     assert [s.title for s in book.sections] == ["One", "Two"]
-    slides = read("a.odp", make.odt(SLIDE, kind="presentation"))
-    assert slides.text == "# Plan\n\nOpens at six."
-    assert [page.label for page in slides.pages] == ["One"]
-    assert slides.faults[0].what.startswith("1 image: left out")
+    with pytest.raises(UnsupportedSourceError, match="OpenDocument presentation") as caught:
+        read("a.odp", make.odt("", kind="presentation"))
+    assert "parser: kreuzberg" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

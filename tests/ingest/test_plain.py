@@ -8,7 +8,8 @@ import pytest
 from one_file import read, refused, warned
 
 from ragwright.core import EmptySourceError, MalformedSourceError, UnsupportedSourceError
-from ragwright.ingest import Fetched, WebReader
+from ragwright.flow import FetchReply
+from ragwright.ingest import WebReader
 
 RST = """======
 Manual
@@ -140,7 +141,8 @@ def test_a_play_keeps_its_acts_speakers_and_stage_directions() -> None:
     for name in ("play.tei", "play", "play.txt"):
         assert read(name, PLAY).title == "La Pièce", "known by its beginning or its name"
     assert read("a.py", PLAY).metadata["code_language"] == "python"
-    sent = Fetched("", "application/xml; charset=utf-8", PLAY[PLAY.index("<TEI") :].encode())
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    sent = FetchReply("", 200, headers, PLAY[PLAY.index("<TEI") :].encode())
     (one,) = WebReader().read("https://example.org/play", lambda url: sent)
     assert getattr(one, "title", "") == "La Pièce"
 

@@ -21,13 +21,12 @@ from ragwright.core import (
     SourceError,
     UnsupportedSourceError,
 )
-from ragwright.flow import Fetch, RetryPolicy, Runner, fetch
+from ragwright.flow import Fetch, FetchReply, RetryPolicy, Runner, fetch
 from ragwright.ingest import (
     ArxivReader,
     BeirReader,
     Failure,
     FetchBytes,
-    Fetched,
     FetchHandler,
     FetchOptions,
     FileReader,
@@ -43,7 +42,7 @@ from ragwright.ingest import (
 )
 
 
-def offline(url: str) -> Fetched:
+def offline(url: str) -> FetchReply:
     raise SourceError("no network here", where=url)
 
 

@@ -21,11 +21,11 @@ from ragwright.core import (
     MalformedSourceError,
     SourceError,
 )
+from ragwright.flow import FetchReply
 from ragwright.ingest import (
     ArxivReader,
     BeirReader,
     Failure,
-    Fetched,
     FileReader,
     Reader,
     WebReader,
@@ -265,7 +265,7 @@ def test_other_types_are_read_as_files_and_links_alone_as_text(site: Site) -> No
 
 
 def test_a_stop_is_no_failure() -> None:
-    def stopped(url: str) -> Fetched:
+    def stopped(url: str) -> FetchReply:
         raise Interrupted("stopped")
 
     with pytest.raises(Interrupted):

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from raw_server import QuietHandler, serving
 
 from ragwright.flow import Fetch, FetchReply
-from ragwright.ingest import Fetched, FetchHandler, FetchOptions, Resolve, resolve
+from ragwright.ingest import FetchHandler, FetchOptions, Resolve, resolve
 
 
 @dataclass
@@ -101,7 +101,6 @@ def get(
     return asyncio.run(once())
 
 
-def fetch_bytes(url: str) -> Fetched:
+def fetch_bytes(url: str) -> FetchReply:
     """What the workbench gives to readers."""
-    reply = get(url)
-    return Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
+    return get(url)

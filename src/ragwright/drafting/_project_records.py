@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from .. import index, project, records
 from ..core import ConfigError, RagwrightError, RecordsError, SnapshotGoneError, replace_text
+from ..flow import FetchReply
 from ..index import IndexSpec, Store
-from ..ingest import Failure, Fetched, open_engine
+from ..ingest import Failure, open_engine
 from ..ledger import FileLock
 from ..project import IngestProgress, Project
 from ..records import (
@@ -173,7 +174,7 @@ def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     return not version or version != tables.version
 
 
-def _no_network(url: str) -> Fetched:
+def _no_network(url: str) -> FetchReply:
     raise AssertionError(f"records are read from tables, not from {url}")
 
 

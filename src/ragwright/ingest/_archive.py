@@ -212,9 +212,9 @@ def _spine(package: ElementTree.Element, opf: str) -> list[str]:
 
 Element = ElementTree.Element
 
-_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _SHOW = (
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW = (
     f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
-    for name in ("office", "text", "table", "style", "drawing", "presentation")
+    for name in ("office", "text", "table", "style", "drawing")
 )
 _NOTE = f"{_OFFICE}annotation"
 _SKIPPED = frozenset(
@@ -226,8 +226,7 @@ _ROW_GROUPS = (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}ta
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """Read an OpenDocument text or presentation, each slide a page; tracked deletions and comments
-    are left out.
+    """Read an OpenDocument text; tracked deletions and comments are left out.
 
     Raises:
         EncryptedSourceError: Protected by a password.
@@ -237,11 +236,11 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     archive, root = _content(data, where, options, builder)
     parts = [name for name in ("styles.xml", "meta.xml") if name in archive.names]
     roots = {name: parse_xml(archive.read(name), where) for name in parts}
-    walk = _OdtWalk(builder, [root, roots.get("styles.xml", root)])
+    walk = _OdtWalk([root, roots.get("styles.xml", root)])
     builder.write(walk.blocks(root.iterfind(f"{_OFFICE}body")))
     about, _ = texts_by_name(roots["meta.xml"].iter() if "meta.xml" in roots else ())
     return builder.extract(
-        f"application/vnd.oasis.opendocument.{'presentation' if builder.pages() else 'text'}",
+        "application/vnd.oasis.opendocument.text",
         {
             "author": about["creator"],
             "keywords": about["keyword"],
@@ -261,7 +260,7 @@ def ods_sheets(
     The builder counts what is left out.
     """
     _, root = _content(data, where, options, builder)
-    walk = _OdtWalk(builder, [])
+    walk = _OdtWalk([])
     for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
         yield table.get(f"{_TABLE}name") or "", walk.grid(table)
 
@@ -278,8 +277,7 @@ def _content(
 
 
 class _OdtWalk:
-    def __init__(self, builder: TextBuilder, roots: list[Element]) -> None:
-        self._builder = builder
+    def __init__(self, roots: list[Element]) -> None:
         self._titles = {"Title": 1, "Subtitle": 2}
         """Style of a paragraph that makes a title or heading -> its level."""
         for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
@@ -297,7 +295,7 @@ class _OdtWalk:
         """``style/level`` of the list levels that are numbered."""
 
     def blocks(self, parent: Iterable[Element]) -> Iterator[Block]:
-        """Yield the blocks in an element; the builder is told where a slide begins."""
+        """Yield the blocks in an element."""
         for child in parent:
             if child.tag in _PARAGRAPHS:
                 level = self._titles.get(child.get(f"{_TEXT}style-name") or "", 0)
@@ -309,11 +307,7 @@ class _OdtWalk:
                 yield from self.items(child, 0, "")
             elif child.tag == f"{_TABLE}table":
                 yield Block(rows=self.grid(child))
-            elif child.get(f"{_SHOW}class") == "title":
-                yield Block(" ".join(inline(p) for p in child.iter(f"{_TEXT}p")), 1)
             elif child.tag not in _SKIPPED:
-                if child.tag == f"{_DRAW}page":
-                    self._builder.page(child.get(f"{_DRAW}name") or "")
                 yield from self.blocks(child)
 
     def items(self, parent: Element, depth: int, style: str) -> Iterator[Block]:

@@ -137,23 +137,15 @@ class Chunker(ABC):
         them (overlaps once) gives the text back exactly.
         """
 
-    def count(self, text: str) -> int:
-        """Count the tokens of a piece by the chunker's own counter; 0 if it has none."""
-        return 0
-
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
-        """Cut a document into chunks with page, headings and token count.
+        """Cut a document into chunks with page and headings; tokens are not counted.
 
         Raises:
             ChunkError: The spans break the contract of :meth:`cut`.
         """
         spans = self.cut(document)
-        counts = [self.count(document.text[s.start : s.end]) for s in spans]
-        return make_chunks(document, spans, counts)
+        return make_chunks(document, spans, [0] * len(spans))
 
-
-_LETTERS_PER_TOKEN = 20
-"""A chunk of ``size`` tokens has at most so many characters for each; prose has four to seven."""
 
 _RULES = 2
 """Part of every ``spec``; incremented when chunks are cut in another way."""
@@ -218,7 +210,8 @@ class UnitChunker(Chunker):
             spans = [piece for part in spans for piece in tokens.pack(part)]
         spans = _join_hollow(spans, tokens)
         if divides:
-            spans = [*_bounded(spans, document.text, _LETTERS_PER_TOKEN * self.options.size)]
+            # a token of prose has four to seven characters
+            spans = [*_bounded(spans, document.text, 20 * self.options.size)]
         return make_chunks(document, spans, map(tokens.count, spans))
 
     def _starts(self, document: Document) -> list[int]:
@@ -374,15 +367,13 @@ _ROW = re.compile(r"[ ]{0,3}\||\{")
 
 _LONGEST_ROW = 20_000
 
-_PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
-_LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 _LOOK = 40
 """Characters on both sides of a tail that a sentence splitter sees: ``Dr.`` and what follows."""
 
 
 def _paragraphs(text: str, start: int) -> Iterator[int]:
     """Yield the ends of runs of blank lines; indentation belongs to the next line."""
-    return (start + match.end() for match in _PARAGRAPH.finditer(text))
+    return (start + match.end() for match in re.finditer(r"\n(?:[^\S\n]*\n)+", text))
 
 
 def _sentences(text: str, start: int) -> Iterator[int]:
@@ -506,7 +497,7 @@ class TokenMap:
         White space belongs to the piece in front, an opening bracket to the piece behind.
         """
         start, gap = int(self._starts[token]), int(self._reach[token])
-        space = _LAST_SPACE.search(self.text[gap:start])
+        space = re.search(r"\s(?=\S*\Z)", self.text[gap:start])
         return None if start < gap else gap + space.end() if space else start
 
     def _continues(self, token: int) -> bool:

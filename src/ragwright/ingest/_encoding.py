@@ -261,10 +261,10 @@ NAMES = {
     "odp": "an OpenDocument presentation",
 }  # fmt: skip
 
-RARE = frozenset({"doc", "ppt", "rtf", "msg"})
+RARE = frozenset({"doc", "ppt", "rtf", "msg", "odp"})
 """Formats that only a parser of another package reads."""
 
-BINARY = RARE | {"pdf", "docx", "pptx", "sheet", "odt", "odp", "epub", "image"}
+BINARY = RARE | {"pdf", "docx", "pptx", "sheet", "odt", "epub", "image"}
 """Formats that cannot be plain text."""
 
 _MAGIC = (

@@ -24,6 +24,7 @@ from ..core import (
     option,
     suggest_name,
 )
+from ..flow import FetchReply
 from ._engine import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
@@ -350,17 +351,8 @@ def failure_lines(failures: Iterable[Failure]) -> list[str]:
     return lines
 
 
-FetchBytes = Callable[[str], "Fetched"]
+FetchBytes = Callable[[str], FetchReply]
 """Fetches an address; the workbench passes one that uses the runner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A fetched page: the last address after redirects, its type, its bytes."""
-
-    url: str
-    content_type: str
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ..core import (
     SourceError,
     UnsupportedSourceError,
 )
+from ..flow import FetchReply
 from ._apart import extract_bytes, main_part
 from ._archive import parse_xml
 from ._encoding import clean_metadata, decodes, guess_language, normalise, sniff
@@ -32,7 +33,6 @@ from ._ocr import require_text
 from ._options import (
     Failure,
     FetchBytes,
-    Fetched,
     Reader,
     SourceFile,
     SourceOptions,
@@ -86,14 +86,14 @@ class WebReader(Reader):
         yield from (Failure(source, fault, warning=True) for fault in extract.faults)
 
 
-def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
+def extract_page(fetched: FetchReply, options: SourceOptions) -> Extract:
     """Extract text and structure of a fetched page.
 
     Raises:
         EmptySourceError: Nothing to read on the page.
         SourceError: As the reader of the type says.
     """
-    kind, charset = content_type(fetched.content_type)
+    kind, charset = content_type(fetched.headers.get("content-type", ""))
     unclear = kind in ("", "text/plain") and sniff(fetched.body) == "html"
     if unclear or kind in ("text/html", "application/xhtml+xml"):
         decoded = decode_html(fetched.body, fetched.url, options.encoding, charset)

@@ -55,6 +55,7 @@ MEDIA_TYPES = {
     "doc": "application/msword",
     "ppt": "application/vnd.ms-powerpoint",
     "rtf": "application/rtf",
+    "odp": "application/vnd.oasis.opendocument.presentation",
     "msg": "application/vnd.ms-outlook",
 }
 """Kinds of files that a parser may read, with their media types."""
@@ -216,7 +217,6 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "docx": read_docx,
     "pptx": read_pptx,
     "odt": read_odt,
-    "odp": read_odt,
     "epub": read_epub,
     "html": read_html,
     "xml": read_xml,

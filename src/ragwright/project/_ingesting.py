@@ -12,7 +12,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from .. import flow, ingest
+from .. import flow
 from ..core import (
     ConfigError,
     Document,
@@ -26,7 +26,6 @@ from ..index import IndexSpec, Store, keep_sheets
 from ..ingest import (
     Failure,
     FetchBytes,
-    Fetched,
     Reader,
     ScanProgress,
     SourceOptions,
@@ -304,12 +303,7 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
 
 def fetch_by_runner(project: Project) -> FetchBytes:
     """A function that fetches addresses through the project's runner."""
-
-    def fetch(url: str) -> Fetched:
-        reply = project.runner.run(flow.fetch(url))
-        return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)
-
-    return fetch
+    return lambda url: project.runner.run(flow.fetch(url))
 
 
 def make_ingest(
@@ -408,6 +402,6 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
     return report
 
 
-def refuse_fetch(address: str) -> Fetched:
+def refuse_fetch(address: str) -> flow.FetchReply:
     """Raises: stored documents are not fetched."""
     raise SourceError("a stored document is not fetched", where=address)

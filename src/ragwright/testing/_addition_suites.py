@@ -16,8 +16,8 @@ import pytest
 
 from ..core import Document, Filter, MeasureError, RagwrightError, Row, Score, SourceError
 from ..experiment import Evaluation, Questions, evaluate
-from ..flow import Runner
-from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, catch_failures, normalise
+from ..flow import FetchReply, Runner
+from ..ingest import Failure, FetchBytes, Reader, SuffixReader, catch_failures, normalise
 from ..measure import (
     GateOptions,
     GateRule,
@@ -371,7 +371,7 @@ class ReaderSuite:
     def fetch(self) -> FetchBytes:
         """The network."""
 
-        def offline(url: str) -> Fetched:
+        def offline(url: str) -> FetchReply:
             raise SourceError("the test offers no network", where=url)
 
         return offline

@@ -21,7 +21,8 @@ from waiting import skip_short_pauses
 
 from ragwright import Session, Workbench
 from ragwright.core import Document, ModelError, RagwrightError, RetrieveError, Span
-from ragwright.ingest import Chunker, Failure, FetchBytes, Fetched, FileReader, Reader
+from ragwright.flow import FetchReply
+from ragwright.ingest import Chunker, Failure, FetchBytes, FileReader, Reader
 from ragwright.models import Embedder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -356,7 +357,7 @@ def test_web_pages_are_fetched_a_few_at_a_time(
     open_now = most = 0
     lock, together = threading.Lock(), threading.Event()
 
-    def slow(url: str) -> Fetched:
+    def slow(url: str) -> FetchReply:
         nonlocal open_now, most
         with lock:
             open_now += 1
@@ -366,7 +367,7 @@ def test_web_pages_are_fetched_a_few_at_a_time(
         together.wait(30)
         with lock:
             open_now -= 1
-        return Fetched(url, "text/plain", f"The page {url}.".encode())
+        return FetchReply(url, 200, {"content-type": "text/plain"}, f"The page {url}.".encode())
 
     monkeypatch.setattr("ragwright.project._ingesting.fetch_by_runner", lambda project: slow)
     pages = [f"https://example.org/{n}.txt" for n in range(20)]

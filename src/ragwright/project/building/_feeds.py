@@ -26,10 +26,10 @@ from ...core import (
     text_hash,
     value_hash,
 )
+from ...flow import FetchReply
 from ...ingest import (
     Failure,
     FetchBytes,
-    Fetched,
     GroupOptions,
     Reader,
     RemoteFile,
@@ -180,7 +180,7 @@ class FetchAhead:
     def __init__(self, fetch: FetchBytes, addresses: Iterable[str]) -> None:
         self._fetch = fetch
         self._next = deque(dict.fromkeys(addresses))
-        self._under_way: dict[str, Future[Fetched]] = {}
+        self._under_way: dict[str, Future[FetchReply]] = {}
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="ragwright-fetch")
 
     def __enter__(self) -> FetchAhead:
@@ -189,7 +189,7 @@ class FetchAhead:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def __call__(self, address: str) -> Fetched:
+    def __call__(self, address: str) -> FetchReply:
         """The content at an address; raises what fetching it raised."""
         while self._next and len(self._under_way) < _AHEAD:
             ahead = self._next.popleft()
