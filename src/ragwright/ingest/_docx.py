@@ -57,10 +57,6 @@ _SYMBOLS = {
     },
     "webdings": {0x61: "✓", 0x63: "☐", 0x67: "■", 0x72: "✗"},
 }  # fmt: skip
-
-
-_PRIVATE = re.compile("[\uf000-\uf0ff]")
-"""Places of the letters of symbol fonts."""
 _MOST_COLUMNS = 63  # as many as Word itself allows
 _TRANSPARENT = frozenset(
     {f"{W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag")}
@@ -143,8 +139,9 @@ class _DocxWalk:
         for child in element:
             tag = child.tag
             if tag == f"{W}t":
-                text = child.text or ""
-                yield _PRIVATE.sub(lambda m: self._symbol(font, ord(m[0])), text), height
+                text = child.text or ""  # U+F000 to U+F0FF are the letters of symbol fonts
+                text = re.sub("[\uf000-\uf0ff]", lambda m: self._symbol(font, ord(m[0])), text)
+                yield text, height
             elif tag in _FIXED:
                 yield _FIXED[tag], height
             elif tag == f"{W}r":
@@ -350,7 +347,6 @@ def _form_field(field: Any) -> str:
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _BREAKS = {f"{A}p": "\n", f"{A}br": "\v"}
 _SHAPES = frozenset({f"{_P}sp", f"{_P}pic", f"{_P}graphicFrame"})
-_FURNITURE = frozenset({"sldNum", "ftr", "dt"})
 
 
 def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -424,7 +420,7 @@ def _paragraphs(shape: Any) -> Iterator[Block]:
     paragraphs = [(p, text) for p in shape.iter(f"{A}p") if (text := " ".join(_text(p).split()))]
     listed = kind in ("body", "obj") and len(paragraphs) > 1
     counts: dict[int, int] = {}
-    for paragraph, text in paragraphs if kind not in _FURNITURE else ():
+    for paragraph, text in paragraphs if kind not in ("sldNum", "ftr", "dt") else ():
         properties = next(paragraph.iter(f"{A}pPr"), paragraph)
         level = read_whole_number(properties.get("lvl"), 0)
         names = [child.tag.rpartition("}")[2] for child in properties]

@@ -24,8 +24,6 @@ from ..core import (
 )
 from ._encoding import clean_metadata, guess_language, iso_date, normalise
 
-_MOST_PADDED = 5_000_000
-_MOST_SPANNED = 200_000
 IMAGES_LEFT_OUT = (
     "left out: text in pictures is read from image files and scans only",
     "save what it shows as text beside it",
@@ -283,7 +281,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     width = max((len(row) for row in cells), default=0)
     if not any(cell for row in cells for cell in row):
         return ""
-    if len(cells) * width > _MOST_PADDED:  # one absurdly long row must not stretch the others
+    if len(cells) * width > 5_000_000:  # one absurdly long row must not stretch the others
         width = 0
     lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in cells]
     lines.insert(1, "| " + " | ".join(["-"] * max(width, len(cells[0]))) + " |")
@@ -322,7 +320,7 @@ def merge_cells(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
             if text is None:
                 text = table[-1][len(row)] if table and len(row) < len(table[-1]) else ""
             spread += down * across - 1
-            if spread > _MOST_SPANNED:
+            if spread > 200_000:
                 spread, down, across = spread - down * across + 1, 1, 1
             places = range(len(row), len(row) + across)
             for below in range(number + 1, number + down):
@@ -358,7 +356,6 @@ _BUILT_IN = {
     43: "#,##0.00", 44: "$#,##0.00", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss", 48: "0.0E+0",
 }  # fmt: skip
 _FIRST_DAYS = tuple(map(datetime.datetime.fromisoformat, ("1899-12-30", "1904-01-01")))
-_TEN_THOUSAND_YEARS = 2_958_466
 
 
 def find_built_in_format(number: int) -> str:
@@ -426,7 +423,7 @@ def _moment(value: float, section: list[tuple[str, str]], from_1904: bool) -> st
         clock = f"{minutes // 60}:{minutes % 60:02d}" if elapsed == "h" else f"{minutes}"
         shown = f"{seconds}" if elapsed == "s" else clock + f":{second:02d}" * ("s" in parts)
         return f"-{shown}" if value < 0 else shown
-    if not 0 <= value < _TEN_THOUSAND_YEARS:
+    if not 0 <= value < 2_958_466:  # the year 10,000
         return ""
     # 1900 is taken for a leap year.
     first = _FIRST_DAYS[from_1904] + datetime.timedelta(not from_1904 and value < 60)

@@ -38,7 +38,6 @@ from ._options import (
     catch_failures,
 )
 
-_SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3
 
 _NO_SOURCE = {
@@ -87,7 +86,7 @@ class FileReader(Reader):
 
     def accepts(self, source: str) -> bool:
         """True for existing paths, and for anything not written as ``scheme:…``."""
-        path = source.startswith("file://") or not _SCHEME.match(source)
+        path = source.startswith("file://") or not re.match(r"(?i)[a-z][a-z0-9+.-]+:", source)
         return path or self._path(source).exists()
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
@@ -262,9 +261,13 @@ def _no_source(name: str) -> str:
 def _matches(relative: str, patterns: tuple[str, ...]) -> bool:
     """Return True if a pattern matches a file's path below the source, or its name."""
     bare = [pattern.removesuffix("/") for pattern in patterns]
-    flat = [pattern.removeprefix("**/") for pattern in bare]
     texts = (relative, relative.rpartition("/")[2])
-    return any(fnmatch.fnmatchcase(text, p) for text in texts for p in (*bare, *flat))
+    return any(
+        fnmatch.fnmatchcase(text, pattern)
+        for text in texts
+        for whole in bare
+        for pattern in (whole, whole.removeprefix("**/"))
+    )
 
 
 @cache
@@ -407,11 +410,9 @@ class RemoteReader(FileReader):
             system = self._system[1]
             many = system.glob if _MAGIC.search(path) else system.find
             found = {n: info or system.info(n) for n, info in many(path, detail=True).items()}
-        except RagwrightError as error:
-            yield Failure(source.replace(_password(source) or "…", "…"), error)
-            return
         except Exception as error:
-            yield Failure(source, self._unreachable(source, error))
+            ours = error if isinstance(error, RagwrightError) else self._unreachable(source, error)
+            yield Failure(source.replace(_password(source) or "…", "…"), ours)
             return
         archive = source.partition("::")[2]
         if archive and not _ADDRESS.match(archive):
@@ -424,10 +425,8 @@ class RemoteReader(FileReader):
             total += size
             id_ = f"{archive}#{name}" if archive else str(system.unstrip_protocol(name))
             if ".." in PurePosixPath(name).parts or (archive and name.startswith(("/", "\\"))):
-                leaves = UnsupportedSourceError(
-                    "the name leads out of the source", where=id_, hint=_LEAVE_OUT
-                )
-                yield Failure(id_, leaves)
+                leaves = "the name leads out of the source"
+                yield Failure(id_, UnsupportedSourceError(leaves, where=id_, hint=_LEAVE_OUT))
             elif archive and total > self.options.max_unpacked_bytes:
                 too_much = UnsupportedSourceError(
                     "the archive unpacks to more than `max_unpacked_bytes` "
@@ -442,12 +441,8 @@ class RemoteReader(FileReader):
                 version = next((f"{v}={info[v]} {size}" for v in known), "")
                 yield RemoteFile(id_, version, size, source, name)
         if not found:
-            nothing = SourceError(
-                "no file was found",
-                where=source,
-                hint="check the address: it is case-sensitive",
-            )
-            yield Failure(source, nothing)
+            hint = "check the address: it is case-sensitive"
+            yield Failure(source, SourceError("no file was found", where=source, hint=hint))
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one of the :meth:`files`."""
@@ -461,23 +456,18 @@ class RemoteReader(FileReader):
                 data = file.read(most + 1)
             _check_size(len(data), path.id, most)
             yield from documents(path.id, data, self.options, self._scans)
-        except RagwrightError as error:
-            yield Failure(path.id, error)
         except Exception as error:
-            yield Failure(path.id, self._unreachable(path.id, error))
+            ours = error if isinstance(error, RagwrightError) else self._unreachable(path.id, error)
+            yield Failure(path.id, ours)
 
     def _is_left_out(self, relative: str) -> bool:
         path = PurePosixPath(relative)
-        steps = [str(step) for step in (path, *path.parents)][:-1]
-        return (
-            any(part.startswith(".") and part != ".." for part in path.parts)
-            or any(_matches(step, self.options.exclude) for step in steps)
-            or (
-                not _matches(relative, self.options.include)
-                if self.options.include
-                else any(map(_no_source, path.parts))
-            )
-        )
+        if any(part.startswith(".") and part != ".." for part in path.parts):
+            return True
+        if any(_matches(str(step), self.options.exclude) for step in (path, *path.parents)):
+            return True
+        named = _matches(relative, self.options.include)
+        return not named if self.options.include else any(map(_no_source, path.parts))
 
     def _open(self, source: str) -> str:
         """Open the file system of an address; returns the path on it."""

@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ..core import MalformedSourceError, require
@@ -22,9 +22,6 @@ ALTERNATIVE, CHOICE, FALLBACK = (
     f"{{http://schemas.openxmlformats.org/markup-compatibility/2006}}{name}"
     for name in ("AlternateContent", "Choice", "Fallback")
 )
-_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
-"""Namespaces of Strict Open XML; the others differ from them by a year."""
-_TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/\2"
 
 
 class Relation(NamedTuple):
@@ -35,9 +32,6 @@ class Relation(NamedTuple):
 
     kind: str = ""
     target: str = ""
-
-
-Relations: TypeAlias = defaultdict[str | None, Relation]
 
 
 class Package:
@@ -81,7 +75,10 @@ class Package:
         """
         data = self._archive.read(self._names.get(name, name))
         if name.endswith((".xml", ".rels", ".vml")):
-            return check_xml(_STRICT.sub(_TRANSITIONAL, data), name)
+            # namespaces of Transitional Open XML differ from those of Strict by a year
+            usual = rb"http://schemas.openxmlformats.org/\1/2006/\2"
+            data = re.sub(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)", usual, data)
+            return check_xml(data, name)
         return data
 
     def root(self, name: str) -> Any:
@@ -95,11 +92,11 @@ class Package:
             self.builder.miss("damaged part", "left out", "open the file in its program, save it")
             return None
 
-    def relations(self, name: str) -> Relations:
+    def relations(self, name: str) -> dict[str | None, Relation]:
         """Return the relations of a part by id; of the package itself if the name is empty."""
         folder, _, last = name.rpartition("/")
         root = self.root(f"{folder}/_rels/{last}.rels".lstrip("/"))
-        found: Relations = defaultdict(Relation)
+        found: dict[str | None, Relation] = defaultdict(Relation)
         for element in root if root is not None else ():
             target = unquote((element.get("Target") or "").replace("\\", "/"))
             path = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
@@ -136,7 +133,9 @@ DRAWN = (f"{_C}chart", _DIAGRAM, f"{A}blip", "{urn:schemas-microsoft-com:vml}ima
 _Points = dict[int, str]
 
 
-def find_drawn(mark: Any, relations: Relations, package: Package) -> Iterator[Block]:
+def find_drawn(
+    mark: Any, relations: dict[str | None, Relation], package: Package
+) -> Iterator[Block]:
     """Yield the chart or the texts of the diagram that a mark stands for; count an image."""
     root = package.root(relations[mark.get(f"{R}id") or mark.get(f"{R}dm")].target)
     if mark.tag not in DRAWN[:2]:
@@ -236,7 +235,6 @@ _NAMED = {
 }
 _KINDS = frozenset({"f", "sPre", "sSup", "sSub", "sSubSup", "rad", "nary", "d", "func", "limLow",
                     "limUpp", "acc", "bar", "m", "eqArr"})  # fmt: skip
-_DEEPEST = 50
 
 
 def latex(equation: Any) -> str:
@@ -246,7 +244,7 @@ def latex(equation: Any) -> str:
 
 
 def _children(element: Any, depth: int) -> str:
-    if depth > _DEEPEST:
+    if depth > 50:
         return "".join(element.itertext())
     return "".join(_part(child, depth + 1) for child in element if isinstance(child.tag, str))
 

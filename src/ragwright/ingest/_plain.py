@@ -29,7 +29,6 @@ Heading = tuple[str, int, int]
 """Title, level from 1, position."""
 
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1+")
-_RST = frozenset({".rst", ".rest"})
 _ADOC = (
     re.compile(
         r"(?ms)^(-{4,}|\.{4,}|\+{4,}|/{4,}|={4,}|\*{4,}|_{4,}|```|\|===)[ \t]*$"
@@ -44,7 +43,6 @@ _ORG = (
         r"(?:[ \t]+:[\w@#%:]+:)?[ \t]*$"
     ),
 )
-_ORG_TITLE = re.compile(r"(?im)^#\+title:[ \t]*(.+)$")
 _NOTHING = re.compile(r"(?!)")
 _WIKI = (_NOTHING, re.compile(r"(?m)^(={1,6})[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*\1[ \t]*$"))
 _LATEX = (_NOTHING, re.compile(r"\\(chapter|section|subsection|subsubsection)\*?\{([^{}]+)\}"))
@@ -62,7 +60,7 @@ def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
     A text of another format has neither. The title is what the format states, else the first
     heading.
     """
-    headings = list(_rest(text)) if suffix in _RST else []
+    headings = list(_rest(text)) if suffix in (".rst", ".rest") else []
     if suffix in _FORMATS:
         blocks, pattern = _FORMATS[suffix]
         bare = blocks.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
@@ -70,7 +68,7 @@ def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
             (" ".join(m[2].split()), _LATEX_LEVELS.get(m[1], len(m[1])), m.start())
             for m in pattern.finditer(bare)
         ]
-    stated = _ORG_TITLE.search(text) if suffix == ".org" else None
+    stated = re.search(r"(?im)^#\+title:[ \t]*(.+)$", text) if suffix == ".org" else None
     return (stated[1].strip() if stated else headings[0][0] if headings else ""), headings
 
 
@@ -153,8 +151,6 @@ JSON = RECORDS | {".json", ".geojson", ".topojson", ".jsonld", ".har", ".webmani
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
-_KEPT = ('"', "\\")
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def unescape_json(text: str, *, by_line: bool) -> str:
@@ -172,7 +168,7 @@ def unescape_json(text: str, *, by_line: bool) -> str:
             character = str(json.loads(f'"{match[0]}"'))
         except ValueError:
             return match[0]
-        if character in _KEPT:
+        if character in ('"', "\\"):
             return match[0]
         return character if (character >= " " or (character == "\n" and not by_line)) else " "
 
@@ -253,7 +249,7 @@ def _table(html: str) -> str:
 
 
 def _fenced(text: str, language: str) -> str:
-    text = _TERMINAL.sub("", text).strip("\n")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).strip("\n")
     longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
     return f"{'`' * (longest + 1)}{language}\n{text}\n{'`' * (longest + 1)}" if text.strip() else ""
 
@@ -262,7 +258,6 @@ Element = ElementTree.Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _STATED = re.compile(rb"""<\?xml[^>]*\sencoding\s*=\s*["']([\w.:-]+)""")
-_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _DIVISION = re.compile(
     r"body|div\d?|sec|section|sect\d|chapter|appendix|preface|article|part|abstract|act|scene|"
     r"channel|feed|item|entry"
@@ -291,7 +286,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
     """
     own = _STATED.search(data[:400].replace(b"\0", b""))
     decoded = decode(data, where, options.encoding, (own[1].decode("ascii") if own else "",))
-    text = _DECLARATION.sub("", decoded.text.lstrip("\ufeff \t\r\n"), count=1)
+    text = re.sub(r"^\s*<\?xml[^>]*\?>", "", decoded.text.lstrip("\ufeff \t\r\n"))
     try:
         root = parse_xml(text.encode(errors="replace"), where)
     except MalformedSourceError as error:

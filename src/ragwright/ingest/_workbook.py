@@ -19,14 +19,11 @@ from ._package import DRAWN, A, Package, R, find_drawn, read_whole_number
 from ._pdf_layout import group_runs
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-_VALUE, _FORMULA = f"{_S}v", f"{_S}f"
-_TICKS = {"1": "TRUE", "0": "FALSE"}
 _NOT_COMPUTED = (
     "never computed, so the formula is stored in place of its value",
     "open the workbook in a spreadsheet program and save it",
 )
 _ALIGN = f"{_S}rPr/{_S}vertAlign[@val='{{}}']".replace("{http", "{{http").replace("main}", "main}}")
-_MOST_COLUMNS = 16_384
 _TYPES = {
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".xls": "application/vnd.ms-excel",
@@ -143,16 +140,13 @@ class _Book:
             place = cell.get("r")
             column = _column(place.rstrip("0123456789")) if place else column + 1
             text = self._shown(cell)
-            if text and column < _MOST_COLUMNS:
+            if text and column < 16_384:
                 yield column, text
 
     def _shown(self, cell: Any) -> str:
         """Return what a cell shows; its formula if that was never computed."""
-        kind, value, formula = (
-            cell.get("t") or "n",
-            cell.findtext(_VALUE) or "",
-            cell.find(_FORMULA),
-        )
+        kind, value = cell.get("t") or "n", cell.findtext(f"{_S}v") or ""
+        formula = cell.find(f"{_S}f")
         if formula is not None and (not value or (self._stale and value == "0")):
             if kind == "str" and self._stale is False:
                 return ""  # computed: an empty text
@@ -163,7 +157,7 @@ class _Book:
         if kind == "inlineStr":
             return "".join(map(rich_text, cell.iterfind(f"{_S}is"))).strip()
         if kind == "b":
-            return _TICKS.get(value, value)
+            return {"1": "TRUE", "0": "FALSE"}.get(value, value)
         if kind == "d":
             return value.removesuffix("T00:00:00").replace("T", " ")
         code = self._formats.get(cell.get("s") or "0", "")
@@ -234,7 +228,6 @@ def _column(letters: str) -> int:
 
 Cells = dict[int, dict[int, str]]
 """Row -> column -> text; none is empty."""
-_NUMERIC = re.compile(r"[^\w]*\d")
 _MOST_FILLED = 200_000
 
 
@@ -342,4 +335,4 @@ def _goes_on(above: Cells, below: Cells) -> bool:
 
 def is_number(text: str) -> bool:
     """True for a number, a date or an amount: digits first, few letters."""
-    return bool(_NUMERIC.match(text)) and sum(map(str.isalpha, text)) <= 3
+    return bool(re.match(r"\W*\d", text)) and sum(map(str.isalpha, text)) <= 3
