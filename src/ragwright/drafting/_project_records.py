@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Never, TypeAlias
 
 from .. import index, project, records
 from ..core import ConfigError, RagwrightError, RecordsError, SnapshotGoneError, replace_text
-from ..flow import FetchReply
 from ..index import IndexSpec, Store
 from ..ingest import Failure, open_engine
 from ..ledger import FileLock
@@ -174,7 +173,7 @@ def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     return not version or version != tables.version
 
 
-def _no_network(url: str) -> FetchReply:
+def _no_network(url: str) -> Never:
     raise AssertionError(f"records are read from tables, not from {url}")
 
 
