@@ -34,23 +34,14 @@ class PeopleFigures(RankFigures):
     """People in one dimension: their labels, and how far they agree with each other.
 
     Attributes:
-        name: Name of the dimension.
         low: Worst label; ``high`` the best one.
-        high: See ``low``.
         mapping: How labels of the set became numbers; empty if they are unchanged.
-        rows: Rows with a label.
-        labels: Labels of these rows.
         raters: Different people; 1 if the set does not say who judged.
-        tasks: Different tasks of these rows.
-        mean: Mean label.
         twice: Rows with two labels or more, on which the next figures rest; without value if there
             are none.
         spearman: Each label against the mean of the others of its row (leave one out): the ceiling
             for ``one_person`` of a judge. Likewise ``kendall`` and ``auc``.
-        kendall: See ``spearman``.
         kappa: Labels of a row, pair by pair; ``weighted_kappa`` with quadratic weights.
-        weighted_kappa: See ``kappa``.
-        auc: See ``spearman``.
     """
 
     name: str
@@ -71,7 +62,6 @@ class GroupBias:
 
     Attributes:
         name: Value that the rows share: a system or a topic.
-        rows: Number of rows.
         bias: In points of the people's scale.
     """
 
@@ -125,11 +115,6 @@ class JudgeFigures(RankFigures):
     Attributes:
         rows: Rows with a label and a verdict.
         tasks: Different tasks of these rows.
-        spearman: Correlation of ranks (Spearman 1904).
-        kendall: Tau-b (Kendall 1945).
-        kappa: Agreement beyond chance (Cohen 1960), where both use the same points; else None.
-        weighted_kappa: With quadratic weights (Cohen 1968).
-        auc: For labels 0 and 1: how often a row labelled 1 gets the higher verdict.
         one_person: Rank correlation with single labels, to be read beside ``spearman`` of people.
         bias: Mean of verdict minus people's mean, in points of their scale; None if the scale of
             the verdicts is unknown or open.
@@ -159,9 +144,7 @@ class JudgePassport:
 
     Attributes:
         name: ``KPrecision``; ``Faithfulness by openai:gpt-4o``; name of recorded verdicts.
-        kind: Free measure, measure of a model, or recorded verdicts.
-        measure: Text of the measure; empty for recorded verdicts.
-        model: The chat model; empty if none was called.
+        measure: Text of the measure; empty for recorded verdicts; likewise ``model``.
         identity: Everything that determines its verdicts: measure, model, settings, prompts.
         states: State of a score -> rows: ``scored``, ``judge_invalid``, ….
         unusable: Share of the rows whose verdict cannot be used: invalid replies and errors.
@@ -193,7 +176,6 @@ class Passport:
     """Judges beside people on one set.
 
     Attributes:
-        set: Name of the set.
         source: The set as it was named, with its path.
         rows: Answers or pairs with a label.
         tasks: Their tasks, which the intervals resample.
@@ -238,11 +220,9 @@ class Verdicts:
 
     Attributes:
         name: Its name in the passport.
-        kind: Free measure, measure of a model, or recorded.
         scores: Row id -> score in any state; of a pair, the second answer's minus the first's.
         scale: Range and direction; None if unknown.
-        measure: Text of the measure; empty for recorded verdicts.
-        model: The chat model; empty if none was called.
+        measure: Text of the measure; empty for recorded verdicts; likewise ``model``.
         identity: Everything that determines the verdicts.
         cost: Cost of 100 rows; 0 if free, None if unknown.
         run: Stored run of the scores.
