@@ -429,6 +429,10 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
             f"{' of every persona' if personas else ''}; there are {fewest}."
         )
 
+    undecided = [part.part for part in ablation.parts if part.state == "no effect proven"]
+    if undecided and len(undecided) < len(ablation.parts):  # else earlier sentences cover it
+        yield f"No effect proven, and not proven safe to delete: {', '.join(undecided)}."
+
 
 def _length_text(part: PartResult) -> str:
     return "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt)"

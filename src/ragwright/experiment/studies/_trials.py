@@ -256,7 +256,8 @@ def search_points(
     """
     options, size = study.options, study.size
     if options.search == "grid":
-        yield from grid_points(study)
+        for point in grid_points(study):  # its values change nothing
+            yield point
         return
     from optuna.trial import TrialState
 
