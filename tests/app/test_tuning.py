@@ -257,7 +257,7 @@ def test_an_ablation_tells_its_price_first_and_its_verdict_next(tmp_path: Path) 
         assert "Such a proof takes at least 72 independent rows; there are 12." in shown
         run(folder, f"{asked} only_context,role -o out/ablation.json")
     told = json.loads((folder / "out" / "ablation.json").read_text())
-    assert (told["rows"], told["parts"][0]["cost"] > 0) == (12, True)
+    assert (told["rows"], told["parts"][0]["tokens"] > 0) == (12, True)
     verdicts = [(one["part"], one["safe"]) for one in told["parts"]]
     assert verdicts == [("only_context", False), ("role", False)]
     assert told["run"] in shown

@@ -53,7 +53,7 @@ from ._effects import (
     PartResult,
     ablation_plan,
     add_effects,
-    deletion,
+    leave_out,
     prompt_of,
 )
 
@@ -365,7 +365,7 @@ class _Ablation:
         names = [part.part for part in tune.safe if part.design == "leave one out"]
         together = PartResult(" + ".join(names), "leave one out", len(study.points) + 1)
         if len(names) > 1:
-            points[together.trial] = deletion(project.settings.prompt, names, study)
+            points[together.trial] = leave_out(project.settings.prompt, names)
         fresh = run_trials(project, study, points.values(), testset, parse_measures(list(scales)))
         results = {number: _drop_texts(rows) for number, rows in zip(points, fresh, strict=True)}
         effects = {

@@ -253,13 +253,12 @@ def _judge_effect(effect: PartEffect) -> PartEffect:
 _COMPLETE = "complete"
 
 
-def _leave_out(
+def leave_out(
     base: PromptOptions, without: Sequence[str] = (), preset: str | None = None
 ) -> dict[str, Any]:
     """Return the swept keys of a prompt: another preset, or parts left out besides its own."""
     left_out = [*base.without, *(name for name in without if name not in base.without)]
-    preset = base.preset if preset is None else preset
-    return {"prompt.preset": preset, "prompt.without": left_out}
+    return {"prompt.preset": preset or base.preset, "prompt.without": left_out}
 
 
 def ablation_plan(
@@ -277,10 +276,10 @@ def ablation_plan(
         StudyError: An unknown preset, or nothing is left out.
     """
     _check_presets(names, base)
-    current = _leave_out(base)
+    current = leave_out(base)
     variants = [
-        *((name, "preset", _leave_out(base, preset=name)) for name in dict.fromkeys(names)),
-        *((part, "leave one out", _leave_out(base, [part])) for part in dict.fromkeys(parts)),
+        *((name, "preset", leave_out(base, preset=name)) for name in dict.fromkeys(names)),
+        *((part, "leave one out", leave_out(base, [part])) for part in dict.fromkeys(parts)),
     ]
     points, results = [current], []
     for part, design, point in variants:
@@ -298,12 +297,6 @@ def ablation_plan(
     axes = tuple(Axis(tuple(key.split("."))) for key in swept)
     trials = tuple({key: point[key] for key in swept} for point in points[1:])
     return Study("ablation", options, axes, points=trials), tuple(results)
-
-
-def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping[str, Any]:
-    """Return the values of the trial that leaves several parts out at once, in a study's keys."""
-    point = _leave_out(base, parts)
-    return {axis.key: point[axis.key] for axis in study.axes}
 
 
 def prompt_of(base: PromptOptions, values: Mapping[str, Any]) -> PromptOptions:
@@ -410,7 +403,11 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
     personas = bool(ablation.personas)
     safe = [part for part in ablation.parts if part.safe]
     if safe:
-        lengths = (part.part + _length_text(part) for part in safe)
+        lengths = (
+            part.part
+            + (f" ({part.tokens:.4g} tokens per prompt)" if part.tokens is not None else "")
+            for part in safe
+        )
         yield (
             f"Safe to delete on these {ablation.questions or 'rows'}, each alone: "
             f"{', '.join(lengths)}. The loss is below {share}, by every "
@@ -428,14 +425,9 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
             f"Such a proof takes at least {needed} independent rows"
             f"{' of every persona' if personas else ''}; there are {fewest}."
         )
-
     undecided = [part.part for part in ablation.parts if part.state == "no effect proven"]
     if undecided and len(undecided) < len(ablation.parts):  # else earlier sentences cover it
         yield f"No effect proven, and not proven safe to delete: {', '.join(undecided)}."
-
-
-def _length_text(part: PartResult) -> str:
-    return "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt)"
 
 
 def _describe_confirmed(ablation: Ablation) -> Iterator[str]:

@@ -74,8 +74,8 @@ class TrialResult:
 
     @property
     def id(self) -> str:
-        """``T007``."""
-        return trial_id(self.number)
+        """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
+        return f"T{self.number:03d}"
 
     def value(self, objective: str) -> float | None:
         """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; else None."""
@@ -228,11 +228,6 @@ _TRIES = 100
 
 Point: TypeAlias = Mapping[str, Any]
 """Swept key -> value; empty for the current settings."""
-
-
-def trial_id(number: int) -> str:
-    """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
-    return f"T{number:03d}"
 
 
 def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
