@@ -134,7 +134,6 @@ from ._rows import (
     ScoreState,
     Turn,
     csv_cell,
-    csv_formula,
     csv_lines,
     csv_text,
 )
@@ -273,7 +272,6 @@ __all__ = [
     "common_groups",
     "count_noun",
     "csv_cell",
-    "csv_formula",
     "csv_lines",
     "csv_text",
     "current_user",

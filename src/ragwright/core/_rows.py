@@ -116,11 +116,6 @@ _FORMULA = re.compile(r"^'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def csv_formula() -> str:
-    """Pattern of the texts that :func:`csv_cell` may guard, for search in Python or Arrow (RE2)."""
-    return _FORMULA.pattern
-
-
 def csv_cell(value: Any) -> Any:
     """A value as a cell of a CSV file: a text that a spreadsheet would run gets an apostrophe.
 

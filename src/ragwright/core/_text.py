@@ -211,7 +211,7 @@ _PASSWORD = re.compile(r"://[^:@/?#]*:([^@?]+)@")
 """A password in an address that is not a valid URL because a character is not quoted."""
 
 _SECRET = re.compile(
-    r"passw(or)?d|passphrase|pwd|token|secret|credential|^pass$"
+    r"passw(or)?d|passphrase|pwd|token|secret|credential|^(pass|auth)$"
     r"|(?<![a-z])key(?![a-z])|(api|access|account|private|shared|secret)_?key(?![a-z])"
 )
 """Parameters that hold secrets: ``sslpassword``, ``PWD``, ``AccountKey``; ``sslkey`` is a path."""
@@ -221,12 +221,6 @@ _NO_SECRET = re.compile(r"(path|file|ur[il])$")
 
 _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
-
-
-_USER_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
-_SECRET_KEY = re.compile(
-    r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
-)
 
 
 def fill_address(address: str, where: str | None = None) -> str:
@@ -275,13 +269,11 @@ def notice_address_faults(address: str) -> Iterator[tuple[str, str]]:
         yield "a variable in an address is written ${NAME}", "only letters, digits and _"
     elif "://" not in address and not _VARIABLE.fullmatch(address):
         yield "this is not a valid notice address", "write mailto://…, json://… or ${VARIABLE}"
-    for pattern in (_USER_PASSWORD, _SECRET_KEY):
-        match = pattern.search(address)
-        if match and not _VARIABLE.fullmatch(match["secret"]):
-            yield (
-                "a notice address contains a secret",
-                "put it into an environment variable and write ${VARIABLE} instead",
-            )
+    if holds_secret(address):
+        yield (
+            "a notice address contains a secret",
+            "put it into an environment variable and write ${VARIABLE} instead",
+        )
 
 
 def _secrets_of(address: str) -> set[str]:
