@@ -240,7 +240,6 @@ def test_impossible_rights_change_nothing(tmp_path: Path) -> None:
         (("reader",), "nothing to change"),
         (("reeder", "--groups", "hr"), "did you mean 'reader'"),
         (("reader", "--groups", "a|b"), "group"),
-        (("reader", "--role", "root"), "is not a role"),
         (("reader", "--daily-budget", "-1"), "must be above 0"),
         (("tenant", "--role", "owner"), "takes no filters"),
     ):

@@ -9,17 +9,17 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import typer
 import typer.main
 from typer import Argument, Option
 
-from ..core import ConfigError, StoreError, count_noun, suggest_name
+from ..core import ConfigError, StoreError, count_noun
 from ..jobs import (
-    EVENT_KINDS,
     Event,
+    EventKind,
     EventQuery,
     JobRun,
     Jobs,
@@ -194,7 +194,7 @@ _LAST = 50
 @takes("project overrides as_json output quiet")
 def log_command(
     flags: Flags,
-    kind: str = Option("", help=f"Events of a kind: {', '.join(EVENT_KINDS)}."),
+    kind: Literal["", EventKind] = Option("", help="Events of this kind."),
     who: str = Option("", help="Events of a key, a person or a user of the machine."),
     document: str = Option("", help="Events in which this document was shown or used."),
     request: str = Option("", help="Events of the request with this id."),
@@ -209,10 +209,6 @@ def log_command(
 
     It says who asked, saw, changed, exported and erased what.
     """
-    if kind and kind not in EVENT_KINDS:
-        raise ConfigError(
-            f"unknown kind {kind!r}", where="--kind", hint=suggest_name(kind, EVENT_KINDS)
-        )
     exported = lines or flags.writes_json or flags.output is not None
     most = last if last is not None or exported else _LAST
     begin, end = _utc(since, "--since"), _utc(until, "--until")

@@ -15,12 +15,12 @@ import typer
 from typer import Argument, Option
 
 from .. import serve  # its server needs an extra, which the command checks first
-from ..core import ConfigError, SourceError, require, suggest_name
+from ..core import ConfigError, SourceError, require
 from ..jobs import owner_event, record
 from ..project import ProjectFolder, init_project, load_settings
-from ..serve import ROLES, Role, ServeKey, ServeKeys
+from ..serve import Role, ServeKey, ServeKeys
 from ..workbench import Workbench
-from ._flags import Flags, takes
+from ._flags import Flags, names_of, takes
 from ._show import answer_text, ingest_text, show_list
 
 
@@ -82,7 +82,7 @@ _NAME = Argument(help="Name of the key, for lists and logs.")
 def add(
     flags: Flags,
     name: str = _NAME,
-    role: str = Option(
+    role: Role = Option(
         "reader",
         help="`reader` may ask; `reviewer` may also review rows of testsets; `owner` may see "
         "everything of the project.",
@@ -117,12 +117,12 @@ def add(
     """
     key = ServeKey(
         name,
-        _known_role(role),
+        role,
         tuple(configurations or ()),
         tuple(filters or ()),
         per_minute,
         daily_budget,
-        _group_names(groups),
+        names_of(groups),
     )
     folder = ProjectFolder(flags.project).require()
     with closing(ServeKeys(folder)) as keys:
@@ -173,7 +173,7 @@ def show(flags: Flags) -> None:
 def change(
     flags: Flags,
     name: str = _NAME,
-    role: str | None = Option(None, help="`reader`, `reviewer` or `owner`."),
+    role: Role | None = Option(None, help="`reader`, `reviewer` or `owner`."),
     configurations: list[str] | None = Option(
         None,
         "--configuration",
@@ -192,9 +192,9 @@ def change(
     They count from its next request on; the rest of it and its secret stay.
     """
     given = {
-        "role": None if role is None else _known_role(role),
+        "role": role,
         "configurations": tuple(configurations) if configurations else None,
-        "groups": None if groups is None else _group_names(groups),
+        "groups": None if groups is None else names_of(groups),
         "per_minute": per_minute,
         "daily_budget": daily_budget,
     }
@@ -222,17 +222,6 @@ def revoke(flags: Flags, name: str = _NAME) -> None:
         keys.revoke(name)
     _record(folder, "keys revoke", name)
     flags.console.result(f"revoked {name}")
-
-
-def _known_role(role: str) -> Role:
-    known_role = next((known for known in ROLES if known == role), None)
-    if known_role is None:
-        raise ConfigError(f"{role!r} is not a role", where="--role", hint=suggest_name(role, ROLES))
-    return known_role
-
-
-def _group_names(listed: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in listed.split(",") if name.strip()))
 
 
 def _record(folder: ProjectFolder, action: str, name: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from typer import Argument, BadParameter, Option
 
@@ -23,6 +22,7 @@ from ..report import (
 from ..training import (
     MiningOptions,
     ModelTuneOptions,
+    Negatives,
     TrainingOptions,
     name_sources,
 )
@@ -35,15 +35,7 @@ from ._show import runner_step, show_list, show_progress
 _HOW, _TRAIN = ModelTuneOptions(), TrainingOptions()
 
 
-class _Model(StrEnum):
-    EMBEDDER = "embedder"
-    RERANKER = "reranker"
-
-
-class _Negatives(StrEnum):
-    HARD = "hard"
-    RANDOM = "random"
-    NONE = "none"
+_Model: TypeAlias = Literal["embedder", "reranker"]
 
 
 @dataclass
@@ -90,7 +82,7 @@ def tune_command(
     ),
     folder: str = Option("", "-o", "--output", help="Folder to write; by default in models/."),
     measure: str = Option("MRR@10", help="Ranking measure that decides."),
-    negatives: _Negatives = Option("hard", help="Passages used as wrong answers."),
+    negatives: Negatives = Option("hard", help="Passages used as wrong answers."),
     most: int = Option(_HOW.most, min=1, help="Maximum number of questions from each source."),
     epochs: int = Option(_TRAIN.epochs, min=1, help="Maximum number of passes over the pairs."),
     rate: float = Option(_TRAIN.rate, min=0, help="Learning rate."),
@@ -113,9 +105,9 @@ def tune_command(
     starts from the present one, else from the embedding model. Exit code 0 when a model is proven
     better, else 100. Install what training needs: pip install 'ragwright[train]'.
     """
-    if base and model is _Model.EMBEDDER:
+    if base and model == "embedder":
         raise BadParameter("it is for a reranker; set embed.model", param_hint="--base")
-    steps, mining = _Steps(), MiningOptions(negatives.value, seed=seed)
+    steps, mining = _Steps(), MiningOptions(negatives, seed=seed)
     training = TrainingOptions(epochs, batch, rate, tokens, patience, seed=seed)
     options = ModelTuneOptions(name_sources(sources), most, tuple(also), folder, measure, mining)
     options = replace(options, training=training, keep=keep, base=base, from_corpus=from_corpus)
@@ -130,7 +122,7 @@ def _tune(
     options = replace(options, resume=flags.resume, cluster=flags.cluster, on_step=steps.count)
     with flags.open() as bench:
         with show_progress(console, bench, line=partial(steps.step, bench)):
-            tune = bench.tune_embedder if model is _Model.EMBEDDER else bench.tune_reranker
+            tune = bench.tune_embedder if model == "embedder" else bench.tune_reranker
             tuned = tune(testset, options)
         root = bench.project.folder.root
     if flags.as_json:

@@ -15,7 +15,6 @@ from ._audit_log import (
     record,
     record_done,
     record_erasure,
-    record_event,
     utc_now,
 )
 from ._drift import (
@@ -121,7 +120,6 @@ __all__ = [
     "record",
     "record_done",
     "record_erasure",
-    "record_event",
     "run_added_step",
     "run_lines",
     "run_step",

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -349,27 +349,21 @@ def record(
 
 
 @contextmanager
-def record_event(
-    project: Project, kind: EventKind, action: str, subject: str = ""
-) -> Iterator[None]:
-    """Add an event before something is done that cannot be undone, and another one after it.
+def record_erasure(project: Project, action: str, name: str) -> Iterator[None]:
+    """Add an event before an erasure, and another one after it, with a hash of the name.
 
     Raises:
         StoreError: The first event cannot be stored; then nothing is done.
     """
     add = partial(record, project.folder, project.settings)
-    add(owner_event(kind, action, subject, "begun"))
+    event = partial(owner_event, "erased", action, hash_erased_name(name))
+    add(event("begun"))
     try:
         yield
     except RagwrightError:
-        add(owner_event(kind, action, subject, "failed"))
+        add(event("failed"))
         raise
-    add(owner_event(kind, action, subject))
-
-
-def record_erasure(project: Project, action: str, name: str) -> AbstractContextManager[None]:
-    """:func:`record_event` for an erasure; the events hold a hash in place of the name."""
-    return record_event(project, "erased", action, hash_erased_name(name))
+    add(event())
 
 
 def record_done(project: Project, kind: EventKind, action: str, subject: str = "") -> None:
