@@ -295,10 +295,10 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
 
 
 def test_feedback_becomes_gold_rows() -> None:
-    printed = run("feedback/feedback.py", "--questions", "8")
+    printed = run("feedback/feedback.py", "--questions", "16")
     assert "$ ragwright serve" in printed
     kept = re.search(r"ann kept (\d+) of (\d+) candidates", printed)
     assert kept is not None
-    assert 0 < int(kept[1]) <= int(kept[2]) == 8
+    assert 0 < int(kept[1]) <= int(kept[2]) == 16
     assert "0 open" in printed.split("$ ragwright review testsets/feedback.jsonl")[1]
     assert "MRR@10 (0-1, spans)" in printed

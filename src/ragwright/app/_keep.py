@@ -222,7 +222,8 @@ def log_command(
         begun = log.begun
     if lines or (flags.output is not None and flags.output.suffix == ".jsonl"):
         texts = (json.dumps(event_json(*event), ensure_ascii=False) for event in events)
-        flags.console.result("\n".join(texts))
+        if events or flags.output is not None:
+            flags.console.result("\n".join(texts))
         return
     flags.console.show(
         lambda: {"events": [event_json(*event) for event in events]},

@@ -283,8 +283,10 @@ def show_list(
     """Print items as a table of these columns, as ``{key: items}``, or that there are none."""
     rows = [[_cell(item[name]) for name in columns] for item in items]
     head = [name.replace("_", " ") for name in columns]
+    first = items[0] if items else {}
+    right = [at for at, name in enumerate(columns) if isinstance(first.get(name), int | float)]
     flags.console.show(
-        lambda: {key: items}, lambda: table([head, *rows], whole=(0,)) if items else empty
+        lambda: {key: items}, lambda: table([head, *rows], right, (0,)) if items else empty
     )
 
 
