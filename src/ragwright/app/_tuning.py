@@ -300,10 +300,14 @@ def diagnose_command(
             hint="--testset FILE answers its questions with every stage replaced in turn; --run "
             "latest splits the rows of a stored run",
         )
-    of_stages = {"--stages": stages, "--cluster": flags.cluster}
+    of_stages: dict[str, object] = {"--stages": stages, "--cluster": flags.cluster}
     of_grids = {"--compare-models": models, "--personas": personas}
     if run:
-        further = {"--measures": flags.measures, "--split": split, "--retry-errors": flags.resumes}
+        further = {
+            "--measures": flags.measures,
+            "--split": split,
+            "--retry-errors": flags.retry_errors,
+        }
         of_stages |= of_grids | further
         _refuse("--run, which reads stored answers and passages", of_stages)
         return _of_run(flags, run)
