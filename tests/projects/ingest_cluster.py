@@ -68,7 +68,6 @@ def ingested(folder: Path, engine: str, **options: Any) -> dict[str, Any]:
             "stored": stored(bench),
             "snapshot": bench.project.store.snapshot(bench.project.index_spec),
             "vectors": made,
-            "spool": [str(p) for p in (folder / ".ragwright/cache/ingest").glob("*")],
         }
 
 
@@ -91,7 +90,6 @@ def equal(work: Path, settings: str) -> dict[str, Any]:
         "chunks": sum(len(one[2]) for one in there["stored"]),
         "again": again["report"],
         "still": again["stored"] == there["stored"],
-        "spool": again["spool"],
     }
 
 
@@ -148,15 +146,12 @@ def killed_driver(work: Path) -> dict[str, Any]:
                 kept = len(bench.project.store.content_hashes(bench.project.index_spec))
     os.kill(started.pid, signal.SIGKILL)
     started.wait()
-    left = len(list((made / ".ragwright/cache/ingest").glob("*")))
     found = ingested(made, "ray")
     here = ingested(project(work / "local", settings), "local")
     return {
-        "left": left,
         "kept": kept,
         "documents": found["report"]["documents"],
         "equal": found["stored"] == here["stored"],
-        "spool": found["spool"],
     }
 
 

@@ -37,7 +37,6 @@ from ..project import (
     ProjectFolder,
     Served,
     Settings,
-    clear_spools,
     configuration_of,
     forget_glossaries,
     forget_stamps,
@@ -372,7 +371,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         forget_sheets(project.folder.sheets, document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # they may be mined from the document
-        clear_spools(project.folder.cache)  # left by an ingest that was killed
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         candidates = forget_feedback(project.folder.testsets, document_id)
         return {

@@ -24,6 +24,7 @@ from ..core import (
 )
 from ..index import IndexSpec, Store, keep_sheets
 from ..ingest import (
+    Engine,
     Failure,
     FetchBytes,
     Reader,
@@ -37,7 +38,6 @@ from ._folder import ProjectFolder
 from ._project import Project
 from ._settings import SourceEntry
 from .building import (
-    Cluster,
     ClusterIngest,
     Feed,
     FetchAhead,
@@ -46,12 +46,10 @@ from .building import (
     IngestProgress,
     IngestReport,
     Preparing,
-    PreparingSettings,
     Recipe,
     Stamps,
     reading,
     remember_embedder,
-    spool_folder,
     web_pages,
 )
 
@@ -131,7 +129,8 @@ def ingest_sources(
         EngineError: The cluster fails; what was written before stays.
         ModelError: The embedding model fails; what was written before stays.
     """
-    used = choose_engine(project.settings.ingest, engine)
+    settings = project.settings.ingest
+    used = choose_engine(settings, engine)
     scans = ScanProgress()
     feeds, reading_key = feeds_of(project, sources, scans)
     if embedder := project.settled_spec().embedder:
@@ -142,7 +141,8 @@ def ingest_sources(
     marker.touch()
     with ExitStack() as stack:
         # before anything is read: a cluster that is away is known at once
-        cluster = stack.enter_context(_ray_cluster(project, feeds)) if used == "ray" else None
+        ray = stack.enter_context(open_engine(settings, "ray")) if used == "ray" else None
+        cluster = (ray, _preparing(project, feeds)) if ray else ()
         work = stack.enter_context(
             _opened_ingest(project, reading_key, cluster, embed_again=embed_again)
         )
@@ -261,7 +261,7 @@ def feeds_of(
 def _opened_ingest(
     project: Project,
     reading_key: str,
-    cluster: Cluster | None = None,
+    cluster: tuple[()] | tuple[Engine, Preparing] = (),
     *,
     embed_again: bool = False,
 ) -> Iterator[Ingest]:
@@ -279,12 +279,11 @@ def _check_models(project: Project) -> None:
         raise ConfigError(error.what, where="chunk.head.model", hint=error.hint) from error
 
 
-@contextmanager
-def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
-    """The Ray cluster of the project's settings, and what its workers do for these sources."""
+def _preparing(project: Project, feeds: Sequence[Feed]) -> Preparing:
+    """What the workers of a cluster do for these sources."""
     settings = project.settings
     model = settings.embed.model
-    preparing = PreparingSettings(
+    return Preparing(
         project.folder.root.absolute(),
         settings.chunk,
         settings.embed,
@@ -292,13 +291,9 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
         bool(model) and project.models.is_local(model) and not settings.chunk.head.model,
         tuple(str(Path(folder).absolute()) for folder in sys.path),
         plugin_folder(),
+        project.index_spec,
+        tuple((feed.source, feed.recipe) for feed in feeds),
     )
-    sources = tuple((feed.source, feed.recipe) for feed in feeds)
-    with (
-        spool_folder(project.folder.cache) as spool,
-        open_engine(settings.ingest, "ray") as engine,
-    ):
-        yield Cluster(engine, Preparing(preparing, project.index_spec, sources), spool)
 
 
 def fetch_by_runner(project: Project) -> FetchBytes:
@@ -310,7 +305,7 @@ def make_ingest(
     project: Project,
     stamps: Stamps | None = None,
     *,
-    cluster: Cluster | None = None,
+    cluster: tuple[()] | tuple[Engine, Preparing] = (),
     embed_again: bool = False,
     store: Store | None = None,
 ) -> Ingest:
@@ -319,7 +314,7 @@ def make_ingest(
     Args:
         project: The project.
         stamps: Stamps of unchanged files; None reads every file.
-        cluster: Where documents are read; None for this process.
+        cluster: Engine and work that read documents; empty for this process.
         embed_again: Embed every text, even if its vector is stored.
         store: Where stored vectors are looked up; None for the store of the project.
 
@@ -329,7 +324,7 @@ def make_ingest(
     settings = project.settings
     model = settings.embed.model
     embedding = (model, bool(model) and project.models.is_local(model))
-    return (Ingest if cluster is None else partial(ClusterIngest, cluster))(
+    return (partial(ClusterIngest, *cluster) if cluster else Ingest)(
         store or project.store,
         project.index_spec,
         project.chunker,

@@ -60,7 +60,6 @@ def test_documents_chunks_terms_and_reports_are_equal(found: Mapping[str, Any], 
     assert found[case]["different"] == {}
     assert (found[case]["vectors"] or 0.0) < 1e-6
     assert found[case]["still"]
-    assert found[case]["spool"] == []
 
 
 @pytest.mark.slow
@@ -87,11 +86,9 @@ def test_a_worker_without_the_model_is_named_and_what_a_killed_driver_committed_
         assert said in found["missing"]["said"]
     killed = found["killed"]
     documents = killed["documents"]
-    assert killed["left"] > 0
     assert 0 < killed["kept"] <= documents["unchanged"] < 2000
     assert documents["added"] + documents["unchanged"] == 2000
     assert killed["equal"]
-    assert killed["spool"] == []
 
 
 def test_without_the_extra_its_install_line_is_given(

@@ -1,6 +1,6 @@
 """Builds the index: reading, chunking, embedding, and changes."""
 
-from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
+from ._cluster import ClusterIngest
 from ._feeds import Feed, FetchAhead, Recipe, Stamps, forget_stamps, reading, web_pages
 from ._glossaries import (
     forget_glossaries,
@@ -11,11 +11,10 @@ from ._glossaries import (
     remember_embedder,
 )
 from ._ingest import Ingest
-from ._preparing import Preparing, PreparingSettings
+from ._preparing import Preparing
 from ._progress import IngestForecast, IngestProgress, IngestReport
 
 __all__ = [
-    "Cluster",
     "ClusterIngest",
     "Feed",
     "FetchAhead",
@@ -24,10 +23,8 @@ __all__ = [
     "IngestProgress",
     "IngestReport",
     "Preparing",
-    "PreparingSettings",
     "Recipe",
     "Stamps",
-    "clear_spools",
     "forget_glossaries",
     "forget_stamps",
     "is_mined",
@@ -36,6 +33,5 @@ __all__ = [
     "project_glossary",
     "reading",
     "remember_embedder",
-    "spool_folder",
     "web_pages",
 ]

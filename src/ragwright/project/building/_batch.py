@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -157,13 +156,13 @@ def embed_missing(
     return batch
 
 
-def write_known(file: Path, hashes: Mapping[str, str]) -> None:
-    """Write a sorted hash of 8 bytes per stored document, from document id -> content hash.
+def pack_known(hashes: Mapping[str, str]) -> NDArray[np.uint64]:
+    """Pack document id -> content hash into a sorted hash of 8 bytes per stored document.
 
     Workers open no database; this tells them which documents need not be cut again.
     """
     rows = [_known_hash(name, content) for name, content in hashes.items()]
-    np.save(file, np.sort(np.array(rows, np.uint64)))
+    return np.sort(np.array(rows, np.uint64))
 
 
 def is_known(known: NDArray[np.uint64], name: str, content: str) -> bool:
@@ -203,13 +202,12 @@ class ChunkSentences:
 
     Attributes:
         documents: Documents with their chunks; a chunk whose call was refused has no sentence.
-        failures: Documents of which calls failed that may succeed later.
-        warnings: Documents with chunks without a sentence.
+        failures: Documents of which calls failed that may succeed later; as warnings, documents
+            with chunks without a sentence.
     """
 
     documents: list[Cut]
     failures: list[Failure]
-    warnings: list[Failure]
 
 
 def write_contexts(
@@ -225,7 +223,7 @@ def write_contexts(
     """
     flows = (_sentences(document, chunks, options, tokenizer) for document, chunks in documents)
     written: list[list[Sentence]] = yield from gather(flows, limit=_AT_ONCE)
-    result = ChunkSentences([], [], [])
+    result = ChunkSentences([], [])
     errors = [entry for sentences in written for entry in sentences if isinstance(entry, Exception)]
     for error in errors:
         if isinstance(error, FATAL) or not isinstance(error, ModelError):
@@ -241,7 +239,7 @@ def write_contexts(
             continue
         if lost:
             warning = Failure(document.id, _not_written(lost[0], len(lost)), warning=True)
-            result.warnings.append(warning)
+            result.failures.append(warning)
         texts = ["" if isinstance(entry, Exception) else entry for entry in sentences]
         headed = tuple(_headed(document, c, t, options) for c, t in zip(chunks, texts, strict=True))
         result.documents.append((document, headed))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core import Chunk, Document, SourceError
 from ...index import chunk_key
 from ...ingest import Engine, Failure, FetchBytes, catch_failures, files_of
-from ...ledger import FileLock
-from ._batch import Batch, write_known
+from ._batch import Batch, pack_known
 from ._feeds import Feed, Stamp
 from ._ingest import Ingest
 from ._preparing import Item, PreparedPart, Preparing, ReadDocument, SourceTask
@@ -23,50 +18,6 @@ from ._preparing import Item, PreparedPart, Preparing, ReadDocument, SourceTask
 _TASK_BYTES = 1_000_000
 """Bytes of the files of a task: seconds of work, so that starting it costs little."""
 _TASK_ITEMS = 256
-
-_FOLDER = "ingest"
-"""Folder of the cache with the files that workers write for their driver."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The resources that an ingest on an engine needs.
-
-    Attributes:
-        engine: Carries out the tasks.
-        work: What the workers do.
-        spool: Folder for their files, on storage that all nodes share.
-    """
-
-    engine: Engine
-    work: Preparing
-    spool: Path
-
-
-@contextmanager
-def spool_folder(cache: Path) -> Iterator[Path]:
-    """A folder for the files of one ingest; those of ingests that were killed are deleted."""
-    clear_spools(cache)
-    home = cache / _FOLDER
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = home / secrets.token_hex(8)
-    with FileLock(home / f"{folder.name}.lock", "ingest"):
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            (home / f"{folder.name}.lock").unlink(missing_ok=True)
-
-
-def clear_spools(cache: Path) -> None:
-    """Delete what ingests that were killed have left: prepared documents that nobody stored."""
-    for path in (cache / _FOLDER).glob("*.lock"):
-        lock = FileLock(path, "clearing")
-        if lock.acquire():
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-            path.unlink(missing_ok=True)
-            lock.release()
 
 
 @dataclass(slots=True)
@@ -93,18 +44,20 @@ class ClusterIngest(Ingest):
     models where models write into heads, since vectors are made from what they write.
     """
 
-    def __init__(self, cluster: Cluster, *arguments: Any, embed_again: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, work: Preparing, *arguments: Any, embed_again: bool = False
+    ) -> None:
         super().__init__(*arguments, embed_again=embed_again)
-        self._cluster = cluster
+        self._engine = engine
+        self._work = work
         self._sent: deque[_Sent] = deque()
 
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
         self._load_known(feeds)
-        cluster = self._cluster
-        write_known(cluster.spool / "known.npy", self._known)
+        work = replace(self._work, known=pack_known(self._known))
         batch: Batch | None = None
         chunks = characters = 0
-        parts = cluster.engine.run(cluster.work, self._reading_tasks(feeds, fetch))
+        parts = self._engine.run(work, self._reading_tasks(feeds, fetch))
         for part in parts:
             sent = self._sent.popleft()
             if batch is not None and batch.root != sent.feed.source:
@@ -127,11 +80,7 @@ class ClusterIngest(Ingest):
         for position, feed in enumerate(feeds):
             for sent in self._task_shares(feed, fetch):
                 self._sent.append(sent)
-                yield SourceTask(
-                    position,
-                    tuple(item for item, _ in sent.items),
-                    (self._cluster.spool / "known.npy").absolute(),
-                )
+                yield SourceTask(position, tuple(item for item, _ in sent.items))
 
     def _task_shares(self, feed: Feed, fetch: FetchBytes) -> Iterator[_Sent]:
         """Cut a source into shares that are worth a task each."""
@@ -231,7 +180,6 @@ class ClusterIngest(Ingest):
         # those of the batch before may not be stored yet
         fresh = keys - usable.keys() - batch.refused.keys() - self._fresh
         self._fresh |= fresh
-        self._embedded += len(fresh)
         self.progress.texts += len(fresh)
         self.progress.embedded += len(fresh)
         return batch

@@ -97,8 +97,6 @@ class Ingest:
         self._failures: list[Failure] = []
         self._skipped: list[Failure] = []
         self._warnings: list[Failure] = []
-        self._unchanged = 0
-        self._embedded = 0
         self._contexts_written = 0
 
     def run(self, feeds: Sequence[Feed], fetch: FetchBytes, *, prune: bool = False) -> IngestReport:
@@ -133,13 +131,13 @@ class Ingest:
             )
         notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
         self._store.settle(self._spec)
-        counts += WriteCounts(unchanged=self._unchanged)
+        counts += WriteCounts(unchanged=self.progress.unchanged)
         if self._stamps is not None:
             self._stamps.commit()
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
         failures, skipped = tuple(self._failures), tuple(self._skipped)
-        return IngestReport(counts, failures, self._embedded, notes, skipped, tuple(self._warnings))
+        return IngestReport(counts, failures, len(self._fresh), notes, skipped, tuple(self._warnings))
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """Forecast what :meth:`run` would write and embed; read and chunk, but change nothing."""
@@ -159,7 +157,7 @@ class Ingest:
             calls = embedded if calls is None else calls + embedded
         failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
-            documents, chunks, self._unchanged, len(missing), calls, failures, skipped
+            documents, chunks, self.progress.unchanged, len(missing), calls, failures, skipped
         )
 
     def forecast_into(
@@ -323,7 +321,6 @@ class Ingest:
         self._seen.update(documents)
         self._warnings += known.warnings
         self.progress.bytes_done += known.size
-        self._unchanged += len(documents)
         self.progress.read += len(documents)
         self.progress.unchanged += len(documents)
         return True
@@ -372,7 +369,6 @@ class Ingest:
             return False
         self._seen[name] = content
         if self._known.get(name) == content:
-            self._unchanged += 1
             self.progress.unchanged += 1
             return False
         return True
@@ -410,9 +406,9 @@ class Ingest:
         self._contexts_written += sum(
             1 for _, cut in written.documents for c in cut if c.head is not None and c.head.context
         )
-        for failure in (*written.failures, *written.warnings):
+        for failure in written.failures:
             self._fail(failure)
-        lost = {failure.source for failure in written.failures}
+        lost = {failure.source for failure in written.failures if not failure.warning}
         batch.files = [f for f in batch.files if not lost & {name for name, _ in f[2]}]
 
     def _context_flows(self, batch: Batch) -> list[Callable[[], Flow[object]]]:
@@ -463,9 +459,7 @@ class Ingest:
     def _embed_missing_texts(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
         yield from embed_missing(batch, self._model, local=self._local, done=self._count_embedded)
-        embedded_keys = batch.missing.keys() - batch.refused.keys()
-        self._embedded += len(embedded_keys)
-        self._fresh |= embedded_keys
+        self._fresh |= batch.missing.keys() - batch.refused.keys()
         return batch
 
     # -- writing ---------------------------------------------------------------------------
@@ -483,9 +477,7 @@ class Ingest:
             if new:
                 self._store.replace_vectors(self._spec, new)
             counts = self._store.upsert(self._spec, ready, batch.root)
-            self.progress.documents += len(ready)
             self.progress.chunks += counts.chunks_added
-            self.progress.characters += sum(len(d.text) for d, _ in batch.documents)
         if self._stamps is not None:
             for file in batch.files:
                 self._stamps.put(*file)

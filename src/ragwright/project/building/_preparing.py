@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +69,10 @@ class SourceTask:
     Attributes:
         feed: Position of the source.
         items: What is read and prepared, in order.
-        known: File of :func:`write_known`.
     """
 
     feed: int
     items: tuple[Item, ...]
-    known: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +121,33 @@ class PreparedPart:
     prepared: Prepared
 
 
-@dataclass(frozen=True, slots=True)
-class PreparingSettings:
-    """Settings that determine what is prepared; picklable.
+@dataclass(slots=True)
+class _Tools:
+    """The tools that a worker holds open."""
+
+    chunker: Chunker
+    analyzer: Analyzer
+    runner: Runner | None
+    pool: ExitStack
+    readers: dict[int, Reader] = field(default_factory=dict)
+    scans: ScanProgress = field(default_factory=ScanProgress)
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """Reads and prepares documents under the settings of a project; picklable.
 
     Attributes:
         root: Folder of the project.
+        chunk: How documents are cut.
+        embed: The embedding model and its options.
+        models: Settings of models, by name.
         local: True if workers embed, with the model of ``embed``.
         path: Folders that custom code is imported from.
         plugins: Folder that modules named in the settings are imported from; may be empty.
+        spec: Index spec that the documents are prepared for.
+        sources: Each source with the recipe of its readers.
+        known: The stored documents, from :func:`pack_known`.
     """
 
     root: Path
@@ -140,54 +156,12 @@ class PreparingSettings:
     models: Mapping[str, ModelSettings]
     local: bool
     path: tuple[str, ...]
-    plugins: str = ""
+    plugins: str
+    spec: IndexSpec
+    sources: tuple[tuple[str, Recipe | None], ...]
+    known: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
-
-@dataclass(slots=True)
-class _Tools:
-    """The tools that a worker holds open."""
-
-    chunker: Chunker
-    analyzer: Analyzer
-    runner: Runner | None
-    readers: dict[int, Reader] = field(default_factory=dict)
-    scans: ScanProgress = field(default_factory=ScanProgress)
-    stored: dict[Path, NDArray[np.uint64]] = field(default_factory=dict)
-
-    def known(self, file: Path) -> NDArray[np.uint64]:
-        """The known documents of an ingest; those of an earlier one are dropped."""
-        if not file.exists():
-            raise EngineError(
-                f"a worker does not see {file}",
-                where=_this_node(),
-                hint="keep the project on storage that every node mounts at the same path",
-            )
-        if file not in self.stored:
-            self.stored = {file: np.load(file, mmap_mode="r")}
-            self.readers.clear()
-        return self.stored[file]
-
-
-class Preparing:
-    """Reads and prepares documents under the settings of a project.
-
-    Args:
-        settings: Settings.
-        spec: Index spec that the documents are prepared for.
-        sources: Each source with the recipe of its readers.
-    """
-
-    advice = "let fewer tasks run on a node (ray start --num-cpus)"
-
-    def __init__(
-        self,
-        settings: PreparingSettings,
-        spec: IndexSpec,
-        sources: tuple[tuple[str, Recipe | None], ...],
-    ) -> None:
-        self._settings = settings
-        self._spec = spec
-        self._sources = sources
+    advice: ClassVar[str] = "let fewer tasks run on a node (ray start --num-cpus)"
 
     @cached_property
     def _tools(self) -> _Tools:
@@ -196,16 +170,20 @@ class Preparing:
         Raises:
             EngineError: They cannot be opened on this node, or differ from the driver's.
         """
-        self._pool = ExitStack()
-        self._pool.enter_context(workers())
-        sys.path += [folder for folder in self._settings.path if folder not in sys.path]
-        import_plugins_from(self._settings.plugins)
+        if not self.root.exists():
+            raise EngineError(
+                f"a worker does not see {self.root}",
+                where=_this_node(),
+                hint="keep the project on storage that every node mounts at the same path",
+            )
+        sys.path += [folder for folder in self.path if folder not in sys.path]
+        import_plugins_from(self.plugins)
         try:
             return self._open_tools()
         except EngineError:
             raise
         except RagwrightError as error:
-            model = self._settings.embed.model
+            model = self.embed.model
             fault = f"the model {model}" if model else "the project"
             where = f": {error.where}" if error.where else ""
             raise EngineError(
@@ -216,32 +194,32 @@ class Preparing:
             ) from error
 
     def _open_tools(self) -> _Tools:
-        settings, spec = self._settings, self._spec
-        model = settings.embed.model
-        models = Models(settings.models, settings.embed, settings.root)
+        spec, model = self.spec, self.embed.model
+        models = Models(self.models, self.embed, self.root)
         own = models.tokenizer(model) if model else None
-        chunker = make_chunker(settings.chunk, own or WordTokenizer())
+        chunker = make_chunker(self.chunk, own or WordTokenizer())
         if chunker.spec != spec.chunker.partition("; read by ")[0]:
             raise _different_here("chunks are cut as", chunker.spec, spec.chunker)
         runner = None
-        if settings.local:
+        if self.local:
             identity = models.embedder_identity(model)
             if identity != spec.embedder:
                 raise _different_here(
                     f"the files of the model {model} are", identity, spec.embedder
                 )
             runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
-        return _Tools(chunker, default_analyzer(spec.analyzer), runner)
+        pool = ExitStack()
+        pool.enter_context(workers())
+        return _Tools(chunker, default_analyzer(spec.analyzer), runner, pool)
 
     def __call__(self, task: SourceTask) -> PreparedPart:
         """Read the items of a task, and prepare documents that are not stored yet."""
         tools = self._tools
-        known = tools.known(task.known)
         prepared = Prepared([])
         read = []
         for item in task.items:
             reports = (
-                self._report_on(document, known, prepared)
+                self._report_on(document, prepared)
                 for document in self._documents_of(task.feed, item)
             )
             read.append(tuple(reports))
@@ -253,7 +231,7 @@ class Preparing:
             yield item
             return
         reader = self._reader_of(feed)
-        recipe = self._sources[feed][1]
+        recipe = self.sources[feed][1]
         assert recipe is not None, "the driver reads sources without one"
         yield from recipe.labelled(catch_failures(reader.read_file(item), str(item), reader))
 
@@ -261,20 +239,18 @@ class Preparing:
         """The reader of a source, made once."""
         tools = self._tools
         if feed not in tools.readers:
-            source, recipe = self._sources[feed]
+            source, recipe = self.sources[feed]
             assert recipe is not None, "the driver reads sources without one"
             tools.readers[feed] = pick_reader(source, recipe.readers(tools.scans))
         return tools.readers[feed]
 
-    def _report_on(
-        self, item: Document | Failure, known: NDArray[np.uint64], prepared: Prepared
-    ) -> ReadDocument | Failure:
+    def _report_on(self, item: Document | Failure, prepared: Prepared) -> ReadDocument | Failure:
         """The worker's report on a document to the driver; a new one is cut and tokenised."""
         tools = self._tools
         if isinstance(item, Failure):
             return _sendable_failure(item)
         report = ReadDocument(item.id, item.source, item.content_hash())
-        if is_known(known, item.id, report.hash):
+        if is_known(self.known, item.id, report.hash):
             return report
         cut = cut_document(tools.chunker, item)
         if isinstance(cut, Failure):
@@ -293,8 +269,9 @@ class Preparing:
             for document, cut, _ in prepared.documents
             for chunk in cut
         }
-        model = self._settings.embed.model
-        flow = embed_missing(Batch("", missing=texts), model, local=True, done=_ignore_progress)
+        flow = embed_missing(
+            Batch("", missing=texts), self.embed.model, local=True, done=_ignore_progress
+        )
         batch = tools.runner.run(flow)
         return Prepared(prepared.documents, batch.vectors, batch.refused)
 

@@ -90,10 +90,8 @@ class IngestProgress:
         scans: Pages read by OCR.
     """
 
-    documents: int = 0
     read: int = 0
     chunks: int = 0
-    characters: int = 0
     unchanged: int = 0
     failed: int = 0
     current: str = ""
