@@ -480,7 +480,7 @@ def test_the_doctor_says_what_is_missing_wrong_and_paid(
     gone = settings(answer__model="http://127.0.0.1:9/v1#m")
     run(built, "doctor --ask-models", *gone, code=1)
     (built / "personas/dear.yaml").write_text("name: dear\nmodel: openai:gpt-4o\n", "utf-8")
-    assert "paid for: openai:gpt-4o" in run(built, "doctor", code=None)
+    assert "openai:gpt-4o needs a key" in run(built, "doctor", code=None)
     (built / "personas/dear.yaml").write_text("nam: dear\n", "utf-8")
     broken = ragwright(built, "doctor", "--ask-models", code=None)
     assert "Traceback" not in broken.stderr

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError, count_noun
+from ..core import Persona, RagwrightError, count_noun
 from ..ledger import writable
 from ..models import NO_MODEL, LexicalReranker, check_model, list_cached_models
 from ..retrieve import EMBED_PREFIX
@@ -16,10 +15,6 @@ from ._project import Project
 from ._settings import project_keys
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
-
-
-_LITTLE_ROOM = 20_000_000
-"""Free bytes below which the next refresh or draft may fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ def index_findings(project: Project) -> Iterator[Check]:
 
 
 def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
-    """Findings on models, databases and what costs money.
+    """Findings on models and databases.
 
     With ``ask`` each server is asked for its list of models and each local model is opened; no
     reply is paid for.
@@ -49,7 +44,6 @@ def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
     yield from _database_checks(project)
     if ask:
         yield from _server_checks(project)
-    yield from _money_check(project)
 
 
 def _folder_checks(project: Project) -> Iterator[Check]:
@@ -62,14 +56,6 @@ def _folder_checks(project: Project) -> Iterator[Check]:
             f"{folder.data} cannot be written: the project can be read and searched, but nothing "
             "new is stored",
             "to ingest, draft or measure, give this user the right to write there",
-        )
-    elif shutil.disk_usage(folder.root).free < _LITTLE_ROOM:
-        left = shutil.disk_usage(folder.root).free / 1e6
-        yield Check(
-            "folder",
-            "note",
-            f"the disk is nearly full: {left:.1f} MB are left",
-            "free some space before the next ingest, refresh or draft",
         )
     if not writable(folder.cache / "replies"):
         yield Check(
@@ -145,8 +131,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
-        pieces = project.settings.chunk.head.pieces
-        yield Check("heads", "ok", f"searched under {', '.join(pieces)}")
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in specs:
@@ -165,11 +149,6 @@ def _answering_models(project: Project) -> set[str]:
     return {project.settings.answer.model} | own - {""}
 
 
-def _configured_models(project: Project) -> list[str]:
-    """Every configured model, except the offline one."""
-    return sorted((_answering_models(project) | {project.settings.embed.model}) - {"", NO_MODEL})
-
-
 def _model_checks(project: Project) -> Iterator[Check]:
     try:
         compose("?", Persona("nobody"), (), project.settings.prompt)
@@ -185,7 +164,7 @@ def _model_checks(project: Project) -> Iterator[Check]:
             "for semantic search too, write in ragwright.yaml: embed: {model: "
             "hf:sentence-transformers/all-MiniLM-L6-v2}  (fetched once, about 90 MB)",
         )
-    elif model:
+    else:
         yield from _model_check(project, "search", model, "vectors")
     for key, name in unproven_models(project):
         own = key == "embed.model"
@@ -230,27 +209,10 @@ def _model_check(project: Project, topic: str, name: str, use: str) -> Iterator[
 
 def _server_checks(project: Project) -> Iterator[Check]:
     states: dict[str, FindingState] = {"warning": "note", "error": "fault"}
-    for name in _configured_models(project):
+    names = _answering_models(project) | {project.settings.embed.model}
+    for name in sorted(names - {"", NO_MODEL}):
         finding = check_model(project.models, name)
         yield Check("models", states.get(finding.state, "ok"), f"{name}: {finding.text}")
-
-
-def _money_check(project: Project) -> Iterator[Check]:
-    budget = project.settings.budget
-    paid = []
-    for name in _configured_models(project):
-        try:
-            if not project.models.free(name):
-                paid.append(name)
-        except ConfigError:
-            continue  # reported above
-    if not paid:
-        yield Check("money", "ok", "nothing here costs money")
-        return
-    ceiling = (
-        "no ceiling" if budget.max_cost is None else f"at most {budget.max_cost:g} per command"
-    )
-    yield Check("money", "note", f"paid for: {', '.join(paid)} ({ceiling})", "see --dry-run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,8 @@ def ingest_sources(
         project: The project.
         sources: Files, folders, addresses; those of the project file if none are given.
         prune: Remove documents of these sources that are no longer there.
-        embed_again: Embed every text of these sources, even if its vector is stored. If the
-            server's vectors have another length than the stored ones, all documents that it
-            embedded are removed first.
+        embed_again: Embed every text of these sources, even if its vector is stored. If its length
+            is another now, all documents that the model embedded are removed first.
         engine: Engine that overrides ``ingest.engine``.
         on_start: Gets the counters, for a progress bar.
 

@@ -136,8 +136,9 @@ class Ingest:
             self._stamps.commit()
         if self._runner.replies is not None and self._model and not self._local:
             self._runner.replies.drop(KEPT)
-        failures, skipped = tuple(self._failures), tuple(self._skipped)
-        return IngestReport(counts, failures, len(self._fresh), notes, skipped, tuple(self._warnings))
+        kinds = map(tuple, (self._failures, self._skipped, self._warnings))
+        failures, skipped, warnings = kinds
+        return IngestReport(counts, failures, len(self._fresh), notes, skipped, warnings)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
         """Forecast what :meth:`run` would write and embed; read and chunk, but change nothing."""
