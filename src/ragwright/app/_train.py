@@ -20,7 +20,6 @@ from ..report import (
     write_tuned_use,
 )
 from ..training import (
-    MiningOptions,
     ModelTuneOptions,
     Negatives,
     TrainingOptions,
@@ -107,11 +106,10 @@ def tune_command(
     """
     if base and model == "embedder":
         raise BadParameter("it is for a reranker; set embed.model", param_hint="--base")
-    steps, mining = _Steps(), MiningOptions(negatives, seed=seed)
     training = TrainingOptions(epochs, batch, rate, tokens, patience, seed=seed)
-    options = ModelTuneOptions(name_sources(sources), most, tuple(also), folder, measure, mining)
+    options = ModelTuneOptions(name_sources(sources), most, tuple(also), folder, measure, negatives)
     options = replace(options, training=training, keep=keep, base=base, from_corpus=from_corpus)
-    return _tune(flags, model, testset, options, steps)
+    return _tune(flags, model, testset, options, _Steps())
 
 
 def _tune(

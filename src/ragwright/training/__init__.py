@@ -1,6 +1,6 @@
 """Training the embedding model and the reranker, and what they gain."""
 
-from ._questions import SOURCES, MiningOptions, ModelTuneOptions, Negatives, name_sources
+from ._questions import SOURCES, ModelTuneOptions, Negatives, name_sources
 from ._reranker import tune_embedder, tune_reranker
 from ._trainer import TrainingOptions
 from ._tutorial import (
@@ -16,7 +16,6 @@ from ._tutorial import (
 
 __all__ = [
     "SOURCES",
-    "MiningOptions",
     "ModelTuneOptions",
     "Negatives",
     "TrainingFigures",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import shutil
@@ -29,8 +27,8 @@ from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
 from ._questions import (
     HeldBackQuestions,
-    MiningOptions,
     ModelTuneOptions,
+    Negatives,
     Pair,
     Questions,
     hold_back_unseen,
@@ -43,7 +41,6 @@ from ._trainer import (
     Lesson,
     Point,
     TrainingResult,
-    Workplace,
     train,
 )
 from ._tutorial import TrainingFigures, TunedTable, TuneResult, compare_held_out
@@ -101,13 +98,11 @@ def interval_text(comparison: Comparison) -> str:
 
 def curve_csv(curve: Sequence[Point]) -> str:
     """Return the curve as CSV: step, epoch, loss, MRR@10 of the unseen questions."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["step", "epoch", "loss", "unseen MRR@10"])
+    lines = ["step,epoch,loss,unseen MRR@10\n"]
     for point in curve:
-        cells = (point.loss, point.unseen)
-        table.writerow([point.step, point.epoch, *("" if v is None else f"{v:.6g}" for v in cells)])
-    return text.getvalue()
+        cells = ("" if v is None else f"{v:.6g}" for v in (point.loss, point.unseen))
+        lines.append(f"{point.step},{point.epoch},{','.join(cells)}\n")
+    return "".join(lines)
 
 
 def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
@@ -234,9 +229,9 @@ class Kind(ABC):
     def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
         """Return the model with its data, loss and measure."""
 
-    def pairs(self, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+    def pairs(self, rows: Sequence[Row], negatives: Negatives) -> list[Pair]:
         """Return pairs of questions and passages; see :func:`read_pairs`."""
-        return read_pairs(self.project, rows, mining)
+        return read_pairs(self.project, rows, negatives, self.options.training.seed)
 
     def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return the questions of pairs that are not trained on, and what they search."""
@@ -293,13 +288,19 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
         require(package, "train", "training a model")
     project.target()
     with training_questions(project, testset, options) as questions:
-        pairs = kind.pairs(questions.rows, options.mining)
+        pairs = kind.pairs(questions.rows, options.negatives)
         training_pairs, unseen_pairs = hold_back_unseen(pairs)
         unseen = kind.unseen(unseen_pairs)
         model = kind.open(source)
         start = weights_of(model)
-        workplace = _checkpoint_folder(kind, source, pairs)
-        trained = train(kind.lesson(model, training_pairs, unseen), options.training, workplace)
+        folder = _checkpoint_folder(kind, source, pairs)
+        trained = train(
+            kind.lesson(model, training_pairs, unseen),
+            options.training,
+            folder,
+            resume=options.resume,
+            on_step=options.on_step,
+        )
         tuned = _training_result(kind, training_pairs, unseen, trained)
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
@@ -307,21 +308,21 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
             tuned = _add_merged_weights(tuned, *merge(model, start, (unseen, others), kind.mrr))
         if gained or options.keep:
             tuned = kind.settle(model, tuned, unseen)
-            trial = workplace.folder / "model"
+            trial = folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
             tuned = _compare_with_present(kind, questions, trial, tuned, trained)
-        shutil.rmtree(workplace.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         return tuned
 
 
-def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workplace:
+def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Path:
     """Return the folder of checkpoints: the same for the same model, pairs and settings."""
     options = kind.options
     texts = [text_hash("\x00".join((p.question, p.positive, *p.negatives))) for p in pairs]
     embedder = kind.project.index_spec.embedder
     key = value_hash([kind.part, source, embedder, asdict(options.training), texts])[:16]
-    return Workplace(kind.project.folder.cache / "training" / key, options.resume, options.on_step)
+    return kind.project.folder.cache / "training" / key
 
 
 def _training_result(
@@ -330,7 +331,7 @@ def _training_result(
     """Return the result so far, without a held-out comparison."""
     options = kind.options
     settings: dict[str, Any] = asdict(options.training)
-    settings |= {"negatives": options.mining.kind, "best_step": trained.step}
+    settings |= {"negatives": options.negatives, "best_step": trained.step}
     figures = TrainingFigures(
         len(training_pairs),
         kind.measure,
@@ -360,7 +361,7 @@ def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
     rows = make_other_questions(kind.project, questions, _OTHERS, kind.options.training.seed)
     try:
-        return kind.unseen(kind.pairs(rows, MiningOptions("none")))
+        return kind.unseen(kind.pairs(rows, "none"))
     except TestsetError:
         return None
 
@@ -451,7 +452,7 @@ def _card_facts(kind: Kind, tuned: TuneResult, questions: Questions) -> dict[str
     return {
         "base model": tuned.base,
         "training pairs": pairs,
-        "negatives": options.mining.kind,
+        "negatives": options.negatives,
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(options.training).items()),
         "best step": figures.settings["best_step"],
         **{f"use it with {key}": value for key, value in tuned.beside.items()},

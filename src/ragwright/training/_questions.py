@@ -40,20 +40,8 @@ Negatives: TypeAlias = Literal["hard", "random", "none"]
 """Source of passages that do not answer: the index, by the present model; at random; none."""
 
 
-@dataclass(frozen=True, slots=True)
-class MiningOptions:
-    """Options for choosing a passage that does not answer.
-
-    Attributes:
-        kind: Source of the passage: the index, a random one, or none.
-        margin: A hit whose similarity is higher than that of the gold by more than this is left
-            out: it may answer too.
-        seed: Seed of random passages.
-    """
-
-    kind: Negatives = "hard"
-    margin: float = 0.1
-    seed: int = 0
+_MARGIN = 0.1
+"""A hit whose similarity is higher than that of the gold by more than this may answer too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +56,7 @@ class ModelTuneOptions:
         also: Further testsets to compare on; they do not decide.
         output: Folder to write, relative to the project folder; empty names one in ``models/``.
         measure: Ranking measure that decides on the held-out questions.
-        mining: Choice of passages that do not answer.
+        negatives: Source of passages that do not answer: the index, a random one, or none.
         training: Options of the training.
         resume: Continue an interrupted training of the same pairs and settings.
         on_step: Called after each step with the number of finished steps and of all steps.
@@ -85,7 +73,7 @@ class ModelTuneOptions:
     also: tuple[str, ...] = ()
     output: str = ""
     measure: str = "MRR@10"
-    mining: MiningOptions = field(default_factory=MiningOptions)
+    negatives: Negatives = "hard"
     training: TrainingOptions = field(default_factory=TrainingOptions)
     resume: bool = False
     on_step: Report | None = None
@@ -362,7 +350,9 @@ class HeldBackQuestions:
     hits: tuple[tuple[str, ...], ...] = ()
 
 
-def read_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+def read_pairs(
+    project: Project, rows: Sequence[Row], negatives: Negatives, seed: int
+) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, equal ones once.
 
     Of several chunks that answer a question, the nearest one by the present model is used.
@@ -380,11 +370,11 @@ def read_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> 
     vectors = project.runner.run(gather(embed(target.model, block) for block in blocks))
     empty = np.zeros((0, target.dimensions), np.float32)
     queries: NDArray[np.float32] = np.concatenate([empty, *vectors])
-    searcher = _PairFinder(view, mining)
+    searcher = _PairFinder(view, negatives, seed)
     pairs: dict[tuple[str, str], Pair] = {}
     for (row, gold), query in zip(with_gold, queries, strict=True):
         pair = searcher.pair(row, gold, query, clusters[row.id])
-        lacks_negative = mining.kind != "none" and not pair.negatives
+        lacks_negative = negatives != "none" and not pair.negatives
         if not lacks_negative and case_folded(pair.question) != case_folded(pair.positive):
             pairs.setdefault((pair.question, pair.positive), pair)
     return enough(list(pairs.values()), len(rows), len(with_gold))
@@ -409,11 +399,11 @@ def enough(pairs: list[Pair], questions: int, with_gold: int) -> list[Pair]:
 class _PairFinder:
     """Finds the passages of pairs in a view of the index."""
 
-    def __init__(self, view: View, mining: MiningOptions) -> None:
+    def __init__(self, view: View, kind: Negatives, seed: int) -> None:
         self._view = view
-        self._mining = mining
+        self._kind = kind
         self._all_chunks = view.every(_CHUNKS)
-        self._random = np.random.default_rng(mining.seed)
+        self._random = np.random.default_rng(seed)
 
     def pair(
         self, row: Row, gold: frozenset[str], query: NDArray[np.float32], cluster: str
@@ -428,7 +418,7 @@ class _PairFinder:
         (reply,) = self._view.dense(query[None], _DEPTH)
         near = tuple(key for key, _ in reply[:_NEAR])
         source = str(row.metadata.get("source") or "testset")
-        highest = float(scores[best]) + self._mining.margin
+        highest = float(scores[best]) + _MARGIN
         confused = [key for key, score in reply if score <= highest]
         negatives = self._negatives(confused, texts)
         return Pair(row.user_input, texts[keys[best]], gold, source, cluster, negatives, near)
@@ -437,14 +427,14 @@ class _PairFinder:
         """Return the first of these passages, else a random one, that is not gold and differs from
         it.
         """
-        if self._mining.kind == "none":
+        if self._kind == "none":
             return ()
         answering = {case_folded(text) for text in gold.values()}
         random_keys = (
             self._all_chunks[int(index)]
             for index in self._random.integers(0, len(self._all_chunks), _DEPTH)
         )
-        for key in chain(confused if self._mining.kind == "hard" else (), random_keys):
+        for key in chain(confused if self._kind == "hard" else (), random_keys):
             (text,) = passage_texts(self._view, [key])
             if key not in gold and case_folded(text) not in answering:
                 return (text,)

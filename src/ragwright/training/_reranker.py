@@ -27,8 +27,8 @@ from ..testsets import gold_chunks, split_clusters
 from ._course import Kind, tune_model
 from ._questions import (
     HeldBackQuestions,
-    MiningOptions,
     ModelTuneOptions,
+    Negatives,
     Pair,
     enough,
     passage_texts,
@@ -111,9 +111,9 @@ class _Reranker(Kind):
         model, self._has_head = open_trainable_reranker(source, self.options.training.seed)
         return model
 
-    def pairs(self, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+    def pairs(self, rows: Sequence[Row], negatives: Negatives) -> list[Pair]:
         """Return pairs with the hits of the project's search."""
-        return search_pairs(self.project, rows, mining)
+        return search_pairs(self.project, rows, negatives, self.options.training.seed)
 
     def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return questions with the hits to reorder."""
@@ -330,7 +330,9 @@ _REORDERED = 15
 """First hits that a question which is not trained on has reordered: scoring pairs is slow."""
 
 
-def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+def search_pairs(
+    project: Project, rows: Sequence[Row], negatives: Negatives, seed: int
+) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, with hits that do not answer.
 
     The search is the project's, without reranking and selection, to ``retrieve.rerank.candidates``
@@ -362,11 +364,11 @@ def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -
     questions = project.runner.run(gather(search_for(row) for row in rows))
     answered = [question for question in questions if question[1]]
     clusters = split_clusters([row for row, _, _ in answered])
-    sampler = _NegativeSampler(project.views.view(target.snapshot), mining)
+    sampler = _NegativeSampler(project.views.view(target.snapshot), negatives, seed)
     kept: dict[tuple[str, str], Pair] = {}
     for row, gold, hits in answered:
         pair = sampler.pair(row, gold, hits, clusters[row.id])
-        if pair.negatives or mining.kind == "none":
+        if pair.negatives or negatives == "none":
             kept.setdefault((pair.question, pair.positive), pair)
     return enough(list(kept.values()), len(rows), len(answered))
 
@@ -374,11 +376,11 @@ def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -
 class _NegativeSampler:
     """Draws passages that do not answer."""
 
-    def __init__(self, view: View, mining: MiningOptions) -> None:
+    def __init__(self, view: View, kind: Negatives, seed: int) -> None:
         self._view = view
-        self._kind = mining.kind
-        self._random = np.random.default_rng(mining.seed)
-        self._chunks = view.every(1_000_000) if mining.kind == "random" else ()
+        self._kind = kind
+        self._random = np.random.default_rng(seed)
+        self._chunks = view.every(1_000_000) if kind == "random" else ()
 
     def pair(self, row: Row, gold: frozenset[str], hits: tuple[str, ...], cluster: str) -> Pair:
         """Return the pair of a question."""

@@ -91,15 +91,6 @@ Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
-    """Folder of a training's checkpoints, and its progress callback."""
-
-    folder: Path
-    resume: bool = False
-    on_step: Report | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Lesson:
     """A model with the data, the loss and the questions that it is trained with.
 
@@ -122,8 +113,17 @@ class Lesson:
     fresh: bool = False
 
 
-def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> TrainingResult:
+def train(
+    lesson: Lesson,
+    options: TrainingOptions,
+    folder: Path,
+    *,
+    resume: bool = False,
+    on_step: Report | None = None,
+) -> TrainingResult:
     """Train a model of sentence-transformers, and leave it at its best checkpoint.
+
+    Checkpoints are kept in ``folder``; with ``resume`` training continues from the last of them.
 
     Raises:
         MissingExtraError: ``ragwright[train]`` is not installed.
@@ -133,15 +133,15 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Training
     datasets = require("datasets", "train", _PURPOSE)
     transformers = require("transformers", "train", _PURPOSE)
     # A checkpoint with the state of the trainer is complete.
-    complete = work.folder.glob("checkpoint-*/trainer_state.json") if work.resume else ()
+    complete = folder.glob("checkpoint-*/trainer_state.json") if resume else ()
     steps = {int(path.parent.name.rpartition("-")[2]): str(path.parent) for path in complete}
     resumed = max(steps, default=0)
     if not resumed:
-        shutil.rmtree(work.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     model = lesson.model
     model.model_card_data.local_files_only = True
     data = datasets.Dataset.from_dict(dict(lesson.columns))
-    watch = _step_watch(transformers, work.on_step)
+    watch = _step_watch(transformers, on_step)
     # A model that begins with random weights gains nothing at first.
     patience = max(options.patience, _EVALUATIONS) if lesson.fresh else options.patience
     early = transformers.EarlyStoppingCallback(patience)
@@ -149,7 +149,7 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Training
         arguments = getattr(st, f"{lesson.kind}TrainingArguments")
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
-            args=_training_arguments(arguments, options, lesson, work.folder),
+            args=_training_arguments(arguments, options, lesson, folder),
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),

@@ -221,7 +221,7 @@ class TrainingFigures:
         measure: Measure of ``before`` and ``after``, for example ``MRR@10, dense``.
         before: Value without the tuned part.
         after: Value with it, on questions that it has not seen.
-        method: Method of keeping questions unseen, for example ``cross-validated``.
+        method: Method of keeping questions unseen, for example ``30 unseen``.
         settings: Settings that were chosen or used, JSON-able values.
     """
 
@@ -229,8 +229,8 @@ class TrainingFigures:
     measure: str
     before: float
     after: float
-    method: str = "cross-validated"
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    method: str
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
