@@ -253,6 +253,26 @@ def test_citations_are_measured_against_gold_passages(bare: Path) -> None:
     assert found == {key: expected for key, (_, expected) in said.items()}
 
 
+def test_repeated_judgments_are_stable_or_flaky(bare: Path) -> None:
+    drawn = {"good": iter([5, 4]), "shaky": iter([5, 2]), "bad": iter([1, 3])}
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in drawn if f"Ada {key}" in text)
+        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
+
+    rows: list[dict[str, Any]] = [
+        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
+        for key in drawn
+    ]
+    with ScriptedServer(judged) as server:
+        judge = settings(judge__model=f"{server.url}#judge")
+        told = scored(bare, rows, "Faithfulness", "--rows", "--repeat", "2", *judge)
+    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
+    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
+    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
+
+
 LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"
 
 

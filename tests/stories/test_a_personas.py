@@ -442,5 +442,6 @@ def test_a14_the_generator_of_a_persona_and_a_judge_s_spread(shop: Path, tmp_pat
     moody = ("--set", "judge.model=m:moody", "--limit", "2", "--rows")
     again = read_json(folder, "eval", *words, "--repeat", "4", *moody)
     assert {row["Faithfulness"] for row in again["rows"]} == {3.5}
+    assert {row["Faithfulness stability"] for row in again["rows"]} == {"flaky"}
     [spread] = [note for note in again["notes"] if "two judgments of one row" in note]
     assert "differ by 0.67 on average (sd 0.58, 4 rows)" in spread  # of 3, 4, 3, 4

@@ -96,6 +96,7 @@ from ._statistics import (
     find_scale,
     flip_rate,
     judge_spread,
+    row_stability,
 )
 from ._text import SHORT_WORDS, references_of, stands_in
 from ._words import (
@@ -234,6 +235,7 @@ __all__ = [
     "references_of",
     "require_keys",
     "retrieval_scores",
+    "row_stability",
     "rubric_names",
     "rubrics_of",
     "schema_text",

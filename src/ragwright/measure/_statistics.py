@@ -49,6 +49,8 @@ class Summary:
         counted: ``spans`` or ``documents`` -> scored rows in which a measure of retrieval counted
             them; empty for other measures.
         missed: Other rows with gold on which the system abstained.
+        stability: ``stable right``, ``flaky``, ``stable wrong`` -> rows that were judged several
+            times; see :func:`row_stability`.
         mean_with_abstained: Mean in which each missed row has the worst value of the scale, with
             its interval ``low_with_abstained`` to ``high_with_abstained``; ``mean`` if there are
             none. Rankings and gates use it. None if the scale has no worst value.
@@ -77,6 +79,7 @@ class Summary:
     mean_with_abstained: float | None = None
     low_with_abstained: float | None = None
     high_with_abstained: float | None = None
+    stability: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def deciding(self) -> tuple[float | None, float | None, float | None]:
@@ -133,6 +136,7 @@ class Tally:
         self._missed_clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
         self._counts: Counter[str] = Counter()
+        self._stability: Counter[str] = Counter()
 
     def add(self, score: Score, cluster: Hashable = None) -> None:
         """Add one score; ``cluster`` is the name of its cluster, for all scores or for none.
@@ -166,11 +170,17 @@ class Tally:
         self._states[score.state] += 1
         self._counts["no gold"] += score.no_gold
         self._counts["unanswerable"] += score.unanswerable
+        if samples_of(score):
+            _, scale = self._measure()
+            self._stability[row_stability(score, scale)] += 1
+
+    def _measure(self) -> tuple[Measure | None, MeasureScale | None]:
+        measure = self._known or find_measure(self.measure)
+        return measure, None if measure is None else measure.known_scale
 
     def summary(self, seed: int = 0) -> Summary:
         """The summary of the scores so far."""
-        measure = self._known or find_measure(self.measure)
-        scale = None if measure is None else measure.known_scale
+        measure, scale = self._measure()
         no_gold, unanswerable = self._counts["no gold"], self._counts["unanswerable"]
         values: Values = np.array(self._values, dtype=np.float64)
         n, total = len(values), self._states.total() - no_gold - unanswerable
@@ -186,6 +196,7 @@ class Tally:
             scale=scale,
             unanswerable=unanswerable,
             missed=len(self._missed_clusters),
+            stability={name: count for name, count in self._stability.items() if name},
         )
         if not n:
             return bare  # no mean of nothing: abstentions alone are no measurement
@@ -419,6 +430,18 @@ def _order_pairs(parts: Mapping[str, float]) -> list[tuple[float, float]]:
 def samples_of(score: Score) -> tuple[float, ...]:
     """Values of the repeats of a score, in their order; none where it was judged once."""
     return tuple(value for name, value in score.parts.items() if name.startswith(SAMPLE))
+
+
+def row_stability(score: Score, scale: MeasureScale | None) -> str:
+    """``stable right``, ``flaky`` or ``stable wrong``: whether all repeats of a row, some or none
+    are beyond the middle of the scale; empty if it was judged once, or has no middle.
+    """
+    values = samples_of(score)
+    if len(values) < 2 or scale is None or scale.high is None:
+        return ""
+    middle, sign = (scale.low + scale.high) / 2, 1 if scale.higher_is_better else -1
+    right = sum(sign * value > sign * middle for value in values)
+    return "stable wrong" if not right else "stable right" if right == len(values) else "flaky"
 
 
 def combine_repeats(samples: Sequence[Score]) -> Score:

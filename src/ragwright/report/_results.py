@@ -102,6 +102,7 @@ def _describe_mean(s: Summary) -> list[str]:
         low, high = sorted((s.worst, s.best))
         bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
     worst = None if s.scale is None else s.scale.worst
+    stable = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
     details: list[tuple[object, str]] = [
         (failed, judge_failed_text(failed, s.judge_range)),
         (missing, f"without a score: {missing}{bounds}"),
@@ -113,6 +114,10 @@ def _describe_mean(s: Summary) -> list[str]:
         ),
         (s.unanswerable, f"abstained on unanswerable rows, not counted: {s.unanswerable}"),
         (s.histogram, ", ".join(f"{value}: {count}" for value, count in s.histogram.items())),
+        (
+            stable,
+            f"repeated rows: {stable} (right: beyond the middle of the scale in every repeat)",
+        ),
         (s.clusters is not None, f"{count_noun(s.n, 'row')} in {s.clusters} clusters"),
     ]
     return [text for known, text in details if known]

@@ -19,7 +19,7 @@ from ...core import (
     frame_of,
     html_table,
 )
-from ...measure import Measure, Summary, Tally, is_refusal, read_mark
+from ...measure import Measure, Summary, Tally, find_scale, is_refusal, read_mark, row_stability
 from ...testsets import row_record
 
 T = TypeVar("T")
@@ -283,7 +283,8 @@ def row_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[
     ``id, user_input, response, reference``, and ``answered`` if a row has no answer; one key per
     measure with its value or None; passages, gold and persona if a row has them; text and number
     columns of the rows' metadata, the rest of it under ``metadata``; then
-    ``MEASURE state``, ``MEASURE reason`` and, from judges, ``MEASURE detail``. The state of a row
+    ``MEASURE state``, ``MEASURE reason`` and, from judges, ``MEASURE detail`` and, of repeated
+    judgments, ``MEASURE stability``. The state of a row
     without gold ends with ``(no gold)``. Records can be scored again (:func:`evaluate`) and
     compared (:func:`read_results`).
 
@@ -318,6 +319,8 @@ def _record(
         details[f"{score.measure} reason"] = score.reason
         if score.detail:
             details[f"{score.measure} detail"] = score.detail
+        if stability := row_stability(score, find_scale(score.measure)):
+            details[f"{score.measure} stability"] = stability
     record = row_record(row)
     metadata: Mapping[str, Any] = record.pop("metadata", {})
     known_keys = {*record, *scores, *details, *_FIRST, "answered", "metadata"}
