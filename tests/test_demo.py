@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.slow
@@ -89,3 +92,20 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
     assert demo([str(fresh / "ragwright")], empty).count(NO_ANSWERS) == 3
     # its project file has the section `serve`, whose options need no extra
     subprocess.run([fresh / "ragwright", "doctor"], cwd=empty / "ragwright-demo", check=True)
+
+
+def test_the_full_demo_ends_in_a_verdict_and_a_report(
+    shown: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(shown[0] / "ragwright-demo", folder)
+    ragwright(folder, "synth", "-q", "-n", "16", "-o", "testsets/demo.jsonl")
+    printed = ragwright(tmp_path, "demo", "demo", "--full").stdout
+    [told] = re.findall(r"# ragwright confirm \(.*\)\n+(.*)", printed)
+    assert "# ragwright report" in printed
+    assert "src=http" not in (folder / "report.html").read_text("utf-8")
+    openings = folder / "testsets" / "openings.jsonl"
+    opened = openings.read_text() if openings.exists() else ""
+    again = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
+    assert told in again
+    assert opened == (openings.read_text() if openings.exists() else "")

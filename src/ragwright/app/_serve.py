@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from contextlib import closing
@@ -237,6 +238,10 @@ QUESTIONS = (
 PERSONAS = ("engineer", "marketing")
 
 
+QUESTION_COUNT = 120
+"""Questions of the test set of `demo --full`."""
+
+
 def sample_corpus() -> Path:
     """Folder of the guide: inside the installed package, or in a checkout.
 
@@ -256,10 +261,13 @@ def sample_corpus() -> Path:
 def demo_command(
     flags: Flags,
     folder: Path = Argument(Path("ragwright-demo"), help="Folder to make the demo project in."),
+    full: bool = Option(
+        False, "--full", help="Make a test set, sweep settings, confirm, write a report."
+    ),
 ) -> None:
     """Build a demo project and ask three questions.
 
-    Its documents are the guide of ragwright.
+    Its documents are the guide of ragwright. With --full the questions are those of a test set.
     """
     console, started = flags.console, time.monotonic()
     if not ProjectFolder(folder).file.exists():
@@ -273,8 +281,15 @@ def demo_command(
             f"# A workbench over {len(list((folder / 'docs').glob('*.md')))} pages of the guide\n\n"
             + ingest_text(report, time.monotonic() - started)
         )
-        for question in QUESTIONS:
+        for question in () if full else QUESTIONS:
             console.result(f"\n# {question}\n\n{answer_text(bench.ask(question))}")
+    for line in _write_study(folder) if full else ():
+        console.result(f"\n# ragwright {line} ({time.monotonic() - started:.0f} s)\n")
+        words = [sys.executable, "-m", "ragwright", *line.split(), *["-q"] * flags.quiet]
+        done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+        console.result(done.stdout.rstrip())
+        if done.returncode:
+            raise typer.Exit(done.returncode)
     name = "ragwright" if shutil.which("ragwright") else f"{sys.executable} -m ragwright"
     console.result(
         f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
@@ -285,3 +300,27 @@ def demo_command(
         f"Then your own documents: edit `sources` in ragwright.yaml and run `{name} ingest`.\n"
         "With a chat model answers are written, also for personas; name one under `answer.model`."
     )
+
+
+_STUDY = """\
+# Which chunk size, how many chunks, and does a second look at them pay?
+#
+# Without an embedding model the search is by keywords. With one (embed.model in ragwright.yaml,
+# then `ragwright ingest`) write instead:  retrieve: {search: [keyword, dense, hybrid]}
+study: {testset: testsets/demo.jsonl, measures: "nDCG@10, HitRate@3, SpanIoU@10"}
+chunk: {size: [120, 250, 500]}
+retrieve:
+  top_k: [3, 5, 10]
+  rerank: {model: ["", lexical]}
+"""
+
+
+def _write_study(folder: Path) -> list[str]:
+    """Write the study of the demo if it is missing; the commands that make and confirm it."""
+    study = folder / "studies" / "demo.yaml"
+    study.parent.mkdir(parents=True, exist_ok=True)
+    if not study.exists():
+        study.write_text(_STUDY, "utf-8")
+    made = (folder / "testsets" / "demo.jsonl").exists()
+    questions = [] if made else [f"synth -n {QUESTION_COUNT} -o testsets/demo.jsonl"]
+    return [*questions, "sweep studies/demo.yaml", "confirm", "report"]
