@@ -170,6 +170,7 @@ def test_rows_of_another_tool_are_scored_without_a_project(tmp_path: Path) -> No
         "ExactMatch",
     )
     assert means(told)["ExactMatch"] == 0.5
+    assert "left out: the model's thought in the response of 1 row" in told["notes"]
     python = evaluate([{"user_input": "Who?", "response": "Ada", "reference": "Ada"}], "ExactMatch")
     assert python["ExactMatch"].mean == 1.0
 

@@ -61,7 +61,7 @@ def list_shared_values(row: Row) -> dict[str, tuple[str, ...]]:
     }
 
 
-def shared_values_of(row: Row | RowResult) -> Shared:
+def read_shared_values(row: Row | RowResult) -> Shared:
     """Return the values of a row, or of that of a result; see :func:`list_shared_values`."""
     if isinstance(row, Row):
         return list_shared_values(row)
@@ -84,7 +84,7 @@ def clusters_of_results(results: Iterable[RowResult], by: str = "") -> Clusters:
     """
     shared: dict[str, Shared] = {}
     for result in results:
-        shared[result.row_id] = {**shared_values_of(result), **shared.get(result.row_id, {})}
+        shared[result.row_id] = {**read_shared_values(result), **shared.get(result.row_id, {})}
     return cluster_shared(shared, by)
 
 

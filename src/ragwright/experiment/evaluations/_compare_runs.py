@@ -26,7 +26,7 @@ from ._clusters import (
     clusters_of_results,
     clusters_of_rows,
     list_shared_values,
-    shared_values_of,
+    read_shared_values,
 )
 from ._results import Evaluation, RowResult, evaluation_of
 
@@ -160,7 +160,7 @@ def _origins(rows: Iterable[Row | RowResult]) -> tuple[Counter[str], int]:
     kinds: dict[str, str] = {}
     for row in rows:
         name = row.id if isinstance(row, Row) else row.row_id
-        facts = shared_values_of(row)
+        facts = read_shared_values(row)
         generated = "".join(facts.get("generated", ())).lower() in ("true", "yes", "1")
         kind = " ".join(facts.get("kind", ())) or "model"
         kinds[facts.get(QUESTION, (name,))[0]] = kind if generated else ""
@@ -187,7 +187,7 @@ def compare_evaluations(
         TestsetError: A row has different questions in the two evaluations.
     """
     asked, also = (
-        {row.row_id: q for row in run.results for q in shared_values_of(row).get(QUESTION, ())}
+        {row.row_id: q for row in run.results for q in read_shared_values(row).get(QUESTION, ())}
         for run in (a, b)
     )
     different = [row for row in asked if row in also and asked[row] != also[row]]

@@ -114,7 +114,7 @@ def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
 def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
     """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set.
 
-    The thought of a reasoning model is left out of a response.
+    The thought of a reasoning model is left out of a response, with a note.
     """
     if isinstance(rows, Testset):
         name, notes, read = rows.name, rows.notes, rows.rows.__iter__
@@ -122,7 +122,11 @@ def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any
         name, notes, read = str(rows), (), partial(_rows_of_file, Path(rows))
     else:
         name, notes, read = "rows", (), tuple(rows_of(rows)).__iter__
-    return GivenRows(name, ReadAgain(lambda: map(_drop_thought_of, read())), notes)
+    given_set = GivenRows(name, ReadAgain(lambda: map(_drop_thought_of, read())), notes)
+    if thinking := sum(_drop_thought_of(row) is not row for row in read()):
+        note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
+        return add_row_notes(given_set, note)
+    return given_set
 
 
 def read_stored_or_given(runs: Runs, name: str) -> GivenRows:

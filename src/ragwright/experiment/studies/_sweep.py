@@ -167,10 +167,10 @@ class SweepResult:
     @property
     def judged_by_first(self) -> tuple[TrialResult, ...]:
         """Trials of the first judge, if several are swept: only those are ranked."""
-        return judged_by_first(self.study, self.trials)
+        return select_first_judge(self.study, self.trials)
 
 
-def judged_by_first(study: Study, trials: Iterable[TrialResult]) -> tuple[TrialResult, ...]:
+def select_first_judge(study: Study, trials: Iterable[TrialResult]) -> tuple[TrialResult, ...]:
     """The trials of the first of several swept judges, and that of the current settings."""
     first = {axis.key: axis.values[0] for axis in study.judging}
     return tuple(
@@ -369,7 +369,7 @@ class _Sweep:
 
     def _select(self) -> Selection | None:
         """The best trial of the first judge; None if there is nothing to choose from."""
-        ranked = [t.id for t in judged_by_first(self.study, self.results) if t.id in self.scores]
+        ranked = [t.id for t in select_first_judge(self.study, self.results) if t.id in self.scores]
         if len(ranked) < 2 or ranked[0] != self.results[0].id:
             return None
         with suppress(MeasureError):
