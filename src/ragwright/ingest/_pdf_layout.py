@@ -26,7 +26,7 @@ CAPTION = re.compile(
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 _HALF = re.compile(f"[^\\W_](?:-|{_HYPHEN})$")
-_LINE_END = re.compile(r"([^\W_]+)-\n[ \t]*([^\W_]+)(\S*)[ \t]*\n?")
+_LINE_END = re.compile(r"(?<![^\W_])([^\W_]+)-\n[ \t]*([^\W_]+)(\S*)[ \t]*\n?")
 _AND = frozenset(["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e"])
 """Words after a hyphen that stands for a part of the next word: ``in- and output``."""
 _HEADS = re.compile(r"(?i)(?:half|non|self|well)-(?!less|ness|sense)\w{4}")
