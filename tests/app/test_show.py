@@ -14,6 +14,7 @@ import pytest
 from command_line import ragwright
 from story_tools import csv_rows, make_project, read_rows, run, write_files, write_rows
 
+from ragwright.core import TestsetError
 from ragwright.experiment import read_results
 
 ROWS: list[dict[str, Any]] = [
@@ -85,6 +86,10 @@ def test_a_file_holds_each_row_whole_and_is_scored_again(folder: Path, name: str
         assert [getattr(summary, fact) for fact in facts] == [mine[fact] for fact in facts]
         assert dict(summary.states) == mine["states"]
     run(folder, f"compare {name} {name}")
+    text = (folder / name).read_text("utf-8")
+    (folder / "nan.jsonl").write_text(text.replace('"value": 0.5', '"value": NaN'), "utf-8")
+    with pytest.raises(TestsetError, match="the file was changed since it was written"):
+        read_results(folder / "nan.jsonl")
 
 
 def test_json_holds_rows_where_that_is_asked_for(folder: Path) -> None:

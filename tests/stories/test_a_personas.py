@@ -384,6 +384,13 @@ def test_a12_results_are_tables_rows_and_charts(shop: Path, run: dict[str, Any])
     lines = csv_rows(shop / "rows.csv")
     assert ids(lines) == ids(run["rows"])
     assert [line["persona_name"] for line in lines] == [*TEAMS] * 3
+    ragwright(shop, "score", "base", "-q", "--measures", "TokenF1", "-o", "rows.questions.json")
+    questions = json.loads((shop / "rows.questions.json").read_text("utf-8"))
+    assert [one["user_input"] for one in questions] == list(
+        dict.fromkeys(line["user_input"] for line in lines)
+    )
+    inside = [(row["id"], row["TokenF1"]) for one in questions for row in one["personas"]]
+    assert inside == [(line["id"], pytest.approx(float(line["TokenF1"]))) for line in lines]
 
 
 STUDY = """\

@@ -435,8 +435,9 @@ def _range(value: Range, digits: int = 0) -> str:
 
 
 _SUMMARY = ".summary.csv"
+_QUESTIONS = ".questions.json"
 _TABLES = (".csv", ".parquet")
-_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".txt")
+_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, _QUESTIONS, ".txt")
 """Endings of the file of ``-o``; one without an ending (``/dev/stdout``) gets the table."""
 
 
@@ -458,7 +459,7 @@ def check_output(output: Path | None) -> None:
 
 def _kind(output: Path | None) -> str:
     name = "" if output is None else output.name.lower()
-    return _SUMMARY if name.endswith(_SUMMARY) else Path(name).suffix
+    return next((e for e in (_SUMMARY, _QUESTIONS) if name.endswith(e)), Path(name).suffix)
 
 
 def show_evaluation(
@@ -473,7 +474,8 @@ def show_evaluation(
 
     ``.csv`` and ``.parquet`` hold a line per row, with question, answer, scores, reasons and
     passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
-    `compare`, `gate` and `passport`; ``.summary.csv`` the means. Fields to slice by are read from
+    `compare`, `gate` and `passport`; ``.summary.csv`` the means; ``.questions.json`` an object per
+    question with its personas inside. Fields to slice by are read from
     ``rows``, else from the rows that the results keep. ``few`` rows are shown one by one below the
     table.
     """
@@ -486,6 +488,8 @@ def show_evaluation(
     }
     if kind in _TABLES:
         console.data(report.row_file(experiment.row_records(evaluation.results, rows), kind))
+    elif kind == _QUESTIONS:
+        console.json(experiment.question_records(evaluation.results, rows))
     elif kind in writers:
         console.result(writers[kind]().rstrip("\n"))
     elif flags.as_json or kind == ".json":
@@ -523,7 +527,7 @@ def take_few(flags: Flags, few: list[RowResult]) -> Callable[[RowResult], None] 
         if len(few) <= _FEW:
             few.append(result)
 
-    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json"}
+    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", _QUESTIONS}
     return None if flags.by or rowwise or flags.with_rows else take
 
 

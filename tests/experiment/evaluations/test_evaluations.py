@@ -277,5 +277,8 @@ def test_every_slice_has_its_own_numbers() -> None:
     assert counts("topic") == [("x", 12), ("y", 1)]
     half = [replace(r, persona_name="engineer" if int(r.id) < 6 else "") for r in GIVEN]
     assert counts("persona_name", half) == [("engineer", 6), ("", 6)]
+    # A column of the user keeps its meaning, although gold documents link rows under this name.
+    named = [replace(r, metadata={"document": f"manual {int(r.id) % 2}"}) for r in GIVEN]
+    assert counts("document", named) == [("manual 0", 6), ("manual 1", 6)]
     with pytest.raises(TestsetError, match="no row has a value in"):
         counts("nobody")

@@ -115,6 +115,9 @@ def test_an_adapter_takes_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [item.labels["ok"]["p"] for item in people.rated] == [1.0, 0.0]
     with pytest.raises(PluginError):
         open_people(f"own_set_reader:reed:{tmp_path}/own.zip")
+    (tmp_path / "cut.zip").write_bytes((tmp_path / "own.zip").read_bytes()[:60])
+    with pytest.raises(TestsetError, match="the archive cannot be read"):
+        open_people(f"own_set_reader:read:{tmp_path}/cut.zip")
 
 
 @pytest.mark.parametrize(

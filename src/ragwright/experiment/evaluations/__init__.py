@@ -42,6 +42,7 @@ from ._results import (
     RowResult,
     RunOptions,
     evaluation_of,
+    question_records,
     read_plain,
     row_records,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "plan_after",
     "plan_evaluation",
     "promise_note",
+    "question_records",
     "questions_in",
     "questions_of",
     "ranking_search",

@@ -25,7 +25,6 @@ from ._clusters import (
     QUESTION,
     clusters_of_results,
     clusters_of_rows,
-    list_shared_values,
     read_shared_values,
 )
 from ._results import Evaluation, RowResult, evaluation_of
@@ -367,4 +366,5 @@ def slices(
 
 def row_values(row: Row, by: str) -> tuple[str, ...]:
     """Return the values of a row in a field: its persona, or metadata; one empty text if none."""
-    return list_shared_values(row).get(by) or ("",)
+    value = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+    return (value if isinstance(value, tuple) else (str(value),)) or ("",)

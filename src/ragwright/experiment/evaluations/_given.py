@@ -97,6 +97,7 @@ def _lines_of(path: Path) -> Iterator[tuple[_Head, RowResult | None]]:
     try:
         for place, record in objects_of(path):
             where = place
+            json.dumps(record, allow_nan=False)
             if head is None:
                 head = read_plain(_Head, record)
                 yield head, None

@@ -15,6 +15,7 @@ from ...core import (
     Row,
     Score,
     Usage,
+    canonical_json,
     count_noun,
     frame_of,
     html_table,
@@ -285,8 +286,7 @@ def row_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[
     columns of the rows' metadata, the rest of it under ``metadata``; then
     ``MEASURE state``, ``MEASURE reason`` and, from judges, ``MEASURE detail`` and, of repeated
     judgments, ``MEASURE stability``. The state of a row
-    without gold ends with ``(no gold)``. Records can be scored again (:func:`evaluate`) and
-    compared (:func:`read_results`).
+    without gold ends with ``(no gold)``. Records can be scored again (:func:`evaluate`).
 
     Args:
         results: Results of rows.
@@ -301,6 +301,18 @@ def row_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[
     reasons = [name for _, _, details in parts for name in details]
     order = dict.fromkeys((*_FIRST, *unanswered, *measures, *keys, *reasons))
     return [{name: record.get(name) for name in order} for record in records]
+
+
+def question_records(results: Iterable[RowResult], rows: Iterable[Row] = ()) -> list[Any]:
+    """Return one object per question, whose ``personas`` are its records of :func:`row_records`."""
+    questions: dict[str, dict[str, Any]] = {}
+    for record in row_records(results, rows):
+        asked: dict[str, Any] = {
+            name: record.pop(name) for name in ("user_input", "history") if name in record
+        }
+        question = questions.setdefault(canonical_json(asked), {**asked, "personas": []})
+        question["personas"].append({"persona_name": "", **record})
+    return list(questions.values())
 
 
 def _record(

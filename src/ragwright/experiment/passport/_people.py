@@ -11,6 +11,7 @@ import json
 import re
 import weakref
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -127,10 +128,17 @@ class SetFiles:
         if not self.path.exists():
             raise TestsetError("no such file or folder", where=path, hint="check the path")
         archives = [*self.path.glob("*.zip")] or [self.path]
-        if len(archives) == 1 and zipfile.is_zipfile(archives[0]):
+        if len(archives) == 1 and archives[0].suffix.lower() == ".zip":
             self.path = Path(mkdtemp(prefix="ragwright-"))
             weakref.finalize(self, rmtree, self.path)
-            zipfile.ZipFile(archives[0]).extractall(self.path)
+            try:
+                zipfile.ZipFile(archives[0]).extractall(self.path)
+            except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+                raise TestsetError(
+                    f"the archive cannot be read: {error}",
+                    where=str(archives[0]),
+                    hint="download it again, or unpack it yourself and give the folder",
+                ) from error
         hidden = re.compile(r"/\.|/__MACOSX/")
         files = self.path.rglob("*") if self.path.is_dir() else [self.path]
         self.paths = sorted(
