@@ -24,7 +24,8 @@ CAPTION = re.compile(
 )
 """The beginning of a caption: what it is, and its number."""
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-_BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
+# from the first letter of a word, so that a long word without a hyphen is looked at once
+_BROKEN = re.compile(f"(?:(?<![^\\W_])([^\\W_]+))?{_HYPHEN}\\s*([^\\W_]*)")
 _HALF = re.compile(f"[^\\W_](?:-|{_HYPHEN})$")
 _LINE_END = re.compile(r"(?<![^\W_])([^\W_]+)-\n[ \t]*([^\W_]+)(\S*)[ \t]*\n?")
 _AND = frozenset(["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e"])
@@ -232,7 +233,7 @@ def resolve_hyphens(pages: Sequence[Sequence[PageBlock]]) -> None:
     blocks = [*chain.from_iterable(pages)]
     words = {word.casefold() for b in blocks for word in _WORD.findall(_BROKEN.sub(" ", b.text))}
     for block in blocks:
-        block.text = _BROKEN.sub(lambda m: _close(m[1], m[2], words), block.text)
+        block.text = _BROKEN.sub(lambda m: _close(m[1] or "", m[2], words), block.text)
 
 
 def _is_broken(before: str, after: str) -> bool:
