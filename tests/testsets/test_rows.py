@@ -518,6 +518,23 @@ def test_a_row_with_a_column_named_results_is_a_row(tmp_path: Path, name: str) -
     assert (table.user_input, table.metadata["data"]) == ("a", ("y",))
 
 
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n \r\n"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_is_read_whatever_the_file_is_called(
+    tmp_path: Path, before: str, indent: int | None
+) -> None:
+    text = before + json.dumps([ONE, TWO], indent=indent)
+    for name in ("a.json", "a.jsonl"):
+        assert [row.user_input for row in read(tmp_path, text, name)] == ["a", "c"]
+
+
+def test_an_array_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(json.dumps([ONE, TWO]).encode("utf-16"))
+    with pytest.raises(TestsetError, match="the file is not UTF-8") as caught:
+        read_rows(tmp_path / "a.json")
+    assert caught.value.hint == "save the file as UTF-8"
+
+
 def test_long_arrays_are_read_to_their_end(tmp_path: Path) -> None:
     rows = [RAGAS | {"answer": "é{" * n, "note": '\\"]'} for n in range(0, 60_000, 4000)]
     found = read(tmp_path, "\ufeff" + json.dumps(rows, ensure_ascii=False), "a.json")

@@ -126,18 +126,26 @@ def _explain(
     fields = {field.name: field for field in dataclasses.fields(kind)}
     if fault["type"] == _UNKNOWN:
         return unknown_key(key, fields, placed, here)
+    hint = typing.get_type_hints(kind)[key]
     if fault["type"] == "missing" and len(fault["loc"]) == 1:
-        return ConfigError(f"{'.'.join(path)} needs the key {key!r}", where=placed.where(*path))
+        return ConfigError(
+            f"{'.'.join(path) or 'the file'} needs the key {key!r}",
+            where=placed.where(*path),
+            hint=_describe(fields[key], hint),
+        )
     for python, plain in _PLAIN_WORDS.items():
         sentence = sentence.replace(python, plain)
-    hint = typing.get_type_hints(kind)[key]
     near = difflib.get_close_matches(bad, _allowed(hint), n=1) if isinstance(bad, str) else []
+    said = f"{sentence.partition(', unable to')[0]}, not {_kind(bad)}"
     return ConfigError(
-        f"{'.'.join(here)} {sentence.partition(', unable to')[0]}, not {_kind(bad)}",
+        f"{'.'.join(here)} {_COUNTS.get(fault['type'], said)}",
         where=placed.where(*here),
         hint=f"did you mean {near[0]!r}?" if near else _describe(fields[key], hint),
     )
 
+
+_COUNTS = {"missing": "has too few values", "too_long": "has too many values"}
+"""pydantic's faults of a list of fixed length, in words."""
 
 _PLAIN_WORDS: Mapping[str, str] = {
     "Input should be": "must be",

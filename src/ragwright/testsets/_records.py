@@ -88,6 +88,8 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """(``file:line`` or ``file#row``, columns)."""
 
+_BEFORE = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that may stand before the first value: a byte order mark and blanks."""
 _SEPARATED = {".csv": ",", ".tsv": "\t"}
 _SHEETS = (".xlsx", ".xls", ".ods")
 TABLES = frozenset({*_SEPARATED, *_SHEETS, ".parquet"})
@@ -121,11 +123,11 @@ def records_of(path: Path) -> Iterator[Record]:
     if suffix in TABLES:
         return _parquet_records(path)
     with open_bytes(path) as file:
-        first = file.readline()
+        first = next((line for line in file if line.strip(_BEFORE)), b"")
     try:
         by_line = isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):
-        by_line = suffix != ".json" and not first.lstrip().startswith(b"[")
+        by_line = suffix != ".json" and not first.lstrip(_BEFORE).startswith(b"[")
     if by_line:
         return (row for where, value in objects_of(path) for row in _rows_within(value, where))
     return _json_records(path)
@@ -228,6 +230,10 @@ def _json_records(path: Path) -> Iterator[Record]:
         data = file.read()
     try:
         value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=build_object)
+    except UnicodeDecodeError as error:
+        raise TestsetError(
+            "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise TestsetError(
             f"the file is not JSON: {error}",
