@@ -120,7 +120,7 @@ def test_a_run_equals_itself() -> None:
     shifted = compared([0.1, 0.5] * 6, [0.2, 0.6] * 6)
     assert (shifted.low, shifted.high) == pytest.approx((0.1 - 1.1 * unseen, 0.1 + 0.9 * unseen))
     assert shifted.verdict == "no change proven"
-    assert shifted.outlook().startswith("so many rows can prove differences of about 0.")
+    assert shifted.outlook().startswith("this many rows can prove a difference of about 0.")
     for half, verdict in ((19, "no change proven"), (20, "better")):
         assert compared([0.1, 0.5] * half, [0.2, 0.6] * half).verdict == verdict
     assert compared([0.1], [0.2]).outlook() == "1 row cannot prove a difference"

@@ -75,7 +75,12 @@ def test_a_project_brings_its_own_measure(tmp_path: Path) -> None:
         ("task: Judge how friendly the answer is.", 'task: ""', 5, "task must not be empty"),
         ("task:", "both_orders: true\ntask:", 5, "two texts"),
         ("  reasoning: It offers help gladly.", '  reasoning: ""', 12, "no reasoning"),
-        ("low_example" + TONE.partition("low_example")[2], "", 1, "the file needs the key 'low_example'"),
+        (
+            "low_example" + TONE.partition("low_example")[2],
+            "",
+            1,
+            "the file needs the key 'low_example'",
+        ),
         (TONE, "- a\n", None, "."),
     ],
 )

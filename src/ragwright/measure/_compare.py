@@ -189,8 +189,8 @@ class Comparison:
         if not self.wins + self.losses:
             return f"no {noun} differs"
         if self.smallest is None:
-            return f"so few {noun}s can prove no difference"
-        return f"so many {noun}s can prove differences of about {self.smallest:.2g} or more"
+            return f"so few {noun}s cannot prove any difference"
+        return f"this many {noun}s can prove a difference of about {self.smallest:.2g} or more"
 
     def beside_interval(self, p: float | None) -> str:
         """Why nothing is proven although the interval excludes 0; empty if it does not.

@@ -288,7 +288,7 @@ def test_every_further_opening_makes_the_proof_dearer() -> None:
 def test_no_change_proven_says_which_difference_so_many_questions_can_prove() -> None:
     found = concluded(study(np.random.default_rng(13), [0.25], 12))
     assert found.confirmations[0].outcome == "no change proven"
-    assert "; so many questions can prove differences of about 0." in found.text
+    assert "; this many questions can prove a difference of about 0." in found.text
 
 
 def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:

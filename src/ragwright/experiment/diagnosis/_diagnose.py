@@ -74,7 +74,7 @@ def run_diagnosis(
 
     Raises:
         TestsetError: No row has the gold that the stages need.
-        ConfigError: A stage is unknown, or there is no chat model to answer without passages.
+        ConfigError: A stage is unknown.
         MeasureError: A measure is unknown, or its model is not set.
     """
     job, asked, measures, stages = _diagnosis_job(project, testset, measures, options)
