@@ -31,7 +31,7 @@ class ResultBlock:
     """A part of a result: a table that terminals, pages and files show; on pages also a chart.
 
     Attributes:
-        name: Short name, part of file names and links: ``pareto``.
+        name: Short name, part of file names and links: ``personas``.
         title: Heading; empty for none.
         note: How to read the chart, a sentence.
         head: Heads of the table.

@@ -1,4 +1,4 @@
-"""The charts of a report: swept keys, cost, personas, differences, histograms, findings."""
+"""The charts of a report: swept keys, personas, differences, histograms, findings."""
 
 from __future__ import annotations
 

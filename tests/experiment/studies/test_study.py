@@ -137,6 +137,7 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     ("chunk: {size: [1, 1]}", StudyError, "contains 1 twice", "once"),
     ("chunk: {size: []}", StudyError, "has no values", ""),
     ("chunk: {size: {low: 9, high: 3}}", StudyError, "no values between", "low below high"),
+    ("chunk: {size: {low: 1, high: 5, step: 2}}", ConfigError, "'chunk.size.step'", "log"),
     ("chunk: {by: {low: 1, high: 3}}", StudyError, "is not a number", ""),
     ("chunk: {size: {low: 1, high: 3}}", StudyError, "is a range", "search: random"),
     (HALVES, StudyError, "whole numbers", "fraction"),

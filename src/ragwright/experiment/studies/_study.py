@@ -278,7 +278,7 @@ def _study_leaves(
         hint = hints[key]
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             yield from _study_leaves(item, hint, placed, here)
-        elif isinstance(item, Mapping) and {"low", "high"} <= item.keys() <= _RANGE:
+        elif isinstance(item, Mapping) and {"low", "high"} <= item.keys():
             yield Axis(here, range=_range_of(item, hint, placed, here), where=placed.where(*here))
         elif isinstance(item, list) and _list_depth(item) > _list_nesting(hint):
             yield Axis(here, _distinct_values(item, placed, here), where=placed.where(*here))
@@ -310,6 +310,8 @@ def _range_of(
     kinds = set(get_args(hint)) or {hint}
     if not kinds & {int, float}:
         raise StudyError(f"{name} is not a number: it has no range", where=placed.where(*path))
+    for key in item.keys() - _RANGE:
+        raise unknown_key(key, _RANGE, placed, (*path, key))
     low, high, log = item["low"], item["high"], bool(item.get("log"))
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in (low, high)):
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))

@@ -1,4 +1,4 @@
-"""Trials of a study: how they are chosen, their results, the leaderboard and the Pareto front."""
+"""Trials of a study: how they are chosen, their results, and the leaderboard."""
 
 from __future__ import annotations
 
