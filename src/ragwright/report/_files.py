@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>])")
 
 
 def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
-    """Return the rules, the failing rows and slices, and the cost of the answers as Markdown.
+    """Return the rules, the failing rows, and the cost of the answers as Markdown.
 
     Questions are text of the data: no character of theirs formats, links or mentions anybody.
     """

@@ -294,7 +294,7 @@ def hold(
 ) -> Evaluation:
     """Score rows by the measures of the rules, and fail the running test unless all are met.
 
-    The message names the rows and the slices that fail; a rule that cannot be read is one line.
+    The message names the rows that fail; a rule that cannot be read is one line.
 
     Args:
         rows: Answered rows, or questions for ``system``: a file, objects, a data frame.
