@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -499,6 +501,45 @@ def test_work_goes_on_after_lost_connections(shared: SharedPlace, sql: Any) -> N
     found = sql.execute(f"SELECT characters FROM {shared.schema}_replies.replies WHERE key = 'a'")
     assert found.fetchone() == (16,)
     replies.close()
+    runs.close()
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_ends_a_call_and_is_used_again(
+    postgres: str, shared: SharedPlace
+) -> None:
+    runs = Runs(SharedPlace(shared.address, shared.schema, patience=0.3))
+    server = int((Path(postgres) / "data" / "postmaster.pid").read_text().splitlines()[0])
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            runs.list()
+        except StoreUnreachableError as error:
+            errors.append(error)
+
+    caller = threading.Thread(target=call, daemon=True)
+
+    def send(what: signal.Signals) -> None:
+        for process in (server, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, what)
+
+    try:
+        send(signal.SIGSTOP)
+        caller.start()
+        caller.join(60)
+    finally:
+        send(signal.SIGCONT)
+    assert len(errors) == 1
+
+    def answers() -> bool:
+        before = len(errors)
+        call()
+        return len(errors) == before
+
+    wait_until(answers)
     runs.close()
 
 

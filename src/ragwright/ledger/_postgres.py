@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -59,6 +59,41 @@ _FUNCTIONS = (
 _HELD = "ragwright cannot use its own tables there"
 
 
+@lru_cache(maxsize=1)
+def _watching_class() -> Any:
+    """The driver's connection, which gives up a server that has stopped answering.
+
+    A statement may take long, for a lock or much data. So after some seconds without a reply the
+    server is tried with a new connection, and given up only if that fails as well. The kernel of a
+    stopped server still answers keepalives.
+    """
+    psycopg = require("psycopg", "pg", "a shared PostgreSQL database")
+
+    class WatchingConnection(psycopg.Connection):  # type: ignore[misc, name-defined]
+        patience = 30.0
+        is_alive: Callable[[], bool] = staticmethod(lambda: True)
+
+        def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
+            """Wait for a reply as the driver does, and try the server if none comes."""
+            return super().wait(self._watch(gen), *arguments, **named)
+
+        def _watch(self, gen: Any) -> Generator[Any, Any, Any]:
+            since, ready = time.monotonic(), None
+            try:
+                while True:
+                    ready = yield gen.send(ready)
+                    if not ready and time.monotonic() - since < self.patience:
+                        continue
+                    if not ready and not self.is_alive():
+                        self.close()  # it is in the middle of a statement
+                        raise psycopg.OperationalError(f"no reply for {self.patience:g} s")
+                    since = time.monotonic()
+            except StopIteration as end:
+                return end.value
+
+    return WatchingConnection
+
+
 class PostgresDatabase(Database):
     """A schema of a PostgreSQL database, with its schema version checked.
 
@@ -84,6 +119,8 @@ class PostgresDatabase(Database):
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
         self.patience = place.patience
+        self._wait_to_connect = max(2, min(10, round(self.patience)))
+        self._away_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = fill_address(place.address, "shared.address")
         self._turn = _lock_number(self.schema)
@@ -102,18 +139,23 @@ class PostgresDatabase(Database):
         """A connection of the driver; waits for a server that was reached before."""
         end = time.monotonic() + (self.patience if self._reached else 0.0)
         while True:
+            if time.monotonic() < self._away_until:
+                raise self._psycopg.OperationalError("it does not answer")
             try:
                 return self._try_to_open()
             except self._psycopg.OperationalError as error:
-                if _refused(str(error)) or time.monotonic() + _PAUSE_SECONDS > end:
+                if _refused(str(error)):
+                    raise
+                if time.monotonic() + _PAUSE_SECONDS > end:
+                    self._away_until = time.monotonic() + 1
                     raise
             time.sleep(_PAUSE_SECONDS)
 
     def _try_to_open(self) -> Any:
-        raw = self._psycopg.connect(
+        raw = _watching_class().connect(
             self._address,
             autocommit=True,
-            connect_timeout=max(2, min(10, round(self.patience))),
+            connect_timeout=self._wait_to_connect,
             tcp_user_timeout=round(1000 * max(2.0, min(30.0, self.patience))),
             keepalives_idle=30,
             keepalives_interval=10,
@@ -122,6 +164,7 @@ class PostgresDatabase(Database):
             cursor_factory=self._psycopg.RawCursor,
         )
         try:
+            raw.is_alive, raw.patience = self._is_alive, self.patience
             # sums of whole numbers, which are decimals there
             raw.adapters.register_loader("numeric", self._psycopg.types.numeric.IntLoader)
             settings = {**_SETTINGS, "search_path": f'"{self.schema}"'}
@@ -134,6 +177,15 @@ class PostgresDatabase(Database):
             raise
         self._reached = True
         return raw
+
+    def _is_alive(self) -> bool:
+        """True if the server accepts a connection: it may only be slow."""
+        try:
+            self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect).close()
+        except self._psycopg.OperationalError as error:
+            self._away_until = time.monotonic() + 1
+            return bool(error.sqlstate)  # too many connections, for example
+        return True
 
     # -- transactions ----------------------------------------------------------------------
 
