@@ -47,6 +47,7 @@ GROUNDING = "KPrecision(content+bigrams)"
     ("text", "ours"),
     [
         ("RR", "MRR"), ("RR@10", "MRR@10"), ("recip_rank", "MRR"), ("ndcg@10", "nDCG@10"),
+        ("ROUGE-L", "ROUGE(L)"), ("rouge1", "ROUGE(1)"),
         ("P@5", "Precision@5"), ("R@100", "Recall@100"),
         ("success@1", "HitRate@1"), ("recall@100", "Recall@100"), ("faithfulness", "Claims"),
         ("Faithfulness", "Faithfulness"), ("AP", "MAP"), ("f1", "TokenF1"),

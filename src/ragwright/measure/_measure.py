@@ -12,6 +12,7 @@ from ._catalogue import definitions, find
 from ._definition import Definition, MeasureScale
 from ._rubric import NAME
 
+_ROUGE = re.compile(r"(?i)rouge[-_ ]?([1-9]|l|w|s|su)")
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
 _CUSTOM = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _LONGEST = 500  # characters of a measure's text; numbers in it must be short enough for int()
@@ -92,15 +93,17 @@ def parse_measure(text: str) -> Measure:
     """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
     Names of other tools are read too where a measure of ours has their definition: ragas'
-    ``faithfulness`` is ``Claims``, ``recip_rank`` ``MRR``. So are ours in other capitals, unless
-    another tool calls something else so. ``module:function`` is a function of the user; it is not
-    imported here.
+    ``faithfulness`` is ``Claims``, ``recip_rank`` ``MRR``, ``ROUGE-L`` ``ROUGE(L)``. So are ours in
+    other capitals, unless another tool calls something else so. ``module:function`` is a function
+    of the user; it is not imported here.
 
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
     if len(text) <= _LONGEST and _CUSTOM.fullmatch(text.strip()):
         return Measure(text.strip())
+    if rouge := _ROUGE.fullmatch(text.strip()):
+        return Measure("ROUGE", rouge[1].upper())
     match = _TEXT.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise MeasureError(
