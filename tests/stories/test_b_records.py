@@ -321,6 +321,8 @@ def test_b12_examples_are_turns_and_every_request_states_its_length(template: Pa
     *examples, request = [m["content"] for m in prompt["messages"] if m["role"] == "user"]
     assert all("(short: under 160" in one or "characters" in one for one in examples)
     assert lacking(request, "under 160 characters", "Write 3", "Clinic hours cut") == []
+    many = read_json(template, *asked("--length", "medium", "-n", "15", "--show-prompt"))["prompts"]
+    assert [one["wanted"] for one in many] == [15]
     long = read_json(template, *asked("--length", "long", "-n", "2", "--show-prompt"))["prompts"]
     assert [(one["wanted"], len(one["examples"])) for one in long] == [(1, 15), (1, 15)]
     assert set(long[0]["examples"]) != set(long[1]["examples"])

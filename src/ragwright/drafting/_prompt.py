@@ -147,6 +147,9 @@ def example_set(examples: Sequence[Example]) -> Shown:
     return frozenset(example.hit.chunk_id for example in examples)
 
 
+_ONE_CALL = 15
+"""Most texts that one call asks for at once, if that many of medium length fit."""
+
 _LIST_TOKENS = 5
 """Tokens that a list adds per text: its number, punctuation, the line end."""
 
@@ -162,11 +165,13 @@ class TextTokens:
         least: Tokens of the shortest text of the group, with the most characters per token: a lower
             bound.
         likely: Mean of the examples, within the group.
+        middling: Tokens of a text in the middle of the group.
         most: Tokens of the longest text of the group; without an upper bound, of an example.
     """
 
     least: float
     likely: float
+    middling: float
     most: float
 
 
@@ -182,17 +187,26 @@ def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Wind
     average, longest = fmean(map(len, texts)), max(map(len, texts))
     least, under = plan.rules.bounds(request.length)
     most = max(longest, least) if under is None else under
+    mean = min(max(average, least), most)
+    middle = mean if under is None else (least + under) / 2
     # The other estimates err upwards; a lower bound must err downwards.
     densest = min(per_character / MARGIN**2, 1 / _MOST_CHARACTERS)
     return TextTokens(
         max(least * densest, _LIST_TOKENS),
-        min(max(average, least), most) * per_character + _LIST_TOKENS,
-        most * per_character + _LIST_TOKENS,
+        *(length * per_character + _LIST_TOKENS for length in (mean, middle, most)),
     )
 
 
-def texts_per_call(options: DraftOptions, tokens: TextTokens) -> int:
-    """Return the most texts that one call asks for, 1 or more: all of the longest length fit."""
+def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:
+    """Return the most texts that one call asks for, 1 or more: all of the longest length fit.
+
+    Args:
+        count: Number of texts in all; a few stay in one call if they fit at medium length.
+        options: Settings of calls and replies.
+        tokens: Token estimates of a text.
+    """
     if options.per_call is not None:
         return options.per_call
+    if count <= min(_ONE_CALL, options.max_tokens / (tokens.middling * MARGIN)):
+        return count
     return max(1, int(options.max_tokens / (tokens.most * MARGIN)))

@@ -325,7 +325,7 @@ class DraftWriter:
         job, plan = self.job, self.job.plan
         most, calls = 1, []
         if not job.single:
-            most = texts_per_call(plan.options, self._token_estimates)
+            most = texts_per_call(job.request.count, plan.options, self._token_estimates)
         for number, size in enumerate(portions(count, most), len(self.calls)):
             chosen = choose_examples(job.pool, plan, number, job.single, self._used)
             self._used.add(example_set(chosen))
