@@ -325,6 +325,11 @@ def test_new_columns_and_other_types_read_as_one_table(tables: RecordTables) -> 
         writing.upsert("bronze", table_of(["c"], ["c"], sum=[2**53 + 1]))
         with pytest.raises(RecordsError, match=r"'sum' have no common type without loss"):
             writing.commit({}, "")
+    with tables.writing("test", 5) as writing:
+        for key, many in (("d", [2**53 + 1]), ("e", [0.5])):
+            writing.upsert("bronze", table_of([key], [key], many=[many]))
+        with pytest.raises(RecordsError, match=r"'many' have no common type without loss"):
+            writing.commit({}, "")
     first = next(iter(tables.read("bronze", version=1))).to_pylist()[0]
     assert [first.get(name) for name in names] == [7, 1, None, 1.5, ["a"], b"x", None]
 
@@ -335,6 +340,7 @@ def test_new_columns_and_other_types_read_as_one_table(tables: RecordTables) -> 
         (pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us")),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.string()),
         (pa.uint64(), pa.int64(), pa.decimal128(20, 0)),
+        (pa.decimal128(29, 9), pa.float64(), pa.string()),
         (pa.binary(), pa.string(), pa.string()),
         (pa.null(), pa.binary(), pa.binary()),
         (pa.dictionary(pa.int32(), pa.string()), pa.string(), pa.string()),
@@ -386,7 +392,11 @@ def test_changes_of_another_program_are_taken_back(tables: RecordTables) -> None
     commit(tables, {"a": "1", "b": "1"})
     deltalake.DeltaTable(str(tables.folder / "bronze")).delete(f"{KEY} = 'a'")
     assert content(tables, "bronze") == [("a", "1"), ("b", "1")]
-    commit(tables, {"c": "1"})
+    with tables.writing("test", 5) as writing:
+        upsert(writing, "bronze", {"c": "1"})
+        writing.commit({}, "")
+        [note] = writing.notes
+        assert "bronze: what another program, or a killed refresh, wrote after version 1" in note
     assert content(tables, "bronze") == [("a", "1"), ("b", "1"), ("c", "1")]
 
 

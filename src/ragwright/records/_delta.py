@@ -135,6 +135,9 @@ class TableWriter:
     """Writes to the tables; :meth:`RecordTables.writing` gives it.
 
     Nobody else sees anything of it before :meth:`commit`. Not for several threads at once.
+
+    Attributes:
+        notes: Tables that others had changed, for users.
     """
 
     def __init__(self, folder: Path, head: Manifest) -> None:
@@ -144,6 +147,7 @@ class TableWriter:
         self._known: dict[TableName, dict[str, str]] = {}
         self._waiting: dict[TableName, list[ArrowTable]] = {table: [] for table in TABLES}
         self._gone: dict[TableName, set[str]] = {table: set() for table in TABLES}
+        self.notes: list[str] = []
 
     def hashes(self, table: TableName) -> dict[str, str]:
         """Hash by key of the rows that a table has now; not to be changed."""
@@ -243,6 +247,10 @@ class TableWriter:
         delta = deltalake.DeltaTable(str(folder))
         if delta.version() == mine:
             return delta
+        self.notes.append(
+            f"{table}: what another program, or a killed refresh, wrote after version "
+            f"{self._head.version} was taken back"
+        )
         if mine < 0:
             shutil.rmtree(folder)
             return None
@@ -405,8 +413,9 @@ def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
             if pa.types.is_duration(values.type):
                 values = values.cast(pa.duration("us"), safe=False)
             values = pa.array(map(text_of, values.to_pylist()), pa.string())
-        try:  # whole numbers of more than 53 bits are no fractions
-            columns.append(values.cast(column.type, safe=pa.types.is_integer(values.type)))
+        try:  # whole numbers of more than 53 bits are no fractions; times lose nanoseconds
+            timed = any(word in str(values.type) for word in ("date", "timestamp"))
+            columns.append(values.cast(column.type, safe=not timed))
         except pa.ArrowInvalid as error:
             raise RecordsError(
                 f"values of the column {column.name!r} have no common type without loss: {error}",

@@ -294,7 +294,7 @@ class _Refresh:
             {table: self._counts[table, "removed"] for table in _COUNTED},
             dict(sorted(left_out.items())),
             self._progress.read,
-            tuple(self._notes),
+            (*self._notes, *writer.notes),
         )
 
 

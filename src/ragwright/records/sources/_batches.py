@@ -134,7 +134,10 @@ def text_of(value: Any) -> str | None:
 
 def common_type(*kinds: Any) -> Any:
     """Return the Arrow type that values of several types can be cast to; text if there is none."""
-    if len({pa.types.is_binary(kind) for kind in kinds if not pa.types.is_null(kind)}) > 1:
+    types = pa.types
+    decimals = any(map(types.is_decimal, kinds)) and any(map(types.is_floating, kinds))
+    # a decimal has more digits than a float
+    if decimals or len({types.is_binary(kind) for kind in kinds if not types.is_null(kind)}) > 1:
         return pa.string()
     try:
         schemas = [pa.schema([("", kind)]) for kind in kinds]
