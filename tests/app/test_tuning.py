@@ -347,6 +347,8 @@ def reader(request: ServerRequest) -> str | Reply:
         return f"What must be done with the {asked} [1]."
     if request.body["model"] == "partly" and asked in ("pump", "valve", "rotor"):
         return "The passages do not answer this question."
+    if request.body["model"] == "doubting" and text.count("You must ") > 1:
+        return "The passages do not answer this question."
     said = re.findall(rf"You must ([^.]*\b{asked}\b[^.]*)\.", text)
     return f"{said[0]} [1]." if said else "Nobody ever knows such secret matters."
 
@@ -494,6 +496,26 @@ def test_distances_of_rows_stand_beside_their_baselines_in_a_project_and_without
     found = read_json(tmp_path, "score pairs.jsonl", *both, *model, code=101)
     for numbers in found["measures"].values():  # no reference is taken for the answer
         assert (numbers["n"], numbers["states"]["not_applicable"]) == (0, 8)
+
+
+def test_an_experiment_that_declines_everything_is_not_compared(pairs: Path) -> None:
+    """Answers from the chunk of each pair do not stand in for those of the experiment."""
+    doubting = "--set answer.model=scripted:doubting"
+    found = compared(pairs, f"--context {doubting} --name doubting")
+    assert (found["outcome"], found["n"], found["context"]["outcome"]) == (
+        "undecided",
+        0,
+        "smaller",
+    )
+    assert list(found["sets"]) == ["baseline", "experiment", "with_chunk", "without_chunk"]
+    assert (found["sets"]["experiment"]["n"], found["sets"]["experiment"]["abstained"]) == (0, 8)
+    shown = joined(run(pairs, f"baseline --testset pairs.jsonl {doubting}"))
+    assert not lacking(
+        shown, "undecided.", "No question has an answer in both.", "8 of 8 questions"
+    )
+    run(pairs, f"report {found['run']} -o none.html")
+    with served(pairs) as running:
+        assert "undecided" in running.http.get("/experiments").text
 
 
 def test_forgetting_a_document_removes_its_pairs(measured: tuple[Path, list[Any]]) -> None:

@@ -479,13 +479,14 @@ def load_baseline(runs: Runs, name: str) -> BaselineResult:
     run = runs.get(name if runs.holds(name) else find_run(runs, name))
     if run.kind != BASELINE:
         raise StoreError(f"the run {run.id} is not a baseline", hint="it is of `ragwright eval`")
-    by_set: dict[str, list[KeptPair]] = {BASELINE: []}
+    # A set without answers stays: the next one must not stand in for it.
+    by_set: dict[str, list[KeptPair]] = {each: [] for each in run.manifest["asked"]}
     for row in runs.rows(run.id):
         pair = read_plain(KeptPair, row.body)
-        by_set.setdefault(pair.set, []).append(pair)
-    if len(by_set) < 2 or not by_set[BASELINE]:
+        by_set[pair.set].append(pair)
+    if not by_set[BASELINE]:
         raise StoreError(
-            f"the baseline {run.id} has no answers that can be compared",
+            f"the pairs of the baseline {run.id} were forgotten",
             hint="run `ragwright baseline` again",
         )
     # Of a pair that the experiment did not answer, the null baselines are not known.
