@@ -402,6 +402,7 @@ def test_what_an_owner_does_by_command_is_kept_from_the_first_key_on(project: Pa
     assert "forget document" in shown
     assert run(project, "log --since", "2020-01-01 08:00+02:00") == shown
     assert "no such event" in run(project, "log --until 2020-01-01")
+    assert "--kind <asked|saw|" in run(project, "log --help")
     [export] = read_json(project, "log --last 1")["events"]
     assert facts(export, "kind", "subject") == ("exported", "audit log"), "reading all is an event"
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -194,7 +194,7 @@ _LAST = 50
 @takes("project overrides as_json output quiet")
 def log_command(
     flags: Flags,
-    kind: Literal["", EventKind] = Option("", help="Events of this kind."),
+    kind: EventKind | None = Option(None, help="Events of this kind."),
     who: str = Option("", help="Events of a key, a person or a user of the machine."),
     document: str = Option("", help="Events in which this document was shown or used."),
     request: str = Option("", help="Events of the request with this id."),
@@ -212,7 +212,7 @@ def log_command(
     exported = lines or flags.writes_json or flags.output is not None
     most = last if last is not None or exported else _LAST
     begin, end = _utc(since, "--since"), _utc(until, "--until")
-    query = EventQuery(kind, who, document, request, begin, end, most)
+    query = EventQuery(kind or "", who, document, request, begin, end, most)
     folder = ProjectFolder(flags.project).require()
     settings = load_settings(folder.settings, flags.settings)
     if exported and flags.output is None:  # else that is noted for every command
