@@ -143,6 +143,7 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     (HALVES, StudyError, "whole numbers", "fraction"),
     (LOGS, StudyError, "whole numbers", "fraction"),
     ("chunk: {size: {low: 1, high: .inf}}", StudyError, "too large", ""),
+    ("chunk: {size: {low: .nan, high: 3}}", StudyError, "too large", ""),
     (MOST, ConfigError, "study.trials must be at most 2000", ""),
     (WARM, StudyError, "judge.temperature is a range", "temperature: [0, 1]"),
     (SEACH, ConfigError, "study.seach", "search"),

@@ -130,14 +130,15 @@ def test_a_missing_index_costs_its_own_trials_only(tmp_path: Path, server: Scrip
     model = f"{server.url}#m"
     settings = f"answer: {{model: '{model}', max_tokens: 10}}\n{SMALL}"
     settings += f"models: {{'{model}': {{price_out: 100000, concurrency: 1}}}}\n"
-    study = f"embed: {{model: ['{server.url}#e', 'http://127.0.0.1:9/v1#gone']}}\n"
+    gone = "'http://127.0.0.1:9/v1#gone', 'hf:no/such'"
+    study = f"embed: {{model: ['{server.url}#e', {gone}]}}\n"
     folder = project(tmp_path, f"{study}retrieve: {{top_k: [1, 2, 3]}}\n", settings)
     with Workbench.open(folder, Session(max_cost=6.0)) as bench:
         part = bench.sweep(read_study(bench.project, folder / "s.yaml"))
         assert bench.project.budget.spent <= 6.0
     assert part.stopped is not None
     whole = swept(folder)
-    assert [trial.state for trial in whole.trials] == ["done"] * 4 + ["errored"] * 3
+    assert [trial.state for trial in whole.trials] == ["done"] * 4 + ["errored"] * 6
     assert all(trial.reason for trial in whole.trials[4:])
     assert whole.stopped is None
 

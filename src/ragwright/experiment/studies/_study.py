@@ -315,7 +315,7 @@ def _range_of(
     low, high, log = item["low"], item["high"], bool(item.get("log"))
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in (low, high)):
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
-    if max(abs(low), abs(high)) > _LARGEST:
+    if not (abs(low) <= _LARGEST and abs(high) <= _LARGEST):  # also for NaN
         raise StudyError(f"the ends of {name} are too large", where=placed.where(*path))
     whole = float not in kinds
     if whole and (low != int(low) or high != int(high)):

@@ -335,9 +335,11 @@ class _Sweep:
     def _evaluate(self, trial: TrialResult) -> TrialResult:
         try:
             variant = variant_of(self.project, self.study, trial.values)
+            key = variant.index_spec.key  # opens a local embedding model
         except ConfigError as error:
             return replace(trial, state="invalid", reason=error.what)
-        key = variant.index_spec.key
+        except RagwrightError as error:
+            return replace(trial, state="errored", reason=error.what)
         try:
             if key not in self.failed:
                 build_like(variant, self.project)

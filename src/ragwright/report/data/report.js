@@ -60,7 +60,7 @@
     for (const head of heads) head.removeAttribute("aria-sort");
     button.dataset.way = way;
     heads[at].setAttribute("aria-sort", way === "up" ? "ascending" : "descending");
-    const key = (row) => row.cells[at].textContent.trim();
+    const key = (row) => row.cells[at].textContent.trim().replace(/^-$/, "");  // no value
     const rows = [...table.tBodies[0].rows];
     const numeric = rows.every((row) => key(row) === "" || !isNaN(parseFloat(key(row))));
     const sign = way === "up" ? 1 : -1;
