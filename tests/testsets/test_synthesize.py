@@ -401,7 +401,7 @@ SOURCES = {
 def source(name: str, folder: Path) -> Path:
     """Documents as files; articles in SQuAD's shape as text files."""
     if not SOURCES[name]:
-        return Path(__file__).resolve().parents[3] / "docs" / "guide"
+        return Path(__file__).resolve().parents[2] / "docs" / "guide"
     file = DATA / SOURCES[name]
     folder.mkdir()
     if file.suffix != ".json":
