@@ -18,7 +18,7 @@ import pytest
 
 from ragwright.core import JobError, StoreBusyError, StoreError
 from ragwright.index import SqliteStore
-from ragwright.ledger import FileLock, Ledger, LockHolder, _locks
+from ragwright.ledger import FileLock, Ledger, LockHolder, _locks, process_runs
 
 HOST = socket.gethostname()
 AT = 1_800_000_000.0
@@ -275,3 +275,13 @@ def test_many_may_open_a_new_file_at_the_same_moment(
         for thread in threads:
             thread.join()
     assert not errors
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_a_killed_process_that_nobody_waited_for_does_not_run() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert process_runs(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended and keeps its id
+        assert not process_runs(child.pid)
+    assert not process_runs(child.pid)

@@ -91,14 +91,15 @@ class LockHolder:
 
 
 def process_runs(pid: int) -> bool:
-    """False only if there is surely no process of this id on this machine."""
+    """False only if there is surely no process of this id on this machine that still works."""
     try:
         os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    except OverflowError:
+        # a process that was killed keeps its id until its parent asks how it ended
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] != [b"Z"]
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
         return True
-    return True
 
 
 def wait_until(done: Callable[[], bool], wait: float, every: float = 0.01) -> bool:
