@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, suggest_name, value_hash
@@ -133,13 +133,6 @@ def rank_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     for finding in findings:
         by_id.setdefault(finding.id, finding)
     return tuple(sorted(by_id.values(), key=lambda f: f.order))
-
-
-def cut_place(place: Place, most: int = 600) -> Place:
-    """A place whose text has at most ``most`` characters; its span keeps its length."""
-    if len(place.text) <= most:
-        return place
-    return replace(place, text=place.text[: most - 1].rstrip() + "…")
 
 
 def check_kinds(names: tuple[str, ...]) -> None:

@@ -1,7 +1,6 @@
 """Jobs, watching what is served, promotion, backups, and the audit log."""
 
 from ._audit_log import (
-    EVENT_KINDS,
     OPERATION_TABLES,
     AuditLog,
     AuditLogOptions,
@@ -65,7 +64,6 @@ from ._served import (
 )
 
 __all__ = [
-    "EVENT_KINDS",
     "JOBS",
     "JOB_TABLES",
     "OPERATION_TABLES",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from ..core import RagwrightError, current_user, hash_erased_name, option
 from ..ledger import Appended, Connection, Forgets, Ledger, Place, Tables
@@ -58,8 +58,6 @@ EventKind: TypeAlias = Literal[
     "sign-in failed",
     "refused",
 ]
-
-EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 """What somebody can do, or failed to."""
 
 

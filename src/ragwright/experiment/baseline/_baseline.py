@@ -558,7 +558,7 @@ def distance_shift(
     Args:
         before: Row id -> distance of the baseline.
         after: Likewise of the experiment.
-        margin: Largest mean difference that counts as equal; at 0 or less there is no outcome.
+        margin: Mean differences up to this count as equal; at 0 or less it is undecided.
         seed: Seed of the interval and of the test.
     """
     shared = [name for name in before if name in after]

@@ -127,7 +127,7 @@ class Tags:
 
 
 def tag_kind(name: str) -> tuple[TagKind, str] | None:
-    """Kind and display name that follow from a tag's name; None if there is no kind."""
+    """Derive the kind and the display name of a tag from its name; None if it fits no kind."""
     words = [word for word in _WORDS.split(name) if word]
     if len(words) < 2:
         return None

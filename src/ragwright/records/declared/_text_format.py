@@ -120,7 +120,7 @@ def read_text_format(
         known: Fields of records; None if unknown.
 
     Raises:
-        RecordsError: The counts differ, or a variable is no field of records.
+        RecordsError: The numbers of variables and ``%s`` differ, or records lack a field.
         ConfigError: A key or a value is wrong.
     """
     keys = read_keys(_FormatKeys, placed)
