@@ -32,6 +32,7 @@ from ..ledger import (
     SharedPlace,
     one_to_forget,
     process_runs,
+    read_process,
 )
 
 T = TypeVar("T")
@@ -352,10 +353,7 @@ def _host() -> str:
 
 def _started(pid: int) -> str:
     """Start time of a process, to recognise a reused process id; '' if unknown."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    return "".join(read_process(pid)[19:20])
 
 
 def alive(owner: str) -> bool:

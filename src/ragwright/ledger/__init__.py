@@ -10,7 +10,7 @@ from ._database import (
     one_to_forget,
 )
 from ._ledger import Ledger, Writer, open_cache, open_database
-from ._locks import FileLock, LockHolder, WorkLock, folder_locked, process_runs
+from ._locks import FileLock, LockHolder, WorkLock, folder_locked, process_runs, read_process
 from ._sqlite import (
     Erasures,
     SqliteDatabase,
@@ -62,6 +62,7 @@ __all__ = [
     "open_cache",
     "open_database",
     "process_runs",
+    "read_process",
     "reading_connection",
     "sqlite_version",
     "writable",

@@ -94,12 +94,20 @@ def process_runs(pid: int) -> bool:
     """False only if there is surely no process of this id on this machine that still works."""
     try:
         os.kill(pid, 0)
-        # a process that was killed keeps its id until its parent asks how it ended
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] != [b"Z"]
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
         return True
+    # a process that was killed keeps its id until its parent asks how it ended
+    return read_process(pid)[:1] != ["Z"]
+
+
+def read_process(pid: int) -> list[str]:
+    """What Linux tells of a process (proc(5), stat) from its state on; empty if unknown."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def wait_until(done: Callable[[], bool], wait: float, every: float = 0.01) -> bool:

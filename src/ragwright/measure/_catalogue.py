@@ -77,8 +77,7 @@ def custom_measure(
     """Decorator that declares a function as a measure.
 
     It takes a row and returns a number, true, false, or None if the row has no value. With a
-    ``model`` it is a flow that takes a row and a :class:`MeasureSetup`; instead of a value it may
-    return a text that says why there is none.
+    ``model`` it is a flow of row and :class:`MeasureSetup`; a text it returns is why it has none.
 
     Args:
         needs: Fields that a row must have; without them the state is ``not_applicable``.
