@@ -49,9 +49,8 @@ class ModelTuneOptions:
     """Options of training a model.
 
     Attributes:
-        sources: Sources of training questions, of ``testset``, ``headings``, ``cloze``,
-            ``questions`` and ``glossary``; by default the testset, and without one ``headings``,
-            ``questions`` and ``glossary``.
+        sources: Sources of training questions, of ``testset``, ``headings``, ``cloze`` and
+            ``glossary``; by default the testset, and without one all the others.
         most: Most questions made from each source other than the testset.
         also: Further testsets to compare on; they do not decide.
         output: Folder to write, relative to the project folder; empty names one in ``models/``.
