@@ -127,7 +127,7 @@ def outputs_list(
 ) -> None:
     """List stored texts, the newest batch first.
 
-    With --kind prompts, the stored prompts are listed.
+    With --kind prompt, the stored prompts are listed.
     """
     query, console = selection.select("text"), flags.console
     with flags.open() as bench:
