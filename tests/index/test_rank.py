@@ -42,11 +42,7 @@ EQUAL = soft((NUMBER, 1), (LOW, 2), (TEXT, 4), (SAME, 1), (A, 0))
     ],
 )
 def test_rungs_say_what_is_met_and_equal_conditions_are_one(
-    relax: Relaxation,
-    bits: int,
-    weight: float,
-    met: tuple[Filter, ...],
-    missed: tuple[Filter, ...],
+    relax: Relaxation, bits: int, weight: float, met: tuple[Filter, ...], missed: tuple[Filter, ...]
 ) -> None:
     assert rungs_of(relax, (bits, bits)) == (RelaxationLevel(weight, met, missed),) * 2
     assert rungs_of(relax, ()) == ()

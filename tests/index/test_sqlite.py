@@ -13,13 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import (
-    Document,
-    SchemaVersionError,
-    StoreBusyError,
-    StoreError,
-    StoreFullError,
-)
+from ragwright.core import Document, SchemaVersionError, StoreBusyError, StoreError, StoreFullError
 from ragwright.index import IndexedDocument, SqliteStore, StoreOptions, open_store
 from ragwright.testing import PLAIN, make_indexed
 

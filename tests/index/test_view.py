@@ -17,13 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragwright.core import (
-    Document,
-    Filter,
-    FilterError,
-    SnapshotGoneError,
-    StoreBusyError,
-)
+from ragwright.core import Document, Filter, FilterError, SnapshotGoneError, StoreBusyError
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
 from ragwright.models import Analyzer
 from ragwright.testing import make_indexed

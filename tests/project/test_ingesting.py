@@ -12,14 +12,7 @@ from story_tools import write_files
 
 from ragwright import Workbench
 from ragwright.core import Document, reader_filter
-from ragwright.ingest import (
-    Failure,
-    FetchBytes,
-    Reader,
-    SourceFile,
-    SuffixReader,
-    clean_metadata,
-)
+from ragwright.ingest import Failure, FetchBytes, Reader, SourceFile, SuffixReader, clean_metadata
 from ragwright.project import init_project
 from ragwright.retrieve import parse_filter
 from ragwright.workbench import AskOptions

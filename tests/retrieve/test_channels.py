@@ -11,14 +11,7 @@ import pytest
 from counted_index import CountedIndex
 
 from ragwright.core import FilterError, RetrieveError
-from ragwright.retrieve import (
-    Candidates,
-    RetrieveOptions,
-    SoftFilterOptions,
-    Variant,
-    explain,
-    rrf,
-)
+from ragwright.retrieve import Candidates, RetrieveOptions, SoftFilterOptions, Variant, explain, rrf
 
 TEXTS = {
     "pump": ("Fault E1234: the pump is blocked; clean its filter.", "acme", 2020),

@@ -16,13 +16,7 @@ from command_line import ragwright
 from counted_index import CountedIndex, Own
 from hand_driver import Driver
 
-from ragwright.core import (
-    Filter,
-    FilterError,
-    ModelUnavailableError,
-    RagwrightError,
-    RetrieveError,
-)
+from ragwright.core import Filter, FilterError, ModelUnavailableError, RagwrightError, RetrieveError
 from ragwright.flow import Chat, ChatReply, Lookup, LookupReply, Rerank, RerankReply, Runner, Search
 from ragwright.models import Models, WordTokenizer, model_handlers
 from ragwright.retrieve import (

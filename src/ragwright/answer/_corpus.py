@@ -352,10 +352,7 @@ _MOST_MARKS = 3
 
 
 def _written_answers(
-    question: str,
-    personas: Sequence[Persona],
-    readings: Sequence[ChunkItems],
-    plan: AskPlan,
+    question: str, personas: Sequence[Persona], readings: Sequence[ChunkItems], plan: AskPlan
 ) -> Flow[list[Answer]]:
     """An answer that the model writes for each persona from the findings of all chunks."""
     planned = [reading.hit for reading in readings if reading.planned]

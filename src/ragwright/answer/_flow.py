@@ -21,15 +21,7 @@ from ..core import (
     narrows,
     well_formed,
 )
-from ..flow import (
-    Flow,
-    Search,
-    SearchReply,
-    branch,
-    gather,
-    send,
-    unpack_settled,
-)
+from ..flow import Flow, Search, SearchReply, branch, gather, send, unpack_settled
 from ..models import NO_MODEL
 from ..retrieve import (
     QueryDatabase,
@@ -184,12 +176,7 @@ def _route_context(
             failed = yield from branch(0, 0, 1)
             if not failed:
                 return chosen, retrieved
-        except (
-            DatabaseError,
-            ModelReplyError,
-            ModelTimeoutError,
-            ModelUnavailableError,
-        ) as error:
+        except (DatabaseError, ModelReplyError, ModelTimeoutError, ModelUnavailableError) as error:
             notes = (f"the database {chosen.database} did not answer: {error.what}",)
         reason = f"{chosen.reason}; it failed, so the index answers"
         chosen = replace(chosen, kind="index", reason=reason)

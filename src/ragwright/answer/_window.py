@@ -254,11 +254,7 @@ class PromptFrame:
                 notes.append(f"passage 1 was shortened to about {room} tokens to fit the window")
                 kept_hits = (short,)
             prompt = self._composed_prompt(kept_hits)
-        return (
-            prompt,
-            (kept_hits if summary else order_hits(kept_hits, self.order)),
-            tuple(notes),
-        )
+        return (prompt, (kept_hits if summary else order_hits(kept_hits, self.order)), tuple(notes))
 
     def _tokens_over(self, prompt: Prompt) -> int:
         """Tokens over the window, 0 or less if it fits or the window is unknown."""

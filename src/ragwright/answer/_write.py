@@ -6,21 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import (
-    Answer,
-    AnswerPromise,
-    Hit,
-    Persona,
-    load_shipped_mapping,
-    render,
-)
-from ..flow import (
-    INCOMPLETE,
-    ChatReply,
-    Flow,
-    Message,
-    chat,
-)
+from ..core import Answer, AnswerPromise, Hit, Persona, load_shipped_mapping, render
+from ..flow import INCOMPLETE, ChatReply, Flow, Message, chat
 from ..models import NO_MODEL, Analyzer, Tokenizer, no_text_error, words
 from ..retrieve import QueryDatabase, RetrieveOptions, StageHooks
 from ._marks import resolve_citations
@@ -180,11 +167,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan) -
     )
     room = frame.room(options.context_tokens)
     consolidation = ConsolidateOptions(
-        options.consolidate,
-        model,
-        room,
-        window=frame.window,
-        hard=room < options.context_tokens,
+        options.consolidate, model, room, window=frame.window, hard=room < options.context_tokens
     )
     context = yield from consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:

@@ -301,13 +301,7 @@ class Views:
         pause: Seconds for which a second index answers before the view is tried again.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        keep: int = 4,
-        *,
-        pause: float = 300.0,
-    ) -> None:
+    def __init__(self, store: Store, keep: int = 4, *, pause: float = 300.0) -> None:
         self._store = store
         self._keep = keep
         self._pause = pause

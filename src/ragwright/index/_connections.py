@@ -247,10 +247,7 @@ class StoreFile:
         if self._read_only:
             return self._open_reading()
         db = sqlite3.connect(
-            self.path,
-            timeout=options.busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
+            self.path, timeout=options.busy_seconds, isolation_level=None, check_same_thread=False
         )
         try:
             keep_log(db, options.busy_seconds)

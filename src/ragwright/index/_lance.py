@@ -18,12 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import (
-    Document,
-    SchemaVersionError,
-    SnapshotGoneError,
-    text_hash,
-)
+from ..core import Document, SchemaVersionError, SnapshotGoneError, text_hash
 from . import _lance_tables as lance, _lance_upkeep as upkeep
 from ._lance_state import (
     OpenTables,

@@ -306,16 +306,7 @@ if TYPE_CHECKING:
 Rows = NDArray[np.integer]
 """Numbers of rows of a segment."""
 
-ALWAYS = (
-    "document_id",
-    "source",
-    "title",
-    "language",
-    "page",
-    "section",
-    "created",
-    "modified",
-)
+ALWAYS = ("document_id", "source", "title", "language", "page", "section", "created", "modified")
 """Fields that every index knows, even if no chunk has them."""
 
 
@@ -342,10 +333,7 @@ _BUILT_IN = ("source", "title", "language", "created", "modified")
 
 
 def chunk_fields(
-    document: Document,
-    metadata: Metadata,
-    headings: Sequence[str],
-    page: int | None,
+    document: Document, metadata: Metadata, headings: Sequence[str], page: int | None
 ) -> dict[str, tuple[str, ...]]:
     """The fields of a chunk and their values as filters compare them.
 

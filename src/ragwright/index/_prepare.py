@@ -126,10 +126,7 @@ def pack_chunk_terms(analyzer: Analyzer, item: IndexedDocument) -> tuple[bytes, 
 
 
 def _ready_document(
-    index_spec: IndexSpec,
-    item: IndexedDocument,
-    hash_: str,
-    terms: Sequence[bytes],
+    index_spec: IndexSpec, item: IndexedDocument, hash_: str, terms: Sequence[bytes]
 ) -> ReadyDocument:
     document = item.document
     rows = _checked_vectors(index_spec, item)

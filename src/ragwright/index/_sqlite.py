@@ -11,12 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import (
-    Document,
-    StoreBusyError,
-    StoreDamagedError,
-    count_noun,
-)
+from ..core import Document, StoreBusyError, StoreDamagedError, count_noun
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import StoreFile

@@ -29,14 +29,7 @@ from ._prepare import (
     total_digest,
     unpack_standing,
 )
-from ._store import (
-    IndexSpec,
-    StoredChunk,
-    StoredDocument,
-    WriteCounts,
-    pages_from,
-    read_metadata,
-)
+from ._store import IndexSpec, StoredChunk, StoredDocument, WriteCounts, pages_from, read_metadata
 
 _BLOCK = 400
 """Values bound to one statement."""
@@ -133,8 +126,7 @@ def replace_vectors(
     for key in index_specs:
         (old,) = db.execute("SELECT digest FROM pairs WHERE key = ?", (key,)).fetchone()
         db.execute(
-            "UPDATE pairs SET digest = ? WHERE key = ?",
-            (total_digest((int(old, 16), added)), key),
+            "UPDATE pairs SET digest = ? WHERE key = ?", (total_digest((int(old, 16), added)), key)
         )
     return True
 

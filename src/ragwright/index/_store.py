@@ -508,9 +508,7 @@ class StoreOptions:
     """Seconds to wait for another process's write."""
 
     kind: Literal["sqlite", "lance"] = option(
-        "sqlite",
-        "Store: sqlite (embedded) or lance (scales out).",
-        when="index",
+        "sqlite", "Store: sqlite (embedded) or lance (scales out).", when="index"
     )
     path: str = option(
         "",

@@ -140,11 +140,7 @@ class SegmentView(View):
     """A handle on one state; safe to use from several threads."""
 
     def __init__(
-        self,
-        snapshot: str,
-        index_spec: IndexSpec,
-        state: ViewState,
-        analyzer: Analyzer,
+        self, snapshot: str, index_spec: IndexSpec, state: ViewState, analyzer: Analyzer
     ) -> None:
         self.snapshot = snapshot
         self.index_spec = index_spec

@@ -25,12 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import (
-    RagwrightError,
-    UnsupportedSourceError,
-    import_plugins_from,
-    plugin_folder,
-)
+from ..core import RagwrightError, UnsupportedSourceError, import_plugins_from, plugin_folder
 from ._extract import Extract
 from ._ocr import ScannedPage, engine_name, faults_of, may_recognise, read_page
 from ._options import OURS, SourceOptions

@@ -161,11 +161,7 @@ _TABLE = re.compile(
 
 
 _SIZES = ("size", "overlap", "slack")
-_READS = {
-    "page": _SIZES,
-    "entries": ("pattern", *_SIZES),
-    "whole": (),
-}
+_READS = {"page": _SIZES, "entries": ("pattern", *_SIZES), "whole": ()}
 """Unit -> the settings that its cutting depends on; the others depend on the sizes."""
 
 

@@ -452,11 +452,7 @@ def _text(element: Any) -> str:
 def _cells(table: Any) -> list[list[str]]:
     return merge_cells(
         [
-            (
-                _text(cell),
-                read_span(cell.get("rowSpan")),
-                read_span(cell.get("gridSpan")),
-            )
+            (_text(cell), read_span(cell.get("rowSpan")), read_span(cell.get("gridSpan")))
             for cell in row.iterfind(f"{A}tc")
             if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}
         ]

@@ -9,11 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..core import (
-    EmptySourceError,
-    MalformedSourceError,
-    require,
-)
+from ..core import EmptySourceError, MalformedSourceError, require
 from ._encoding import Decoded, decode, spell_raised
 from ._extract import Extract, TextBuilder, markdown_table, merge_cells, read_span
 from ._options import SourceOptions

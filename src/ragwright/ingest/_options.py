@@ -79,12 +79,7 @@ class SourceOptions:
         "the section `groups` say.",
         when="index",
     )
-    max_bytes: int = option(
-        200_000_000,
-        "Largest local file read, in bytes.",
-        when="index",
-        ge=1,
-    )
+    max_bytes: int = option(200_000_000, "Largest local file read, in bytes.", when="index", ge=1)
     max_unpacked_bytes: int = option(
         1_000_000_000,
         "Largest total of an unpacked document archive, in bytes.",
@@ -109,10 +104,7 @@ class SourceOptions:
         ge=100_000_000,
     )
     max_seconds: float = option(
-        300.0,
-        "Most processor time that reading one file may take, in seconds.",
-        when="index",
-        gt=0,
+        300.0, "Most processor time that reading one file may take, in seconds.", when="index", gt=0
     )
     encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
     ocr: Recognition = option(
@@ -129,9 +121,7 @@ class SourceOptions:
         ge=10_000,
     )
     arguments: Mapping[str, Any] = option(
-        dict,
-        "Arguments of the file system of an address; secrets as {env: NAME}.",
-        when="index",
+        dict, "Arguments of the file system of an address; secrets as {env: NAME}.", when="index"
     )
     reader: str = option("", "Custom reader of the source: module:object.", when="index")
 

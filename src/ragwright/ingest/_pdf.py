@@ -157,10 +157,7 @@ _NO_TITLE = re.compile(
 
 
 def read_pdf(
-    data: bytes,
-    where: str,
-    options: SourceOptions,
-    scans: Mapping[int, ScannedPage] | None = None,
+    data: bytes, where: str, options: SourceOptions, scans: Mapping[int, ScannedPage] | None = None
 ) -> Extract:
     """Read a PDF file with its pages; sections are those of its outline, else lines that are set
     larger than the running text.
@@ -233,11 +230,7 @@ def read_image(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
 
 
 def _pages(
-    pdfium: Any,
-    document: Any,
-    data: bytes,
-    where: str,
-    builder: TextBuilder,
+    pdfium: Any, document: Any, data: bytes, where: str, builder: TextBuilder
 ) -> list[PageBlocks]:
     pages: list[PageBlocks] = []
     tables = PageTables(pdfium, data)

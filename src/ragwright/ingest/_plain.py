@@ -11,13 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from ..core import (
-    MalformedSourceError,
-    MissingExtraError,
-    Page,
-    Span,
-    UnsupportedSourceError,
-)
+from ..core import MalformedSourceError, MissingExtraError, Page, Span, UnsupportedSourceError
 from ._archive import parse_xml
 from ._encoding import clean_metadata, decode, guess_language, normalise, spell_raised, suffix_of
 from ._extract import Block, Extract, TextBuilder, sections_of

@@ -30,14 +30,7 @@ from ._encoding import clean_metadata, decodes, guess_language, normalise, sniff
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._ocr import require_text
-from ._options import (
-    Failure,
-    FetchBytes,
-    Reader,
-    SourceFile,
-    SourceOptions,
-    catch_failures,
-)
+from ._options import Failure, FetchBytes, Reader, SourceFile, SourceOptions, catch_failures
 
 _SUFFIX = {
     "application/epub+zip": ".epub",

@@ -112,10 +112,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
     documents = len(project.store.content_hashes(spec))
     if not documents:
         yield Check(
-            "index",
-            "note",
-            "nothing is indexed under the present settings",
-            project.filled_by,
+            "index", "note", "nothing is indexed under the present settings", project.filled_by
         )
     else:
         view = project.store.view(spec)

@@ -29,14 +29,7 @@ from ..core import (
     well_formed,
 )
 from ..index import StoreOptions
-from ..ingest import (
-    OURS,
-    ChunkOptions,
-    FetchOptions,
-    GroupOptions,
-    IngestOptions,
-    SourceOptions,
-)
+from ..ingest import OURS, ChunkOptions, FetchOptions, GroupOptions, IngestOptions, SourceOptions
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
@@ -176,16 +169,7 @@ _EMPTY = ("", "~", "null", "Null", "NULL")
 _INDEXED = ("chunk", "keyword", "embed")
 """Sections with keys that an index is built by."""
 
-SERVED_SECTIONS = (
-    "chunk",
-    "keyword",
-    "embed",
-    "store",
-    "retrieve",
-    "prompt",
-    "answer",
-    "models",
-)
+SERVED_SECTIONS = ("chunk", "keyword", "embed", "store", "retrieve", "prompt", "answer", "models")
 """Sections of the base that determine results: those of a served configuration."""
 
 

@@ -17,17 +17,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 
 from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
-from ..flow import (
-    Flow,
-    Lookup,
-    LookupReply,
-    Search,
-    SearchReply,
-    Vector,
-    embed,
-    gather,
-    send,
-)
+from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
 from ..index import rungs_of
 from ..models import is_code, words
 from ._fusion import RRF_K, balance, convex, measure_score_share, rrf, unknown_share

@@ -267,8 +267,7 @@ class RetrieveOptions:
         ge=1,
     )
     filters: tuple[Filter, ...] = option(
-        (),
-        "Hard metadata conditions that every hit meets; with exclude: true, no hit meets it.",
+        (), "Hard metadata conditions that every hit meets; with exclude: true, no hit meets it."
     )
     soft: tuple[SoftFilterOptions, ...] = option(
         (), "Soft metadata conditions: hits are ranked first by the weights of those they meet."

@@ -288,11 +288,7 @@ def query_variants(
 
 
 def _with_original(
-    query: str,
-    main: str,
-    variants: list[Variant],
-    with_meanings: list[str],
-    options: QueryOptions,
+    query: str, main: str, variants: list[Variant], with_meanings: list[str], options: QueryOptions
 ) -> list[Variant]:
     """All wordings, the question as asked first; alone it has weight 1."""
     weight = options.original if variants else 1.0

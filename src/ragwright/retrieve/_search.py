@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..core import (
-    ChannelScore,
-    Filter,
-    FilterError,
-    Hit,
-    RetrieveError,
-    SoftFilter,
-    count_noun,
-)
+from ..core import ChannelScore, Filter, FilterError, Hit, RetrieveError, SoftFilter, count_noun
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, branch, send
 from ..models import (
     NO_MODEL,
@@ -29,13 +21,7 @@ from ..models import (
 from ._channels import candidates, check_question, prepare_query
 from ._fusion import select_hits
 from ._iterate import iterate
-from ._options import (
-    LEAST_POOL,
-    RetrieveOptions,
-    RouteOptions,
-    SelectOptions,
-    select_depth,
-)
+from ._options import LEAST_POOL, RetrieveOptions, RouteOptions, SelectOptions, select_depth
 from ._query import (
     StructuredQuestion,
     ask_structured,

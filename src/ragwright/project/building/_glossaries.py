@@ -128,8 +128,7 @@ def nothing_indexed(
         return RetrieveError(fault, where=str(where), hint=f"run: {command}")
     parts = ("chunker", "analyzer", "embedder")
     nearest = max(
-        built,
-        key=lambda other: sum(getattr(other, name) == getattr(spec, name) for name in parts),
+        built, key=lambda other: sum(getattr(other, name) == getattr(spec, name) for name in parts)
     )
     facts = []
     ways = [f"run: {command}"]

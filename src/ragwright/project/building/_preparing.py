@@ -18,14 +18,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import (
-    Chunk,
-    Document,
-    EngineError,
-    RagwrightError,
-    SourceError,
-    import_plugins_from,
-)
+from ...core import Chunk, Document, EngineError, RagwrightError, SourceError, import_plugins_from
 from ...flow import Embed, Runner, RunnerOptions
 from ...index import (
     IndexedDocument,
@@ -47,14 +40,7 @@ from ...ingest import (
     pick_reader,
     workers,
 )
-from ...models import (
-    Analyzer,
-    EmbedOptions,
-    Models,
-    ModelSettings,
-    WordTokenizer,
-    model_handlers,
-)
+from ...models import Analyzer, EmbedOptions, Models, ModelSettings, WordTokenizer, model_handlers
 from ._batch import Bad, Batch, Matrix, cut_document, embed_missing, is_known
 from ._feeds import Recipe
 

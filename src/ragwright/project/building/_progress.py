@@ -117,12 +117,7 @@ class IngestProgress:
 
 def _failure_record(failure: Failure) -> dict[str, object]:
     error = failure.error
-    return {
-        "source": failure.source,
-        "reason": error.what,
-        "where": error.where,
-        "do": error.hint,
-    }
+    return {"source": failure.source, "reason": error.what, "where": error.where, "do": error.hint}
 
 
 def scan_notes(scans: ScanProgress) -> tuple[str, ...]:
