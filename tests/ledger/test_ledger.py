@@ -40,13 +40,12 @@ NOT_OF_A_DOCUMENT = {
     **OF_JOBS,
     "serve_keys": "rights, which people give and revoke",
     "served_changes": "who promoted which run, and people's reasons",
-    "embedders": "names of models",
     "system_rounds": "hashes and random ids",
 }
 NOT_OF_A_SCOPE = {
     *("configurations", "drawn", "measuring_days", "spending", "reserved"),
     *(name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_"))),
-    *("job_steps", "embedders", "system_rounds", "last_ingest"),
+    *("job_steps", "system_rounds", "last_ingest"),
 }
 NOT_OF_A_PERSON = {
     "runs": "what was run: settings, and the names of files",
@@ -54,7 +53,7 @@ NOT_OF_A_PERSON = {
     "row_sources": "ids of documents, with the rows",
     "names": "names of runs",
     "facts": "counts and costs",
-    **dict.fromkeys(("configurations", "embedders"), "settings"),
+    "configurations": "settings",
     **dict.fromkeys(("drawn", "measuring_days", "spending", "reserved"), "numbers"),
     **OF_JOBS,
     "last_ingest": "names of files and documents",

@@ -90,10 +90,6 @@ ACCESS_STATEMENTS = (
         gate TEXT NOT NULL,              -- JSON
         baseline TEXT NOT NULL
     )""",
-    """CREATE TABLE IF NOT EXISTS embedders (
-        identity TEXT PRIMARY KEY,
-        name TEXT NOT NULL               -- as it was configured
-    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS system_rounds (
         system TEXT PRIMARY KEY,         -- hash of the system under test, testset and rows
         round TEXT NOT NULL              -- keeps its replies apart from those of earlier runs

@@ -49,7 +49,6 @@ from .building import (
     Recipe,
     Stamps,
     reading,
-    remember_embedder,
     web_pages,
 )
 
@@ -132,8 +131,6 @@ def ingest_sources(
     used = choose_engine(settings, engine)
     scans = ScanProgress()
     feeds, reading_key = feeds_of(project, sources, scans)
-    if embedder := project.settled_spec().embedder:
-        remember_embedder(project.folder.ledger, embedder, project.settings.embed.model)
     notes = _without_other_lengths(project) if embed_again else ()
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)

@@ -408,7 +408,6 @@ class Project:
                 spec,
                 self.store.index_specs(),
                 self.settings.embed.model,
-                building.list_embedders(self.folder.ledger),
                 self.folder.file,
                 self.filled_by,
             )

@@ -5,10 +5,8 @@ from ._feeds import Feed, FetchAhead, Recipe, Stamps, forget_stamps, reading, we
 from ._glossaries import (
     forget_glossaries,
     is_mined,
-    list_embedders,
     nothing_indexed,
     project_glossary,
-    remember_embedder,
 )
 from ._ingest import Ingest
 from ._preparing import Preparing
@@ -28,10 +26,8 @@ __all__ = [
     "forget_glossaries",
     "forget_stamps",
     "is_mined",
-    "list_embedders",
     "nothing_indexed",
     "project_glossary",
     "reading",
-    "remember_embedder",
     "web_pages",
 ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ...core import RetrieveError, StoreError, count_noun, replace_text, text_hash
+from ...core import RetrieveError, count_noun, replace_text, text_hash
 from ...index import IndexSpec, Store
-from ...ledger import Ledger
 from ...retrieve import Glossary, load_glossary, mine_glossary
 
 _MINED = "corpus"
@@ -73,43 +71,10 @@ def forget_glossaries(cache: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-_SHOWN = 60
-"""Characters of an identity that are shown: enough to distinguish two."""
-
-
-def remember_embedder(place: Path, identity: str, name: str) -> None:
-    """Remember the configured name of a model, for messages after it is changed.
-
-    An index knows a model only by its identity. The name is only for messages, so errors on writing
-    it are ignored.
-
-    Args:
-        place: The ledger.
-        identity: The model's identity.
-        name: Its name in the project file.
-    """
-    if list_embedders(place).get(identity) == name:
-        return
-    insert = (
-        "INSERT INTO embedders (identity, name) VALUES (?, ?) "
-        "ON CONFLICT (identity) DO UPDATE SET name = excluded.name"
-    )
-    with suppress(StoreError), closing(Ledger(place)) as ledger:
-        ledger.write(lambda connection: connection.execute(insert, (identity, name)).rowcount)
-
-
-def list_embedders(place: Path) -> Mapping[str, str]:
-    """Identity -> name of every model that documents were embedded with, if known."""
-    with suppress(StoreError), closing(Ledger(place)) as ledger:
-        return dict(ledger.select("SELECT identity, name FROM embedders"))
-    return {}
-
-
 def nothing_indexed(
     spec: IndexSpec,
     built: Sequence[IndexSpec],
     model: str,
-    names: Mapping[str, str],
     where: Path,
     command: str = "ragwright ingest",
 ) -> RetrieveError:
@@ -119,7 +84,6 @@ def nothing_indexed(
         spec: The present settings.
         built: The existing index specs.
         model: The configured embedding model, empty for none.
-        names: Identity -> name of models used before (:func:`list_embedders`).
         where: The project file.
         command: Command that builds the index.
     """
@@ -131,53 +95,20 @@ def nothing_indexed(
         built, key=lambda other: sum(getattr(other, name) == getattr(spec, name) for name in parts)
     )
     facts = []
-    ways = [f"run: {command}"]
     if nearest.embedder != spec.embedder:
-        facts.append(_embedder_change(nearest.embedder, spec.embedder, model, names))
-        old = names.get(nearest.embedder, "")
-        if not nearest.embedder:
-            ways.append("or remove the embedding model")
-        elif old and old == model:
-            ways.append(f"or restore the former files of {old}")
-        else:
-            ways.append(f"or set embed.model back to {old or 'the former model'}")
-    else:
-        ways.append("or set these keys back")
+        now = f"{model} (identity {spec.embedder[:_SHOWN]})" if spec.embedder else "none"
+        was = f"that of identity {nearest.embedder[:_SHOWN]}" if nearest.embedder else "none"
+        facts.append(f"the embedding model was {was}, now it is {now}")
     if nearest.chunker != spec.chunker:
         facts.append(f"chunks were cut as {nearest.chunker}, now it is {spec.chunker}")
     if nearest.analyzer != spec.analyzer:
         facts.append(f"keywords were cut as {nearest.analyzer}, now it is {spec.analyzer}")
     rest = len(built) - 1
-    more = (
-        f" ({count_noun(rest, 'index of other settings', 'indexes of other settings')} built)"
-        if rest
-        else ""
-    )
-    return RetrieveError(
-        f"{fault}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
-    )
+    if rest:
+        facts.append(count_noun(rest, "further index is built", "further indexes are built"))
+    hint = f"run: {command}, or restore these settings and the files of the model"
+    return RetrieveError(f"{fault}: {'; '.join(facts)}", where=str(where), hint=hint)
 
 
-def _embedder_change(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
-    name = names.get(old, "")
-    if not old:
-        return (
-            f"the index was built without an embedding model, now it is {_identified(model, new)}"
-        )
-    was = _identified(name or "an embedding model", old)
-    if not new:
-        return f"the index was built with {was}, now no embedding model is configured"
-    if name == model:
-        return (
-            f"the files or settings of {model} have changed since the index was built "
-            f"(identity {_short_identity(old)}, now {_short_identity(new)})"
-        )
-    return f"the index was built with {was}, now it is {_identified(model, new)}"
-
-
-def _identified(name: str, identity: str) -> str:
-    return f"{name} (identity {_short_identity(identity)})"
-
-
-def _short_identity(identity: str) -> str:
-    return identity if len(identity) <= _SHOWN else f"{identity[: _SHOWN - 1]}…"
+_SHOWN = 60
+"""Characters of an identity that are shown: enough to distinguish two."""
