@@ -12,24 +12,11 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 from small_project import MakeProject
-from story_tools import (
-    csv_rows,
-    lacking,
-    make_project,
-    playing,
-    read_json,
-    run,
-    write_rows,
-)
+from story_tools import csv_rows, lacking, make_project, playing, read_json, run, write_rows
 
 from ragwright import Workbench
 from ragwright.core import TestsetError
-from ragwright.experiment import (
-    PassportOptions,
-    free_passport,
-    list_passports,
-    passport_json,
-)
+from ragwright.experiment import PassportOptions, free_passport, list_passports, passport_json
 from ragwright.testing import ScriptedServer, ServerRequest
 
 RUBRIC = """
@@ -387,7 +374,6 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     run(project, f"{column} {made}")
     corrected = run(project, f"gate {made} --rule Rubric(polite)>=1.5 --corrected")
     assert "mean minus the judge's bias" in corrected
-
     run(project, f"review {made} {other} --measures Rubric(polite) -o both.csv")
     fill(project / "both.csv")
     error = refused(project, "passport review:both.csv")

@@ -12,15 +12,7 @@ import pytest
 from command_line import ragwright
 from served_answers import BAD, GOOD, Days, live, serve_answers
 from small_project import MakeProject
-from story_tools import (
-    lacking,
-    playing,
-    read_json,
-    read_rows,
-    run,
-    write_files,
-    write_rows,
-)
+from story_tools import lacking, playing, read_json, read_rows, run, write_files, write_rows
 from voted import serve_answer
 
 from ragwright import Workbench

@@ -56,9 +56,7 @@ def test_trials_without_a_score_give_the_reason_of_their_rows(tmp_path: Path) ->
     assert "the stage 'broken' failed: ValueError: no such column" in shown
 
 
-def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
-    tmp_path: Path,
-) -> None:
+def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(tmp_path: Path) -> None:
     def answer(request: ServerRequest) -> str:
         """Better with the plain role in the prompt."""
         system = str(request.body["messages"][0]["content"])

@@ -17,15 +17,7 @@ from typing import Any
 import pytest
 from aiosmtpd import controller
 from children import started
-from job_project import (
-    FakeClock,
-    jobs_of,
-    project_with,
-    ran,
-    run_alone,
-    run_job,
-    runner_in,
-)
+from job_project import FakeClock, jobs_of, project_with, ran, run_alone, run_job, runner_in
 from waiting import free_port, wait_until
 from web_hook import Hook, web_hook
 

@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 from children import started
-from job_project import (
-    FakeClock,
-    jobs_of,
-    project_with,
-    ran,
-    run_alone,
-    run_job,
-    runner_in,
-)
+from job_project import FakeClock, jobs_of, project_with, ran, run_alone, run_job, runner_in
 from waiting import wait_until
 
 from ragwright.jobs import Clock, JobRun

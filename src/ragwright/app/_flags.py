@@ -98,8 +98,7 @@ class Flags:
         ),
     ] = None
     served: Annotated[
-        bool,
-        Option("--served", help="Use the promoted configuration instead of the project file."),
+        bool, Option("--served", help="Use the promoted configuration instead of the project file.")
     ] = False
     reload: Annotated[
         bool,

@@ -277,10 +277,7 @@ def models_command(flags: Flags) -> int:
     return EXIT_ERROR if any(model.state == "fault" for model in listed) else 0
 
 
-job_group = typer.Typer(
-    help="Run scheduled jobs and show past runs.",
-    no_args_is_help=True,
-)
+job_group = typer.Typer(help="Run scheduled jobs and show past runs.", no_args_is_help=True)
 
 _NAME = Argument(help="Name of the job, a key under `jobs`.")
 

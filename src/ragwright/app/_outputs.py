@@ -24,11 +24,7 @@ from ..drafting import (
     moment,
 )
 from ..experiment import EvaluationOptions
-from ..jobs import (
-    DriftReport,
-    MeasureReport,
-    measure_options,
-)
+from ..jobs import DriftReport, MeasureReport, measure_options
 from ..measure import AnytimeMean
 from ..report import ResultBlock, print_result
 from ..testsets import write_rows

@@ -176,9 +176,7 @@ def change(
     name: str = _NAME,
     role: Role | None = Option(None, help="`reader`, `reviewer` or `owner`."),
     configurations: list[str] | None = Option(
-        None,
-        "--configuration",
-        help="Configuration that the key may use from now on; repeatable.",
+        None, "--configuration", help="Configuration that the key may use from now on; repeatable."
     ),
     groups: str | None = Option(
         None,

@@ -19,12 +19,7 @@ from ..report import (
     write_tuned_headline,
     write_tuned_use,
 )
-from ..training import (
-    ModelTuneOptions,
-    Negatives,
-    TrainingOptions,
-    name_sources,
-)
+from ..training import ModelTuneOptions, Negatives, TrainingOptions, name_sources
 from ..workbench import Workbench
 from ._console import EXIT_FAILED, Console, ProgressStep
 from ._flags import RUN_HELP, Flags, takes

@@ -50,8 +50,7 @@ from ._show import do_work, show_progress, stop_if_dry
 
 @takes("project overrides as_json quiet output retry_errors no_cache jobs max_cost resume dry_run")
 def sweep_command(
-    flags: Flags,
-    study: Path = Argument(help="Study file: ragwright.yaml with lists."),
+    flags: Flags, study: Path = Argument(help="Study file: ragwright.yaml with lists.")
 ) -> int:
     """Try the settings of a study and rank them.
 

@@ -31,15 +31,7 @@ from ..project import Project, refuse_forget
 from ..retrieve import mine_glossary, retrieve
 from ..testsets import project_testset
 from ._pairs import Damage, Pairs
-from ._records import (
-    KINDS,
-    Audit,
-    Finding,
-    check_kinds,
-    finding_body,
-    finding_of,
-    rank_findings,
-)
+from ._records import KINDS, Audit, Finding, check_kinds, finding_body, finding_of, rank_findings
 from ._references import References
 from ._text import AuditCorpus, Codes, Copies, lines_of
 
@@ -71,11 +63,7 @@ def read_rules(text: str) -> tuple[AuditGate, ...]:
     for part in text.split(","):
         match = _RULE.match(part)
         if match is None:
-            raise ConfigError(
-                f"cannot read the rule {part.strip()!r}",
-                where="--gate",
-                hint=_HINT,
-            )
+            raise ConfigError(f"cannot read the rule {part.strip()!r}", where="--gate", hint=_HINT)
         if match["kind"] not in (*KINDS, "findings"):
             raise ConfigError(
                 f"unknown kind of finding {match['kind']!r}",

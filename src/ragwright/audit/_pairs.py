@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from ..core import Document, count_noun, text_hash
 from ..models import stop_words, words
 from ._records import Finding, Place
-from ._text import (
-    AuditCorpus,
-    Brief,
-    DocumentLine,
-    statements_of,
-    strip_markdown,
-    widen,
-)
+from ._text import AuditCorpus, Brief, DocumentLine, statements_of, strip_markdown, widen
 
 _STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
 _LEAST = 3
@@ -273,11 +266,6 @@ class Damage:
 
 
 def _damaged(
-    fault: str,
-    severity: str,
-    places: tuple[Place, ...],
-    why: str,
-    what_to_do: str,
-    **more: object,
+    fault: str, severity: str, places: tuple[Place, ...], why: str, what_to_do: str, **more: object
 ) -> Finding:
     return Finding("damage", fault, severity, places, why, what_to_do, **more)  # type: ignore[arg-type]

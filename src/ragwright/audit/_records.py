@@ -11,14 +11,7 @@ from ..core import ConfigError, suggest_name, value_hash
 Severity: TypeAlias = Literal["high", "medium", "low"]
 """How much a reader may be misled."""
 
-KINDS = (
-    "contradictions",
-    "copies",
-    "codes",
-    "references",
-    "damage",
-    "reach",
-)
+KINDS = ("contradictions", "copies", "codes", "references", "damage", "reach")
 """Kinds of findings."""
 
 _SEVERITIES = ("high", "medium", "low")

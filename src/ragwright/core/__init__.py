@@ -126,17 +126,7 @@ from ._records import (
     prefix_filter,
     rank_best,
 )
-from ._rows import (
-    Counted,
-    GoldSpan,
-    Row,
-    Score,
-    ScoreState,
-    Turn,
-    csv_cell,
-    csv_lines,
-    csv_text,
-)
+from ._rows import Counted, GoldSpan, Row, Score, ScoreState, Turn, csv_cell, csv_lines, csv_text
 from ._templates import break_control, guard_text, neutral, passage_values, render
 from ._text import (
     CitationMark,

@@ -16,14 +16,7 @@ from ._audit_log import (
     record_erasure,
     utc_now,
 )
-from ._drift import (
-    DriftReport,
-    DriftState,
-    MeasureDrift,
-    brief_model,
-    compare_served,
-    format_day,
-)
+from ._drift import DriftReport, DriftState, MeasureDrift, brief_model, compare_served, format_day
 from ._history import (
     JOB_TABLES,
     JobRun,
@@ -56,12 +49,7 @@ from ._runs import (
     run_step,
     write_time,
 )
-from ._served import (
-    MeasureReport,
-    ServedMeasureOptions,
-    measure_options,
-    measure_served,
-)
+from ._served import MeasureReport, ServedMeasureOptions, measure_options, measure_served
 
 __all__ = [
     "JOBS",

@@ -162,10 +162,7 @@ OPERATION_TABLES = Tables(
             counts="events",
         ),
         Forgets(
-            "audit_events",
-            person="subject = :name",
-            becomes="subject = :erased",
-            counts="events",
+            "audit_events", person="subject = :name", becomes="subject = :erased", counts="events"
         ),
     ),
     appended=(

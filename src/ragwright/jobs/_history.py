@@ -254,13 +254,7 @@ _JOBS_FORGET = (
     ),
 )
 
-JOB_TABLES = Tables(
-    "jobs",
-    (),
-    1,
-    local=_JOBS,
-    forgets=_JOBS_FORGET,
-)
+JOB_TABLES = Tables("jobs", (), 1, local=_JOBS, forgets=_JOBS_FORGET)
 """The history of jobs; its version is the ledger's."""
 
 

@@ -24,13 +24,7 @@ from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
 from ._history import JobRun, Notices, Trigger, mask_address
 from ._options import ProjectJob, project_jobs
-from ._runs import (
-    Clock,
-    JobRunner,
-    RunListener,
-    next_run,
-    write_time,
-)
+from ._runs import Clock, JobRunner, RunListener, next_run, write_time
 
 CheckLine: TypeAlias = Callable[[Sequence[str]], str]
 """Returns the fault of a ragwright command line without running it; empty if there is none."""

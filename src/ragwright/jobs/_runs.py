@@ -494,10 +494,7 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _read(
-    output: IO[bytes],
-    kept: deque[str],
-    line: Callable[[str], None],
-    clean: Callable[[str], str],
+    output: IO[bytes], kept: deque[str], line: Callable[[str], None], clean: Callable[[str], str]
 ) -> None:
     with suppress(ValueError, OSError):  # closed under us
         while printed := output.readline(65536):

@@ -282,17 +282,14 @@ class ServedMeasureOptions:
         0.0, "Share of the served answers that is measured, 0 (none) to 1.", ge=0, le=1
     )
     measures: tuple[str, ...] = option(
-        _OFFLINE,
-        "Measures that need no reference; judged ones ask `judge.model`.",
+        _OFFLINE, "Measures that need no reference; judged ones ask `judge.model`."
     )
     daily_budget: float | None = option(
         None, "Most money that measuring may cost a day (UTC); judges then need prices.", gt=0
     )
     interval: float = option(60.0, "Seconds between two looks for answers to measure.", gt=0)
     window: int = option(
-        28,
-        "Days of the reference period, and of each period that is compared with it.",
-        ge=1,
+        28, "Days of the reference period, and of each period that is compared with it.", ge=1
     )
     reference: str = option(
         "",

@@ -22,15 +22,7 @@ from ._sqlite import (
     sqlite_version,
     writable,
 )
-from ._tables import (
-    EARLIER,
-    REPLY_TABLES,
-    STAMP_TABLES,
-    Appended,
-    Forgets,
-    Tables,
-    ledger_tables,
-)
+from ._tables import EARLIER, REPLY_TABLES, STAMP_TABLES, Appended, Forgets, Tables, ledger_tables
 
 __all__ = [
     "EARLIER",

@@ -54,10 +54,7 @@ def compare_entries(subject: Subject, a: ScoredRun, b: ScoredRun) -> Comparisons
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
     with suppress(MeasureError):
         return compare_rows(
-            *sides,
-            scales=scales,
-            clusters=subject.clusters or None,
-            questions=subject.questions,
+            *sides, scales=scales, clusters=subject.clusters or None, questions=subject.questions
         )
     return None
 

@@ -19,10 +19,7 @@ _MOST_BIASED = 2
 _MOST_GROUPS = 40
 
 _SECTIONS = {
-    "agreement": (
-        "Agreement with people",
-        "How well each judge ranks the answers as people do.",
-    ),
+    "agreement": ("Agreement with people", "How well each judge ranks the answers as people do."),
     "differences": (
         "Would a free measure do?",
         "Each judge against the best free measure, on the same rows.",

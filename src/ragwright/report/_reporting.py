@@ -184,11 +184,7 @@ class _Reader:
             boards,
             (objective,),
             tuple(map(str, measures)),
-            facts
-            | {
-                "trials": str(len(trials)),
-                "ordered by": objective.name,
-            },
+            facts | {"trials": str(len(trials)), "ordered by": objective.name},
             "" if incumbent is None else incumbent.id,
             self._verdict(run, [t for t in trials if t.id in first], objective, confirmed),
             self._openings(run),

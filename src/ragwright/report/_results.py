@@ -10,14 +10,7 @@ from textwrap import shorten
 from typing import Any, Literal, TypeAlias
 
 from ..core import GoldSpan, Score, count_noun
-from ..experiment import (
-    AnswerCounts,
-    Evaluation,
-    RowResult,
-    StudyVerdict,
-    WeakRow,
-    weak_rows,
-)
+from ..experiment import AnswerCounts, Evaluation, RowResult, StudyVerdict, WeakRow, weak_rows
 from ..measure import Comparisons, GateOutcome, Summary, p_text, parse_rule
 from ._charts import intervals, whisker
 from ._subject import Subject
@@ -83,11 +76,7 @@ _INTERVAL = "95 % interval"
 
 
 def summary_table(
-    summaries: Iterable[Summary],
-    *,
-    notes: Iterable[str] = (),
-    run: str = "",
-    width: int = WIDTH,
+    summaries: Iterable[Summary], *, notes: Iterable[str] = (), run: str = "", width: int = WIDTH
 ) -> str:
     """Return :func:`measures_block` of one group as text, with the run and notes below."""
     return print_result((), [measures_block({"": summaries})], run=run, notes=notes, width=width)
@@ -201,9 +190,7 @@ def comparison_table(
 ) -> str:
     """Compare B with A, measure by measure, with a sentence for each."""
     return print_result(
-        (c.text for c in comparisons.measures),
-        [comparison_block(comparisons, names)],
-        width=width,
+        (c.text for c in comparisons.measures), [comparison_block(comparisons, names)], width=width
     )
 
 

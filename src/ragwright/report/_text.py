@@ -11,14 +11,7 @@ from typing import Any, TypeAlias
 from ..core import Answer, Snippet, csv_lines, make_plain
 from ..drafting import DraftBatch
 from ..experiment import AnswerCounts
-from ..measure import (
-    LEAST_P,
-    Comparisons,
-    GateOutcome,
-    MeasureScale,
-    Summary,
-    name_in_ragas,
-)
+from ..measure import LEAST_P, Comparisons, GateOutcome, MeasureScale, Summary, name_in_ragas
 
 WIDTH = 100
 """Most characters of a line if possible: a terminal, a log, a mail."""
