@@ -288,7 +288,6 @@ def audit_command(
 
 
 def _audit(flags: Flags, plan: AuditPlan, everything: bool) -> int:
-    """Audit the documents and print the findings, or the verdict beside a page."""
     console = flags.console
     plan = replace(
         plan,

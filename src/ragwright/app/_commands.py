@@ -91,7 +91,6 @@ def _installed(new: Addition) -> Any:
 
 
 def _commands_of(loaded: Any) -> Iterator[Any]:
-    """Declarations of the commands of a group, and of the groups within it."""
     if isinstance(loaded, typer.Typer):
         yield from loaded.registered_commands
         for group in loaded.registered_groups:
@@ -107,8 +106,6 @@ def _failing(error: PluginError) -> Callable[[list[str]], None]:
 
 
 class _Groups(TyperGroup):
-    """The command line, whose help page lists the commands in groups."""
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the groups, with the summaries in one column."""
         ours = {name for names in _GROUPS.values() for name in names.split()}

@@ -132,7 +132,6 @@ def compare_command(
 
 
 def _show_compared(flags: Flags, a: str, b: str) -> None:
-    """Compare two runs and print the differences."""
     console, project, seed = flags.console, flags.project, flags.seed
     first, second = open_results(project, (a, b), seed)
     manifests = (first.manifest, second.manifest)
@@ -249,7 +248,6 @@ def report_command(
 
 
 def _show_passport(flags: Flags, path: Path) -> None:
-    """Write the page of a stored passport, with its verdict as a remark."""
     passport, output = read_passport(path), flags.output or Path("passport.html")
     if output.suffix.lower() == ".csv":
         raise ConfigError(
@@ -328,7 +326,6 @@ def _free_setup(flags: Flags) -> MeasureSetup:
 
 
 def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -> Passport:
-    """Judge within a project: its models, its stored replies, its runs."""
     session = flags.session
     if judge:
         session = replace(session, overrides=(*session.overrides, f"judge.model={judge}"))

@@ -242,7 +242,6 @@ class Console:
     def _shown(
         self, line: Callable[[], str | ProgressStep], warnings: Callable[[], Sequence[str]]
     ) -> Iterator[None]:
-        """Draw the line of progress while the block runs."""
         paced = _PacedLine(line)
         done = threading.Event()
         warned = 0
@@ -283,7 +282,6 @@ class Console:
             self._clear()
 
     def _clear(self) -> None:
-        """Remove the line of progress from the terminal, if there is one."""
         if self._drawn:
             self._drawn = False
             write(sys.stderr, "\r\x1b[K")

@@ -112,11 +112,7 @@ def eval_command(
 
 
 def _system(address: str, version: str, retrieval_only: bool) -> UnderTest | None:
-    """The system that ``--system`` names, opened; None for the project itself.
-
-    Raises:
-        ConfigError: It cannot be found or asked, or other flags do not go with it.
-    """
+    """The system that ``--system`` names, opened; None for the project itself."""
     if not address:
         if version:
             raise ConfigError("--system-version needs --system", hint="name the system too")
@@ -207,7 +203,6 @@ def _offline(flags: Flags, *, ranking: bool = False) -> None:
 
 
 def _in_project(flags: Flags, rows: str) -> int:
-    """Score within a project: its models, its stored replies, a run of its own."""
     few: list[RowResult] = []
     options = EvaluationOptions(resume=flags.resume, seed=flags.seed, name=flags.name)
     say, each = partial(say_price, flags.console), take_few(flags, few)

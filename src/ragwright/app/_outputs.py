@@ -284,7 +284,6 @@ def _number(value: float | None) -> str:
 
 
 def _listed(output: Output) -> list[str]:
-    """An output in a list: id, marks, and the beginning of its text."""
     model = output.source.rpartition("#")[2].rpartition("/")[2]
     stored = output.at[:16].replace("T", " ")
     facts = (output.id, stored, model, output.client, _feedback_text(output))
@@ -297,7 +296,6 @@ def _listed(output: Output) -> list[str]:
 
 
 def _batch_lines(batch: OutputBatch, prompts: bool) -> list[str]:
-    """A batch as text."""
     lines = [f"batch {batch.batch}, {batch.at}", *_request_lines(batch), ""]
     for output in batch.outputs:
         if output.kind == "text" or prompts:
@@ -322,7 +320,6 @@ def _request_lines(batch: OutputBatch) -> list[str]:
 
 
 def _output_lines(output: Output) -> list[str]:
-    """An output as text: a text as it is, a prompt by its turns, then an empty line."""
     marks = f" [{', '.join(output.marks)}]" if output.marks else ""
     feedback = _feedback_text(output)
     head = f"{output.id} {output.source}{marks}{f' ({feedback})' if feedback else ''}"

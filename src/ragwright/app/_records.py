@@ -207,7 +207,6 @@ def draft_command(
 
 
 def _draft(flags: Flags, request: DraftRequest, options: Drafting) -> int:
-    """Write the texts, or show the prompts."""
     batch = do_work(
         flags,
         lambda bench: bench.forecast_draft(request, options),
@@ -248,7 +247,6 @@ def prompts_text(batch: DraftBatch) -> str:
 
 
 def _examples_text(hits: Sequence[Hit]) -> str:
-    """Number of records by the filters they meet."""
     rungs = Counter(
         f"{hit.rung.weight:g}: {', '.join(map(str, hit.rung.met)) or 'no filter'}"
         for hit in hits
@@ -327,7 +325,6 @@ def _check_tables(report: CheckReport) -> Iterator[ResultBlock]:
 
 
 def _describe_records(report: CheckReport) -> str:
-    """What the records hold, a line for each fact."""
     gold, of = report.gold, count_noun(report.rows, "row")
     unknown = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
     facts = {

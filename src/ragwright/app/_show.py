@@ -69,7 +69,6 @@ def hits_text(retrieved: Retrieved, why: Explanation | None = None) -> str:
 
 
 def _search_text(retrieved: Retrieved, why: Explanation) -> str:
-    """The terms of the search, and the weight of each channel."""
     rows = [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
     weights = why.reason or ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items())
     lines = [
@@ -87,7 +86,6 @@ def _search_text(retrieved: Retrieved, why: Explanation) -> str:
 
 
 def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
-    """The matches of one hit, its tokens, and its relaxation level."""
     matched = ", ".join(why.matched.get(hit.chunk_id, ())) or "-"
     head = textwrap.shorten(" / ".join((why.heads.get(hit.chunk_id) or "").splitlines()), 160)
     seen, rung = why.seen.get(hit.chunk_id), ""
@@ -215,7 +213,6 @@ def cost_text(usage: Usage) -> str:
 
 
 def _detail(entry: TraceEntry) -> str:
-    """The request by its fields, lists by their length, and the reply."""
     fields = asdict(entry.request)
     turns = [(turn["role"], turn["content"]) for turn in fields.pop("messages", ())]
     lines = [
@@ -540,7 +537,6 @@ def say_price(console: Console, forecast: Forecast) -> None:
 def _sliced(
     evaluation: Evaluation, rows: Sequence[Row], field: str
 ) -> dict[str, Sequence[Summary]]:
-    """Summaries of the rows that share a value of a field."""
     measures = [
         measure.set_scale(measure.parse_measure(s.measure), s.scale) for s in evaluation.summaries
     ]

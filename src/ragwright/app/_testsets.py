@@ -89,7 +89,6 @@ def synth_command(
 
 
 def _synth(flags: Flags, options: SynthesisOptions, source: Path | None, output: Path) -> int:
-    """Make the rows, write them and say what was made."""
     console = flags.console
     run: RunSummary | None = None
     with flags.open() as bench:
@@ -199,7 +198,6 @@ def review_command(
 
 
 def _collected(flags: Flags, scope: str) -> Path:
-    """Collect feedback into a testset."""
     with flags.open() as bench:
         path = bench.collect_feedback(scope)
     if not path.exists():
@@ -270,7 +268,6 @@ def review_testset(
 
 
 def _review_rows(review: TestsetReview) -> None:
-    """Ask about every open row until none is left, or the user quits."""
     skipped: set[str] = set()
     again: Row | None = None
     while row := again or next((row for row in review.open if row.id not in skipped), None):
@@ -431,7 +428,6 @@ def suite_curves(
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:
-    """Parse shares separated by commas."""
     try:
         return tuple(float(Fraction(part.strip())) for part in text.split(",") if part.strip())
     except (ValueError, ZeroDivisionError) as error:

@@ -34,8 +34,6 @@ _Model: TypeAlias = Literal["embedder", "reranker"]
 
 @dataclass
 class _Steps:
-    """Progress of a training within a command."""
-
     done: int = 0
     total: int = 0
 

@@ -110,7 +110,6 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
 
 
 def _other_judges(result: SweepResult) -> list[str]:
-    """The order according to the other judges."""
     first = [trial.values for trial in result.board if trial.values]
     keys = {axis.key for axis in result.study.judging}
     lines = []
@@ -318,7 +317,6 @@ def diagnose_command(
 
 
 def _refuse(what: str, values: dict[str, object]) -> None:
-    """Refuse the flags that have a value."""
     useless = [flag for flag, value in values.items() if value]
     if useless:
         raise ConfigError(
@@ -329,7 +327,6 @@ def _refuse(what: str, values: dict[str, object]) -> None:
 
 
 def _of_testset(flags: Flags, testset: Testset, stages: tuple[str, ...]) -> int:
-    """Answer the rows with every stage replaced in turn, and show where points are lost."""
     console = flags.console
     options = DiagnosisOptions(
         cast("tuple[Stage, ...]", stages),
@@ -353,7 +350,6 @@ def _of_testset(flags: Flags, testset: Testset, stages: tuple[str, ...]) -> int:
 
 
 def _of_run(flags: Flags, run: str) -> int:
-    """Show where the rows of a stored run are lost."""
     console = flags.console
     with flags.open() as bench:
         diagnosis = bench.diagnose_run(run, flags.by or ())
@@ -367,7 +363,6 @@ def _of_run(flags: Flags, run: str) -> int:
 def _compare(
     flags: Flags, testset: Testset, personas: tuple[str, ...], models: tuple[str, ...]
 ) -> int:
-    """Compare personas by generators."""
     console = flags.console
     options = GridOptions(
         personas,

@@ -243,12 +243,7 @@ def judge_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
 
 
 def _read_reply(text: str, finish: str) -> tuple[str, str]:
-    """The verdict and reason of a reply.
-
-    Raises:
-        ValueError: The reply does not have the form, with the fault.
-        JudgeDeclinedError: The verdict is null.
-    """
+    """The verdict and reason of a reply."""
     values = read_object(text, ("reason", "verdict"), finish)
     verdict, reason = values["verdict"], text_of(values["reason"], "reason")
     if verdict is None:
@@ -385,7 +380,6 @@ def _audit_job(
 
 
 def _each_document(project: Project) -> Iterator[Document]:
-    """Read the documents one by one, counted for the line of progress."""
     progress = project.runner.progress
     progress.begin(len(project.store.content_hashes(project.index_spec)), "documents")
     for document in project.documents():
@@ -394,11 +388,7 @@ def _each_document(project: Project) -> Iterator[Document]:
 
 
 def _kinds_for(options: AuditPlan, setup: MeasureSetup) -> tuple[tuple[str, ...], list[str]]:
-    """The kinds to look for, and notes on those that lack what they need.
-
-    Raises:
-        ConfigError: A kind is unknown, or there is no chat model to judge.
-    """
+    """The kinds to look for, and notes on those that lack what they need."""
     check_kinds(options.kinds)
     if options.judge and not setup.model:
         raise ConfigError(
@@ -448,7 +438,6 @@ def _shown(
     options: AuditPlan,
     since: Run | None,
 ) -> Audit:
-    """An audit with the findings to be shown; the others are counted."""
     dismissed = _dismissed(project)
     open_ones = [finding for finding in findings if finding.id not in dismissed]
     visible = [finding for finding in open_ones if finding.sure or options.every]
@@ -471,11 +460,7 @@ def _shown(
 
 
 def _earlier(runs: Runs, name: str) -> Run:
-    """A stored audit by run, name, snapshot or the beginning of one; ``latest`` is the newest.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """A stored audit by run, name, snapshot or the beginning of one; ``latest`` is the newest."""
     audits = sorted(runs.list(KIND), key=lambda run: run.started, reverse=True)
     ended = [run for run in audits if run.state == "complete"] or audits
     for run in ended:
@@ -497,7 +482,6 @@ def _dismissed_file(project: Project) -> Path:
 
 
 def _dismissed(project: Project) -> frozenset[str]:
-    """Ids of the dismissed findings: the first word of each line."""
     path = _dismissed_file(project)
     if not path.is_file():
         return frozenset()

@@ -247,7 +247,6 @@ def _anchors_of(document: Document, prose: Sequence[DocumentLine]) -> frozenset[
 
 
 def _numbers_of(document: Document, prose: Sequence[DocumentLine]) -> dict[str, set[str]]:
-    """Numbers of a document's sections, tables and figures."""
     numbers: dict[str, set[str]] = {"section": set(), "table": set(), "figure": set()}
     titles = [section.title for section in document.sections]
     lines = [line.text for line in prose if len(line.text) < 120]

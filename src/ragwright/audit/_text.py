@@ -142,7 +142,6 @@ def statements_of(lines: Sequence[DocumentLine], language: str) -> Iterator[tupl
 
 
 def _continues(line: DocumentLine) -> bool:
-    """True if a line goes on with the paragraph before it."""
     text = line.text
     return bool(text.strip()) and not (
         line.code or line.row or text.lstrip().startswith("#") or _LISTED.match(text)
@@ -172,8 +171,6 @@ _NAME = re.compile(r"(?<![\w./@#-])[^\W_][\w-]*[^\W_](?![\w/@])")
 
 @dataclass(slots=True)
 class _Use:
-    """First use of a code, and how often it is used."""
-
     document: int
     start: int
     end: int
@@ -345,7 +342,6 @@ class Copies:
             self._texts.append(_HashedText(brief.number, start, end, whole, shingles))
 
     def _candidates(self) -> set[tuple[int, int]]:
-        """Pairs of texts with an equal band."""
         pairs: set[tuple[int, int]] = set()
         for band in range(0, _VALUES, _ROWS):
             buckets: dict[bytes, list[int]] = {}

@@ -219,7 +219,6 @@ def _is_record(hint: Any) -> bool:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """The default of a field, ``dataclasses.MISSING`` if its value must be given."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
@@ -234,7 +233,6 @@ def _describe(field: dataclasses.Field[Any], hint: Any) -> str:
 
 
 def _allowed(hint: Any) -> list[str]:
-    """The texts that a type allows, if it lists them."""
     if typing.get_origin(hint) is Literal:
         return [text for text in typing.get_args(hint) if isinstance(text, str)]
     return [text for part in typing.get_args(hint) for text in _allowed(part)]

@@ -349,13 +349,11 @@ def addition_faults() -> tuple[str, ...]:
 
 
 def _points_of(package: Distribution) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a package for ragwright."""
     return tuple(point for point in package.entry_points if point.group.startswith(_GROUP))
 
 
 @cache
 def _points() -> tuple[EntryPoint, ...]:
-    """Entry points of all installed packages, ragwright's first, then by package."""
     packages: dict[str, tuple[EntryPoint, ...]] = {}
     for package in distributions():
         if points := _points_of(package):

@@ -77,7 +77,6 @@ def is_group_name(text: str) -> bool:
 
 
 def _listed_names(text: str) -> list[Any]:
-    """The names in a text; tables of records keep lists as JSON."""
     if text.lstrip().startswith("["):
         with suppress(ValueError):
             return list(json.loads(text))

@@ -289,7 +289,6 @@ def _secrets_of(address: str) -> set[str]:
 
 
 def _passwords_of(address: str) -> Iterator[str]:
-    """The password of an address, also if the address is not a valid URL."""
     with suppress(ValueError):
         yield urlsplit(address).password or ""
     yield from _PASSWORD.findall(address)

@@ -217,7 +217,6 @@ def _compare(
 def _days(
     scores: Sequence[ServedScore], scale: tuple[float, float], number: int, alpha: float
 ) -> list[DriftDay]:
-    """Each day of a period with its mean, and the interval of the period at its end."""
     scored = [(score.at[:10], score.value) for score in scores if score.value is not None]
     values = [value for _, value in scored]
     lows, highs = confidence_sequence(values, *scale, period_alpha(number, alpha), running=False)

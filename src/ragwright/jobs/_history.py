@@ -131,7 +131,6 @@ class JobHistory:
         self._database = open_database(path, ledger_tables())
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """Run one statement; returns its rows."""
         with self._database.transaction() as connection:
             return list(connection.execute(sql, values).fetchall())
 
@@ -366,11 +365,7 @@ class Notices:
         return ""
 
     def _service(self, address: str) -> Any:
-        """Create the Apprise service of an address.
-
-        Raises:
-            NoticeError: A variable is not set, or Apprise does not know the address.
-        """
+        """Create the Apprise service of an address."""
         apprise = _apprise()
         filled = self._filled(address)
         asset = apprise.AppriseAsset(

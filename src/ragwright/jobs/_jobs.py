@@ -378,7 +378,6 @@ class JobServer:
         self._event(job, f"skipped {write_time(due, job.options.timezone)}: {why}")
 
     def _tell(self, job: ProjectJob, run: JobRun) -> None:
-        """Send the notices due for a run, in the background."""
         if run.notices:
             listener = RunListener(partial(self._event, job))
             work = partial(self._runner.tell, job, run, listener)

@@ -383,7 +383,6 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
 
 
 def _number(text: str, names: Sequence[str]) -> int:
-    """Return a number or the number of a name; -1 if neither."""
     if text in names:
         return names.index(text)
     return int(text) if text.isdigit() else -1

@@ -282,7 +282,6 @@ def _rules(
 
 
 def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:
-    """Return notes on what a gate does not check."""
     manifest = evaluation.manifest
     notes = []
     if "retrieve" in manifest and "answer" not in manifest:

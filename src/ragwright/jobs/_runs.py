@@ -211,7 +211,6 @@ class JobRunner:
         listener: RunListener,
         stop: threading.Event,
     ) -> JobRun:
-        """Run a job and store the result."""
         with lock:
             for left in self.settle(job):
                 if left.state == "cut off":
@@ -381,7 +380,6 @@ def run_lines(run: JobRun) -> list[str]:
 
 
 def _failure(number: int, step: JobStep, end: StepRun) -> tuple[JobState, str]:
-    """Return the state of a run after a step that did not succeed, and why."""
     name = f"step {number} ({step.run})"
     if end.state == "stopped":
         return "stopped", f"{_STOPPED} in {name}"

@@ -139,8 +139,6 @@ def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], Measure
 
 
 class _MeasuringPass:
-    """One pass over the waiting answers, counted in a report."""
-
     def __init__(
         self,
         project: Project,
@@ -190,7 +188,6 @@ class _MeasuringPass:
         )
 
     def _score_answers(self, waiting: Sequence[WaitingAnswer]) -> None:
-        """Score some answers, each under its own scope, and store the results."""
         project, report = self._project, self._report
         scores_by_output: dict[str, Sequence[Score]] = {}
         stop: Exception | None = None
@@ -250,7 +247,6 @@ def _scores_of_answer(
 
 
 def _models_of_measure(measure: Measure, setup: MeasureSetup) -> list[str]:
-    """Return the models that a measure uses."""
     fields = model_fields(measure.definition)
     return [name for field in fields if (name := str(getattr(setup, field)))]
 

@@ -214,7 +214,6 @@ def count_kept_of_person(database: Database, person: str) -> Mapping[str, int]:
 def _rules(
     database: Database, source: str | None, scope: str | None, person: str | None
 ) -> Iterator[tuple[Forgets, str]]:
-    """The rules that apply, each with its condition."""
     for rule in database.tables.forgets:
         named = ((source, rule.document), (scope, rule.scope), (person, rule.person))
         condition = next(condition for name, condition in named if name is not None)

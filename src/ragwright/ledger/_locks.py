@@ -251,7 +251,6 @@ class FileLock:
             ) from error
 
     def _write_holder(self, word: LockHolder) -> None:
-        """Write the holder into the file; a full disk does not prevent the lock."""
         self._word = word
         with suppress(OSError):
             os.ftruncate(self._handle, 0)
@@ -492,7 +491,6 @@ class WorkLock:
         return handle
 
     def _others(self) -> Iterator[LockHolder]:
-        """The processes named in the files that may still be running."""
         holders = (_read_holder(path) for path in sorted(self._folder.glob("*.json")))
         return (holder for holder in holders if holder.alive)
 
@@ -510,7 +508,6 @@ def _free(path: Path) -> bool:
 
 
 def _process() -> tuple[int, str, str]:
-    """Id, machine and command line of this process."""
     return os.getpid(), socket.gethostname(), " ".join(_masked_words(sys.argv))[:200]
 
 

@@ -285,11 +285,7 @@ class PostgresDatabase(Database):
                 )
 
     def _stored_version(self, connection: Connection) -> int | None:
-        """The version of the tables, None where there are none yet.
-
-        Raises:
-            StoreDamagedError: Another program's tables are there.
-        """
+        """The version of the tables, None where there are none yet."""
         names = {
             str(name)
             for (name,) in connection.execute(
@@ -508,7 +504,6 @@ def _translate(statement: str) -> str:
 
 
 def _triggers(tables: Tables) -> Iterator[str]:
-    """The triggers of tables whose rows never change."""
     for rule in tables.appended:
         name = rule.table
         yield (
@@ -530,5 +525,4 @@ def _clean(value: Any) -> Any:
 
 
 def _lock_number(name: str) -> int:
-    """Number of the server's lock of a name."""
     return int(text_hash(name)[:15], 16)

@@ -106,7 +106,6 @@ def _counts_block(audit: Audit) -> ResultBlock:
 
 
 def _finding_block(finding: Finding) -> ResultBlock:
-    """A finding: its places with their texts, why it is a fault, and what to do."""
     unsure = "" if finding.sure else "  less certain"
     rows = []
     for place in finding.places[:4]:

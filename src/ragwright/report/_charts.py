@@ -276,7 +276,6 @@ def order_values(values: Iterable[Any]) -> list[Any]:
 
 
 def _colour_by_group(groups: Sequence[str]) -> Spec:
-    """Return the colour of each group; of two, the first is the baseline."""
     repeated = [_COLOURS[at % len(_COLOURS)] for at in range(len(groups))]
     colours = ["@quiet", "@accent"] if len(groups) == 2 else repeated
     return kind("group", title=None, scale={"domain": list(groups), "range": colours})

@@ -134,7 +134,6 @@ def row_file(records: Sequence[Record], suffix: str) -> bytes:
 
 
 def _text(value: Any) -> Any:
-    """A value as a cell: lists and objects as JSON."""
     if isinstance(value, list | tuple | Mapping):
         return json.dumps(value, ensure_ascii=False, default=list)
     return value
@@ -151,7 +150,6 @@ def _write_parquet(records: Sequence[Record]) -> bytes:
 
 
 def _column(values: Sequence[Any], arrow: Any) -> Any:
-    """A column of numbers, of lists of texts, or else of texts."""
     known = [value for value in values if value is not None]
     if known and all(
         isinstance(value, list) and all(isinstance(text, str) for text in value) for value in known

@@ -214,7 +214,6 @@ def _runs(subject: Subject) -> Headline:
 
 
 def _limits(subject: Subject) -> tuple[str, ...]:
-    """Limits of all results."""
     often = "once" if subject.openings == 1 else f"{subject.openings} times"
     opened = f"been opened {often} so far" if subject.openings else "not been opened"
     stopped = f"Stopped early: {subject.stopped}. The results below cover only what was finished."

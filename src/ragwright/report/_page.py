@@ -97,7 +97,6 @@ def write_page(
 
 @cache
 def _template() -> Any:
-    """Return the template of all pages."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
@@ -192,8 +191,6 @@ def unpack_block(block: str) -> Any:
 
 @dataclass(slots=True)
 class _Packer:
-    """State of packing."""
-
     measures: Sequence[str]
     room: int
     blocks: list[str] = field(default_factory=list)
@@ -328,7 +325,6 @@ def _describe_question(name: str, row: Row) -> list[str]:
 
 
 def _count_characters(result: RowResult) -> int:
-    """Approximate characters of a row."""
     row = result.row
     texts = () if row is None else (row.response or "", *row.retrieved_contexts)
     return 200 + sum(len(score.detail) for score in result.scores) + sum(map(len, texts))

@@ -143,7 +143,6 @@ _AGREEMENT_HEAD = (
 
 
 def _agreement_blocks(passport: Passport, people: PeopleFigures) -> Iterator[ResultBlock]:
-    """Return people and each judge in a dimension, and their rank correlations drawn."""
     judges = [judge for judge in passport.judges if people.name in judge.dimensions]
     best, single = passport.best_free(people.name), people.twice > 0
     rows: list[Cells] = []
@@ -252,7 +251,6 @@ _KINDS = {"people": "@second", "judge": "@accent", "free": "@good"}
 
 
 def _colour_kinds(spec: Spec) -> Spec:
-    """Colour the lines of a chart by people, judges and free measures."""
     scale = {"domain": [*_KINDS], "range": [*_KINDS.values()]}
     for drawn in spec["layer"]:
         if "color" in drawn["encoding"]:
@@ -265,7 +263,6 @@ def _point(name: str, estimate: Estimate) -> dict[str, object]:
 
 
 def _replies_block(passport: Passport) -> ResultBlock:
-    """Unusable replies, repeats, positions and cost of judges that called a model."""
     rows = tuple(
         (
             judge.name,

@@ -238,7 +238,6 @@ class Report:
         return print_result((self.headline.text, *self.headline.sentences), self.blocks)
 
     def _place_entries(self) -> Iterator[tuple[str, str, ScoredRun]]:
-        """Place, judge and entry: the leaderboards, then the entries without a place."""
         for board in self.subject.boards:
             for place, entry in enumerate(self.subject.ranked(board), 1):
                 yield str(place), board.judge, entry
@@ -359,7 +358,6 @@ def _measure_columns(
 
 
 def _describe_order(board: Sequence[TrialLike], objectives: Sequence[str]) -> Iterator[str]:
-    """Notes on the order of trials with unscored rows."""
     for name in objectives:
         endless = [
             trial.id
@@ -373,7 +371,6 @@ def _describe_order(board: Sequence[TrialLike], objectives: Sequence[str]) -> It
 
 
 def _list_without_result(rest: Iterable[TrialLike]) -> list[str]:
-    """Trials without a result, grouped by reason."""
     groups: dict[str, list[str]] = {}
     for trial in rest:
         state = "unscored" if trial.state == "done" else trial.state
@@ -401,7 +398,6 @@ def _board_blocks(subject: Subject) -> list[ResultBlock]:
 
 
 def _places_block(subject: Subject) -> ResultBlock:
-    """The place of each setting under each judge, if there are several."""
     boards = subject.boards if len(subject.boards) > 1 else ()
     places: dict[str, dict[int, str]] = {}
     for at, board in enumerate(boards):

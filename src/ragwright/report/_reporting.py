@@ -107,8 +107,6 @@ def _find(runs: Runs, name: str) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads runs for one report."""
-
     folder: ProjectFolder
     runs: Runs
     seed: int
@@ -152,7 +150,6 @@ class _Reader:
         )
 
     def _curves(self, evaluation: Evaluation) -> tuple[Curve, ...]:
-        """Return the capability curves, if rows of the run belong to a suite."""
         results = tuple(
             row
             for row in evaluation.results
@@ -243,7 +240,6 @@ class _Reader:
         return StudyVerdict(selection)
 
     def _openings(self, run: Run) -> int | None:
-        """Return the number of openings of the confirm split of the run's testset."""
         stated = run.manifest.get("study", {}).get("options", {}).get("testset")
         testset = str(stated or run.manifest.get("testset", ""))
         if not testset:
@@ -329,7 +325,6 @@ def _entry_of(run: Run, evaluation: Evaluation) -> ScoredRun:
 def _boards(
     trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objective: Objective
 ) -> tuple[Board, ...]:
-    """One leaderboard per judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}
     for trial, entry in zip(trials, entries, strict=True):
         if entry.run:
@@ -380,7 +375,6 @@ def _stopped_text(run: Run) -> str:
 
 
 def _plain_rows(rows: Sequence[DiagnosedRow]) -> Iterator[RowResult]:
-    """Rows as answered, with the place where each is lost in its metadata."""
     for row in rows:
         plain, lost = row.plain, {"lost first": row.lost or "nowhere"}
         kept = plain.row and replace(plain.row, metadata={**plain.row.metadata, **lost})

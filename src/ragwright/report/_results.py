@@ -83,7 +83,6 @@ def summary_table(
 
 
 def _describe_mean(s: Summary) -> list[str]:
-    """Details of a mean: rows without a score, histogram, clusters."""
     lost, bounds = s.lost, ""
     failed = lost.pop("judge_invalid", 0)
     missing = ", ".join(f"{state} {count}" for state, count in lost.items())
@@ -195,7 +194,6 @@ def comparison_table(
 
 
 def _describe_differences(comparisons: Comparisons, a: str, b: str) -> list[str]:
-    """Details of a comparison: rows left out, and rows whose state changed."""
     details: list[tuple[object, str]] = []
     for c in comparisons.measures:
         only_a = count_noun(c.only_a, "row has", "rows have")
@@ -379,7 +377,6 @@ def answer_changes(a: Evaluation, b: Evaluation) -> tuple[tuple[AnswerChange, ..
 
 
 def _compare_answers(a: RowResult, b: RowResult) -> AnswerChange | None:
-    """Compare two answers; None if there is none."""
     if a.row is None or b.row is None or a.row.response is b.row.response is None:
         return None
     texts = a.row.response, b.row.response
@@ -403,7 +400,6 @@ def _compare_answers(a: RowResult, b: RowResult) -> AnswerChange | None:
 
 
 def _find_uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tuple[GoldSpan, ...]:
-    """The spans that share no character with the others."""
     return tuple(
         span
         for span in spans

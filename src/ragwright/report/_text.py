@@ -124,7 +124,6 @@ def text_table(
 def _column_widths(
     rows: Sequence[Sequence[str]], right: Sequence[int], width: int, whole: Sequence[int]
 ) -> list[int]:
-    """The width of each column: as needed, with the widest narrowed until all fit."""
     columns = [*zip(*rows, strict=True)]
     widths = [max(map(len, column)) for column in columns]
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]

@@ -127,7 +127,6 @@ def _key_chart(
 def _heat_chart(
     subject: Subject, trials: Sequence[ScoredRun], keys: Sequence[str], goal: str
 ) -> Iterator[ResultBlock]:
-    """Chunk size by top_k if both are swept, else the first two keys with few values."""
     values = {
         key: order_values(trial.values[key] for trial in trials if key in trial.values)
         for key in keys
@@ -213,7 +212,6 @@ def _persona_chart(subject: Subject, entry: ScoredRun) -> Iterator[ResultBlock]:
 
 
 def _histograms(subject: Subject, entries: Sequence[ScoredRun]) -> Iterator[ResultBlock]:
-    """Yield the rows of each entry at each point of a judge's scale."""
     names = [entry.label or entry.id for entry in entries]
     for measure in subject.measures:
         summaries = [entry.summary(measure) for entry in entries]
