@@ -13,7 +13,7 @@ from typer import Argument, Option
 from .. import report
 from ..answer import marks_for_hits
 from ..audit import AuditPlan, check_audit, read_rules
-from ..core import ConfigError, Hit, count_noun
+from ..core import ConfigError, Hit, count_noun, make_plain
 from ..flow import ChatReply, SearchReply, TraceEntry
 from ..project import (
     Check,
@@ -23,7 +23,7 @@ from ..project import (
     init_project,
     project_keys,
 )
-from ..report import audit_json, audit_page, audit_table, audit_verdict, make_json
+from ..report import audit_json, audit_page, audit_table, audit_verdict
 from ..workbench import AskOptions, Workbench
 from ._commands import line_problem
 from ._console import EXIT_ERROR, EXIT_FAILED, Console, ProgressStep, question_text
@@ -140,7 +140,7 @@ def retrieve_command(
         stop_if_dry(flags, lambda: bench.forecast_retrieve(query, k))
         retrieved = bench.retrieve(query, k, filters=flags.rights(bench))
         why = bench.explain(retrieved) if explained else None
-    document = {"hits": make_json(list(retrieved.hits)), "notes": list(retrieved.notes)}
+    document = {"hits": make_plain(list(retrieved.hits)), "notes": list(retrieved.notes)}
     flags.console.show(
         lambda: document if why is None else {**document, "explanation": asdict(why)},
         lambda: hits_text(retrieved, why),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer import Argument, BadParameter, Option
 
-from ..core import ConfigError, count_noun
+from ..core import ConfigError, count_noun, make_plain
 from ..experiment import (
     BASELINE,
     SCORES,
@@ -48,7 +48,6 @@ from ..report import (
     baselines_block,
     comparison_block,
     comparison_json,
-    make_json,
     passport_html,
     passport_table,
     passport_verdict,
@@ -149,7 +148,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
             "a": first.name,
             "b": second.name,
             **comparison_json(comparison),
-            "answers": {"compared": answers[1], "changed": make_json(list(answers[0]))},
+            "answers": {"compared": answers[1], "changed": make_plain(list(answers[0]))},
             "settings": [asdict(change) for change in changes],
             "notes": notes,
         }

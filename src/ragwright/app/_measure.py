@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typer import Argument, BadParameter, Option
 
-from ..core import ConfigError, MeasureError
+from ..core import ConfigError, MeasureError, make_plain
 from ..experiment import (
     Evaluation,
     EvaluationOptions,
@@ -41,7 +41,6 @@ from ..report import (
     gate_junit,
     gate_markdown,
     gate_table,
-    weak_json,
 )
 from ..testsets import project_testset, read_qrels, read_run
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, table
@@ -287,7 +286,7 @@ def _show(flags: Flags, evaluation: Evaluation, outcome: GateOutcome) -> None:
     if flags.output is not None and flags.output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
     else:
-        weak = weak_json(failing(evaluation.results, outcome))
+        weak = {"rows": make_plain(failing(evaluation.results, outcome))}
         wide = console.columns()
         tables = failing_text(evaluation.results, outcome, wide), gate_table(outcome, wide)
         console.show(

@@ -34,7 +34,6 @@ from ._results import (
     summary_table,
     verdict_json,
     verdict_table,
-    weak_json,
 )
 from ._subject import Board, ScoredRun, Subject, parameter_relations, spearman
 from ._text import (
@@ -43,7 +42,6 @@ from ._text import (
     batch_json,
     comparison_json,
     gate_json,
-    make_json,
     print_result,
     snippet_json,
     summary_csv,
@@ -109,7 +107,6 @@ __all__ = [
     "generators_table",
     "heat",
     "leaderboard_block",
-    "make_json",
     "make_tuned_json",
     "make_tuned_table",
     "measures_block",
@@ -142,7 +139,6 @@ __all__ = [
     "value_text",
     "verdict_json",
     "verdict_table",
-    "weak_json",
     "write_tuned_headline",
     "write_tuned_use",
 ]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ..core import count_noun
+from ..core import count_noun, make_plain
 from ..experiment import (
     BaselineResult,
     DistanceSet,
     DistanceShift,
-    RowResult,
     baseline_runs,
     load_baseline,
     load_baselines,
@@ -24,7 +22,7 @@ from ..experiment import (
 from ..flow import Run, Runs
 from ._charts import Spec, amount, frame, kind, layer, tooltip
 from ._subject import ScoredRun, Subject
-from ._text import WIDTH, Cells, ResultBlock, fields_of, interval, make_json, number, print_result
+from ._text import WIDTH, Cells, ResultBlock, fields_of, interval, number, print_result
 
 SET_NAMES = {
     "baseline": "S_b: the pairs",
@@ -66,7 +64,7 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     """The document of ``baseline --json``: outcome, numbers of every set, runs."""
     return {
         **fields_of(result, "run", "testset", "embedder", "changed"),
-        **make_json(result.shift),
+        **make_plain(result.shift),
         "sets": {side.name: _numbers(side) for side in result.sets},
         **fields_of(result, "context", "notes"),
     }
@@ -217,12 +215,8 @@ def _entry(result: BaselineResult, side: DistanceSet, label: str) -> ScoredRun:
         rows=len(side.pairs),
         run=result.run,
         judge=result.embedder,
-        read=partial(_read_rows, side),
+        read=side.results,
     )
-
-
-def _read_rows(side: DistanceSet) -> Iterable[RowResult]:
-    return side.results()
 
 
 def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:

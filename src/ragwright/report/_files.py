@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 from xml.etree import ElementTree
 
 from ..core import count_noun, csv_lines, require
@@ -69,44 +69,32 @@ def _escape(text: str) -> str:
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow, even escaped."""
 
-_Case: TypeAlias = tuple[str, str, list[tuple[str, str, str, str]]]
-"""Class and name of a test case, and its elements: tag, type, message, text."""
 
-
-def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
+def gate_junit(outcome: GateOutcome) -> str:
     """Return a test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
 
     The reason is the message; the text adds what to do, if known.
     """
-    cases: list[_Case] = []
-    for check in outcome.checks:
-        kind = {"passed": "", "failed": "failure"}.get(check.state, "error")
-        hint = f"to do: {check.hint}" if check.hint else ""
-        failed = [(kind, check.state, check.reason, hint)] if kind else []
-        warned = [("system-out", "", "", f"warning: {check.warning}")] if check.warning else []
-        cases.append((check.measure, check.rule, [*failed, *warned]))
-    return _write_junit(name, cases)
-
-
-def _write_junit(name: str, cases: Sequence[_Case]) -> str:
-    """Write cases as a suite with its counts, inside ``testsuites``."""
 
     def clean(text: str) -> str:
         return _FORBIDDEN.sub("\ufffd", text)
 
-    tags = [tag for *_, elements in cases for tag, *_ in elements]
-    counts = {
-        "tests": str(len(cases)),
-        **{f"{tag}s": str(tags.count(tag)) for tag in ("failure", "error")},
-        "skipped": str(tags.count("skipped")),
-    }
-    root = ElementTree.Element("testsuites", counts)
-    suite = ElementTree.SubElement(root, "testsuite", {"name": clean(name), **counts})
-    for of, title, elements in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=clean(of), name=clean(title))
-        for tag, kind, message, text in elements:
-            facts = {"message": clean(message), "type": kind} if kind else {}
-            ElementTree.SubElement(case, tag, facts).text = clean(text) or None
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(root, "testsuite", name="ragwright gate")
+    for check in outcome.checks:
+        names = {"classname": clean(check.measure), "name": clean(check.rule)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if check.state != "passed":
+            tag = "failure" if check.state == "failed" else "error"
+            facts = {"message": clean(check.reason), "type": check.state}
+            failed = ElementTree.SubElement(case, tag, facts)
+            failed.text = clean(f"to do: {check.hint}") if check.hint else None
+        if check.warning:
+            warned = ElementTree.SubElement(case, "system-out")
+            warned.text = clean(f"warning: {check.warning}")
+    for name, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
+        for counted in (root, suite):
+            counted.set(name, str(len(root.findall(f".//{tag}"))))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

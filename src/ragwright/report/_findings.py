@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from ..core import Score
+from ..core import Score, make_plain
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
@@ -31,7 +31,6 @@ from ._text import (
     fields_of,
     format_signed,
     interval,
-    make_json,
     number,
     p_cell,
     print_result,
@@ -196,7 +195,7 @@ def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     return {
         **_outcome_json(diagnosis),
         "rule": RIGHT_RULE,
-        "rows": make_json(diagnosis.rows),
+        "rows": make_plain(diagnosis.rows),
         "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
         **fields_of(diagnosis, "notes", "run"),
     }
@@ -256,7 +255,7 @@ def curves_json(
     curves: Iterable[Curve], *, run: str = "", notes: Iterable[str] = ()
 ) -> dict[str, Any]:
     """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
-    return {"curves": make_json(list(curves)), "run": run, "notes": list(notes)}
+    return {"curves": make_plain(list(curves)), "run": run, "notes": list(notes)}
 
 
 _OWN = "(as configured)"
@@ -308,13 +307,15 @@ def generators_json(grid: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
     tables = {
         name: [
-            {"persona": who, "generator": model, **make_json(summary)}
+            {"persona": who, "generator": model, **make_plain(summary)}
             for (who, model, _), summary in cells.items()
         ]
         for name, cells in (("cells", grid.cells), ("kept", grid.kept))
     }
     pairs = {
-        name: [{**fields_of(p, "within", "a", "b"), **make_json(p.comparison)} for p in comparisons]
+        name: [
+            {**fields_of(p, "within", "a", "b"), **make_plain(p.comparison)} for p in comparisons
+        ]
         for name, comparisons in (("pairs", grid.pairs), ("facts", grid.facts))
     }
     return {

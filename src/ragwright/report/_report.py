@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import count_noun, csv_lines, replacing, require
+from ..core import count_noun, csv_lines, make_plain, replacing, require
 from ..experiment import TrialResult, WeakRow
 from ..measure import Summary
 from ._charts import LIGHT, apply_theme
@@ -22,7 +22,6 @@ from ._results import (
     verdict_block,
     verdict_json,
     weak_blocks,
-    weak_json,
     weak_of,
 )
 from ._subject import FACT_NAMES, ScoredRun, Subject
@@ -32,7 +31,6 @@ from ._text import (
     comparison_json,
     fields_of,
     group_by_measure,
-    make_json,
     name_with_scale,
     print_result,
     settings_text,
@@ -191,11 +189,11 @@ class Report:
                 {
                     **trial_json(entry),
                     **fields_of(entry, "label", "run"),
-                    **({"outcome": make_json(entry.counts)} if entry.counts.rows else {}),
+                    **({"outcome": make_plain(entry.counts)} if entry.counts.rows else {}),
                 }
                 for entry in subject.entries
             ],
-            "boards": make_json(subject.boards),
+            "boards": make_plain(subject.boards),
             "comparison": compared and comparison_json(compared),
             "study": study and verdict_json(study),
             "charts": {
@@ -207,7 +205,7 @@ class Report:
                 }
                 for chart in self.charts
             },
-            "weak": weak_json(self.weak),
+            "weak": {"rows": make_plain(self.weak)},
             "notes": list(subject.notes),
         }
 

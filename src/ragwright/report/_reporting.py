@@ -44,7 +44,7 @@ from ..measure import parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline import baseline_subject
-from ._subject import Board, ScoredRun, Subject, no_rows
+from ._subject import Board, ScoredRun, Subject
 
 _ALONE = (SWEEP, CONFIRM, ABLATE, "diagnose")
 _KINDS = (*_ALONE, "eval", "score", BASELINE, TRIAL)
@@ -199,7 +199,7 @@ class _Reader:
             "" if trial.number else "current settings",
             rows=0 if own is None else trial.rows,
             judge="" if own is None else _judge(own),
-            read=no_rows if own is None else partial(load_results, self.runs, trial.run),
+            read=tuple if own is None else partial(load_results, self.runs, trial.run),
             values=trial.values,
             current=trial.current,
             state=trial.state,

@@ -9,7 +9,7 @@ from itertools import chain
 from textwrap import shorten
 from typing import Any, Literal, TypeAlias
 
-from ..core import GoldSpan, Score, count_noun
+from ..core import GoldSpan, Score, count_noun, make_plain
 from ..experiment import AnswerCounts, Evaluation, RowResult, StudyVerdict, WeakRow, weak_rows
 from ..measure import Comparisons, GateOutcome, Summary, p_text, parse_rule
 from ._charts import intervals, whisker
@@ -21,7 +21,6 @@ from ._text import (
     fields_of,
     format_signed,
     interval,
-    make_json,
     name_with_scale,
     number,
     p_cell,
@@ -278,7 +277,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
 
 def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
-    selection = make_json(verdict.selection) | {"expected": verdict.selection.expected}
+    selection = make_plain(verdict.selection) | {"expected": verdict.selection.expected}
     rest = fields_of(verdict, "confirmations", "openings", "notes")
     return {"text": verdict.text, "selection": selection, **rest, "run": run}
 
@@ -320,11 +319,6 @@ def weak_blocks(rows: Iterable[WeakRow]) -> list[ResultBlock]:
 def failing_text(results: Sequence[RowResult], outcome: GateOutcome, width: int = WIDTH) -> str:
     """Return :func:`failing` as a table; empty if every rule is met."""
     return print_result((), weak_blocks(failing(results, outcome)), width=width)
-
-
-def weak_json(rows: Iterable[WeakRow]) -> dict[str, Any]:
-    """Return low rows as ``{"rows": […]}``."""
-    return {"rows": make_json(list(rows))}
 
 
 ChangeKind: TypeAlias = Literal[

@@ -31,11 +31,6 @@ FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context t
 """Facts of an answer -> their names; less is better for all."""
 
 
-def no_rows() -> Iterable[RowResult]:
-    """Return the rows of an entry that has none."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
     """Rows with scores: an evaluation, or a trial of a study.
@@ -66,7 +61,7 @@ class ScoredRun:
     reason: str = ""
     run: str = ""
     judge: str = ""
-    read: Callable[[], Iterable[RowResult]] = no_rows
+    read: Callable[[], Iterable[RowResult]] = tuple
     current: Mapping[str, Any] = field(default_factory=dict)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
 

@@ -211,27 +211,16 @@ def p_cell(value: float | None) -> str:
     return "< 0.001" if value is not None and value < LEAST_P else number(value)
 
 
-def make_json(value: Any) -> Any:
-    """Return a record as JSON values: its fields by name, lists in place of tuples."""
-    return _as_lists(make_plain(value))
-
-
-def _as_lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _as_lists(inner) for key, inner in value.items()}
-    return [_as_lists(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
 def fields_of(record: Any, *names: str) -> dict[str, Any]:
     """Return fields and properties of a record as JSON values, in this order."""
-    return {name: make_json(getattr(record, name)) for name in names}
+    return {name: make_plain(getattr(record, name)) for name in names}
 
 
 def group_by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
     """Return summaries as plain values under their measures."""
     return {
         summary.measure: {
-            **{k: v for k, v in make_json(summary).items() if k != "measure"},
+            **{k: v for k, v in make_plain(summary).items() if k != "measure"},
             **({"judge_range": list(ends)} if (ends := summary.judge_range) else {}),
         }
         for summary in summaries
@@ -255,7 +244,7 @@ def summary_json(
     first, ``"outcome"``.
     """
     document: dict[str, Any] = {
-        **({"outcome": make_json(counts)} if counts and any(counts.lines()) else {}),
+        **({"outcome": make_plain(counts)} if counts and any(counts.lines()) else {}),
         "measures": group_by_measure(summaries),
         "run": run,
         "notes": list(notes),
@@ -278,7 +267,7 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
     Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
     """
     measures = {
-        comparison.measure: make_json(comparison) | {"text": comparison.text}
+        comparison.measure: make_plain(comparison) | {"text": comparison.text}
         for comparison in comparisons.measures
     }
     return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}
@@ -323,7 +312,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "snippets": [snippet_json(snippet) for snippet in answer.snippets],
         **fields_of(answer, "route", "route_reason", "model", "cached", "usage", "notes"),
         **({} if answer.promise is None else fields_of(answer, "promise")),
-        "hits": [make_json(hit) for hit in answer.hits],
+        "hits": [make_plain(hit) for hit in answer.hits],
     }
 
 
@@ -340,9 +329,9 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
     return {
         "batch": batch.number,
         **fields_of(batch, "request", "models", "query", "mode"),
-        "hits": [make_json(hit) for hit in batch.hits],
+        "hits": [make_plain(hit) for hit in batch.hits],
         "prompts": [
-            make_json(prompt)
+            make_plain(prompt)
             | {
                 "messages": [
                     {"role": role, "content": content} for role, content in prompt.messages

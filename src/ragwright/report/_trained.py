@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..core import make_plain
 from ..experiment import Certificate, PromiseResult, risk_bound
 from ..measure import Comparison, Summary
 from ..training import TunedTable, TuneResult, TutorialTable
-from ._text import WIDTH, ResultBlock, fields_of, make_json, name_with_scale, number, print_result
+from ._text import WIDTH, ResultBlock, fields_of, name_with_scale, number, print_result
 
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
@@ -144,7 +145,7 @@ def tutorial_json(table: TutorialTable) -> dict[str, Any]:
             **fields_of(row, "name", "settings", "runs"),
             "skipped": row.skipped or None,
             "measures": {result.measure: fields_of(result, *numbers) for result in row.summaries},
-            "against_base": {result.measure: make_json(result) for result in row.comparisons},
+            "against_base": {result.measure: make_plain(result) for result in row.comparisons},
         }
         for row in table.rows
     ]
@@ -183,8 +184,7 @@ def promise_json(promised: PromiseResult) -> dict[str, Any]:
 
 
 def _certificate_json(certificate: Certificate) -> dict[str, Any]:
-    document: dict[str, Any] = make_json(certificate)
-    return document | {"coverage": certificate.coverage}
+    return {**make_plain(certificate), "coverage": certificate.coverage}
 
 
 def promise_status_text(certificate: Certificate, changes: str = "") -> str:

@@ -23,12 +23,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from .. import flow
 from ..answer import CONVERSATION, Marks, PlacedMark
-from ..core import Answer, Usage, person_source, suggest_name
+from ..core import Answer, Usage, make_plain, person_source, suggest_name
 from ..drafting import Drafting, DraftRequest, Feedback
 from ..flow import Flow, Message, embed
 from ..jobs import brief_model
 from ..models import NO_MODEL
-from ..report import batch_json, make_json
+from ..report import batch_json
 from ..workbench import AskOptions
 from ._admission import (
     Admission,
@@ -348,7 +348,7 @@ async def retrieve(
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.retrieved(body.query, body.top_k, asking)
     hits = [
-        make_json(hit)
+        make_plain(hit)
         | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
         for hit in hits_for(retrieval.hits, caller)
     ]
