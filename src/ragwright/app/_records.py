@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 import time
 from collections import Counter
@@ -273,8 +272,6 @@ def _ending(batch: DraftBatch) -> str:
 
 
 _PATTERN = 44
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters of terminals, which texts of a source may contain."""
 
 
 def check_text(report: CheckReport) -> str:
@@ -288,9 +285,7 @@ def check_text(report: CheckReport) -> str:
     if report.rows:
         blocks += [block.text(width()) for block in _check_tables(report) if block.rows]
         blocks += [_describe_records(report), *_examples(report)]
-    return _CONTROLS.sub(
-        lambda control: control[0].encode("unicode_escape").decode("ascii"), "\n\n".join(blocks)
-    )
+    return "\n\n".join(blocks)
 
 
 def _head(report: CheckReport) -> str:

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -78,6 +79,16 @@ keys_group = typer.Typer(
 _NAME = Argument(help="Name of the key, for lists and logs.")
 
 
+@contextmanager
+def _changing(flags: Flags, action: str, name: str) -> Iterator[ServeKeys]:
+    """The keys of a project; the audit log gets the change after the block."""
+    folder = ProjectFolder(flags.project).require()
+    with closing(ServeKeys(folder)) as keys:
+        yield keys
+    event = owner_event("changed", f"keys {action}", name)
+    record(folder, load_settings(folder.settings), event, begins=True)
+
+
 @keys_group.command("add")
 @takes("project as_json")
 def add(
@@ -125,10 +136,8 @@ def add(
         daily_budget,
         names_of(groups),
     )
-    folder = ProjectFolder(flags.project).require()
-    with closing(ServeKeys(folder)) as keys:
+    with _changing(flags, "add", name) as keys:
         secret = keys.add(key, again=again)
-    _record(folder, "keys add", name)
     _show_secret(flags, name, secret)
 
 
@@ -139,10 +148,8 @@ def rotate(flags: Flags, name: str = _NAME) -> None:
 
     Its rights stay; requests with the former secret are refused from now on.
     """
-    folder = ProjectFolder(flags.project).require()
-    with closing(ServeKeys(folder)) as keys:
+    with _changing(flags, "rotate", name) as keys:
         secret = keys.rotate(name)
-    _record(folder, "keys rotate", name)
     _show_secret(flags, name, secret)
 
 
@@ -202,10 +209,8 @@ def change(
         raise ConfigError(
             "nothing to change", hint=f"say what, as in: ragwright keys change {name} --groups hr"
         )
-    folder = ProjectFolder(flags.project).require()
-    with closing(ServeKeys(folder)) as keys:
+    with _changing(flags, "change", name) as keys:
         keys.change(name, rights)
-    _record(folder, "keys change", name)
     flags.console.result(f"changed {name}")
 
 
@@ -216,16 +221,9 @@ def revoke(flags: Flags, name: str = _NAME) -> None:
 
     Requests with it are refused from now on.
     """
-    folder = ProjectFolder(flags.project).require()
-    with closing(ServeKeys(folder)) as keys:
+    with _changing(flags, "revoke", name) as keys:
         keys.revoke(name)
-    _record(folder, "keys revoke", name)
     flags.console.result(f"revoked {name}")
-
-
-def _record(folder: ProjectFolder, action: str, name: str) -> None:
-    event = owner_event("changed", action, name)
-    record(folder, load_settings(folder.settings), event, begins=True)
 
 
 QUESTIONS = (
