@@ -46,9 +46,7 @@ for _name in NEEDS:
         lambda: None, scope="session", name=f"needs_{_name}"
     )
 
-SLOW_IN_SUITES = {
-    "test_spans_cover_random_texts_and_join_to_them",
-}
+SLOW_IN_SUITES = {"test_spans_cover_random_texts_and_join_to_them"}
 """Costly tests of ``ragwright.testing``, whose suites carry no marks of this checkout."""
 
 

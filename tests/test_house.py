@@ -48,11 +48,7 @@ ROOMS = (
 )
 """Top to bottom: a room imports only from rooms above it."""
 
-BARRED = {
-    ("measure", "index"),
-    ("measure", "ingest"),
-    ("project", "records"),
-}
+BARRED = {("measure", "index"), ("measure", "ingest"), ("project", "records")}
 """Rooms above that a room must not see all the same."""
 
 EXTRAS = {

@@ -17,11 +17,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-n0"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 NEEDS = re.findall(r"^NEEDS := (.*)$", MAKEFILE, re.MULTILINE)[0].split()
 LIGHT = f"not ({' or '.join(f'needs_{need}' for need in NEEDS)})"
-MACHINES = {
-    "nginx": "needs_nginx",
-    "postgres_server": "needs_postgres",
-    "s3_server": "needs_s3",
-}
+MACHINES = {"nginx": "needs_nginx", "postgres_server": "needs_postgres", "s3_server": "needs_s3"}
 """Modules of tests/servers that start programs of the machine, or heavy packages."""
 
 

@@ -14,11 +14,7 @@ from flow_fakes import FAST, ONCE, user
 from raw_server import Raw, RawServer, chat_reply, raw_server
 from waiting import wait_until
 
-from ragwright.core import (
-    ModelRefusedError,
-    ModelTimeoutError,
-    ModelUnavailableError,
-)
+from ragwright.core import ModelRefusedError, ModelTimeoutError, ModelUnavailableError
 from ragwright.flow import (
     Chat,
     ChatReply,

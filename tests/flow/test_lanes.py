@@ -15,15 +15,7 @@ from ragwright.core import (
     ModelUnavailableError,
     RateLimitedError,
 )
-from ragwright.flow import (
-    Chat,
-    Flow,
-    Lane,
-    RetryPolicy,
-    Runner,
-    RunnerOptions,
-    chat,
-)
+from ragwright.flow import Chat, Flow, Lane, RetryPolicy, Runner, RunnerOptions, chat
 
 DOWN, REFUSED = ModelUnavailableError("down"), RateLimitedError("slow down")
 

@@ -13,15 +13,7 @@ from raw_server import Raw, chat_reply, events
 from waiting import wait_until
 
 from ragwright.core import ModelReplyError
-from ragwright.flow import (
-    Budget,
-    Chat,
-    Complete,
-    Message,
-    Rerank,
-    Runner,
-    chat,
-)
+from ragwright.flow import Budget, Chat, Complete, Message, Rerank, Runner, chat
 from ragwright.models import (
     ChatModel,
     Models,

@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragwright.jobs import (
-    Clock,
-    JobRun,
-    JobRunner,
-    Notices,
-    ProjectJob,
-    RunListener,
-    project_jobs,
-)
+from ragwright.jobs import Clock, JobRun, JobRunner, Notices, ProjectJob, RunListener, project_jobs
 from ragwright.project import ProjectFolder, load_settings
 
 STEPS = """

@@ -189,9 +189,7 @@ def test_a_worker_that_was_killed_is_replaced_and_its_open_requests_are_forgotte
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_slow_worker_lives_and_a_silent_one_is_replaced_after_a_minute(
-    workers: Workers,
-) -> None:
+def test_a_slow_worker_lives_and_a_silent_one_is_replaced_after_a_minute(workers: Workers) -> None:
     open_now = "ragwright_requests_open"
     wait_until(lambda: workers.metric(open_now) >= 0 and len(workers.processes()) == 2)
     slow, silent = workers.processes()

@@ -165,7 +165,4 @@ def test_dify_gets_errors_in_its_own_shape(keyed: Running) -> None:
         assert message in error["error_msg"]
         assert "www-authenticate" not in reply.headers
     wrong_key = keyed.http.post("/v1/retrieve", json={"query": "a"})
-    assert (wrong_key.status_code, wrong_key.json()["error"]["code"]) == (
-        401,
-        "invalid_api_key",
-    )
+    assert (wrong_key.status_code, wrong_key.json()["error"]["code"]) == (401, "invalid_api_key")

@@ -217,12 +217,7 @@ def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
 
 DOOR = "What is the door code?"
 TOLD = {"open.md": "reception", "hr.md": "MAGNOLIA", "board/minutes.md": "QUARTZ"}
-SEES = {
-    "nobody": {"open.md"},
-    "hr": {"open.md", "hr.md"},
-    "both": set(TOLD),
-    "owner": set(TOLD),
-}
+SEES = {"nobody": {"open.md"}, "hr": {"open.md", "hr.md"}, "both": set(TOLD), "owner": set(TOLD)}
 
 
 def grouped(folder: Path, more: str = "") -> tuple[Path, dict[str, str]]:

@@ -43,10 +43,7 @@ def test_replies_come_in_order_or_from_a_function_of_the_request() -> None:
 def test_errors_have_status_and_body(
     reply: Reply | str, path: str, code: int, waits: str | None
 ) -> None:
-    with (
-        ScriptedServer(reply) as server,
-        pytest.raises(urllib.error.HTTPError) as caught,
-    ):
+    with ScriptedServer(reply) as server, pytest.raises(urllib.error.HTTPError) as caught:
         post(server.url, path, {})
     with caught.value as error:
         assert (error.code, error.headers["Retry-After"]) == (code, waits)

@@ -67,12 +67,7 @@ def test_rows_or_a_system_that_meet_the_rules_pass(
         (ROWS[:3], ["Contains>=0.9"], {}, ["at least 10 are required"]),
         (QUESTIONS, ["ExactMatch>=0.5"], {"system": lambda _: "no"}, ["ExactMatch", "failed"]),
         (ROWS, ["Contians>=1"], {}, [UNREADABLE]),
-        (
-            KINDS,
-            ["ExactMatch>=0.9"],
-            {},
-            ["price-0", "What is the price of 0?"],
-        ),
+        (KINDS, ["ExactMatch>=0.9"], {}, ["price-0", "What is the price of 0?"]),
     ],
     ids=["a rule", "too few scored", "too few", "a system", "no rule", "rows"],
 )

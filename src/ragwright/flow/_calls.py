@@ -111,11 +111,7 @@ class CallRunner:
     """Makes calls through send handlers; lives on the runner's loop."""
 
     def __init__(
-        self,
-        options: RunnerOptions,
-        retry: RetryPolicy,
-        replies: Replies | None,
-        budget: Budget,
+        self, options: RunnerOptions, retry: RetryPolicy, replies: Replies | None, budget: Budget
     ) -> None:
         self.options = options
         self.retry = retry

@@ -18,11 +18,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from ..core import (
-    StoreBusyError,
-    StoreFullError,
-    Usage,
-)
+from ..core import StoreBusyError, StoreFullError, Usage
 from ..ledger import (
     REPLY_TABLES,
     Connection,

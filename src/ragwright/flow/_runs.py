@@ -72,12 +72,7 @@ class Runs:
         return run
 
     def unfinished(
-        self,
-        kind: str,
-        manifest: Mapping[str, Any],
-        *,
-        scope: str = "",
-        errored: bool = False,
+        self, kind: str, manifest: Mapping[str, Any], *, scope: str = "", errored: bool = False
     ) -> str | None:
         """The newest run with this manifest and scope that is not complete, else None.
 
@@ -105,13 +100,7 @@ class Runs:
         """State of every row of a run, by row id; bodies are not read."""
         return dict(self._ledger.select("SELECT row, state FROM rows WHERE run = ?", (run,)))
 
-    def append(
-        self,
-        run: str,
-        row: RunRow,
-        *,
-        sources: Sequence[str] = (),
-    ) -> None:
+    def append(self, run: str, row: RunRow, *, sources: Sequence[str] = ()) -> None:
         """Add a row; a row of that id replaces an earlier one only if that was not ``done``.
 
         Waits only if more than some hundred rows are not yet written, so that memory stays

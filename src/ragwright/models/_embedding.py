@@ -169,11 +169,7 @@ class RuledEmbedder(Embedder):
     where: str
 
     def settle(
-        self,
-        engine: str,
-        home: Path,
-        options: EmbedOptions,
-        own: tuple[Sequence[str], VectorRule],
+        self, engine: str, home: Path, options: EmbedOptions, own: tuple[Sequence[str], VectorRule]
     ) -> None:
         """Take rule and identity from a folder's files and the options.
 

@@ -192,14 +192,10 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
             documented="https://lmstudio.ai/docs/app/api/endpoints/openai",
         ),
         "mistral": Provider(
-            "https://api.mistral.ai/v1",
-            "MISTRAL_API_KEY",
-            documented="https://docs.mistral.ai/api",
+            "https://api.mistral.ai/v1", "MISTRAL_API_KEY", documented="https://docs.mistral.ai/api"
         ),
         "ollama": Provider(
-            "http://localhost:11434/v1",
-            free=True,
-            documented="https://docs.ollama.com/openai",
+            "http://localhost:11434/v1", free=True, documented="https://docs.ollama.com/openai"
         ),
         "onnx": Provider(kind="folder", free=True),
         "openai": Provider(

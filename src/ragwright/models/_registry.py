@@ -196,8 +196,7 @@ class Models:
         target = self.target(text)
         if target.kind != "folder":
             raise ConfigError(
-                f"{text!r} is not a local model",
-                hint="name a folder, st:FOLDER or hf:ORG/NAME",
+                f"{text!r} is not a local model", hint="name a folder, st:FOLDER or hf:ORG/NAME"
             )
         return Path(self._located(target)[0]).expanduser()
 

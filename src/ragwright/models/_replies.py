@@ -137,10 +137,7 @@ _FLAGS = re.IGNORECASE
 
 _THOUGHTS = (
     (rf"{_OPEN_TAG}|{_BEGIN}", _END_TAG),
-    (
-        rf"{_CHANNEL}(?!final\b)\w{_MESSAGE}",
-        rf"<\|(?:end|call|return)\|>|(?={_CHANNEL}final\b)",
-    ),
+    (rf"{_CHANNEL}(?!final\b)\w{_MESSAGE}", rf"<\|(?:end|call|return)\|>|(?={_CHANNEL}final\b)"),
     (r"<\|channel>thought\b", r"<channel\|>"),
     (r"<unused94>(?:thought)?", r"<unused95>"),
     (r'<details type="reasoning"[^<>]{0,60}>', r"</details>"),
@@ -158,10 +155,7 @@ _MARK = re.compile(
     rf"|(?P<close>{_END_TAG}|{_FINAL})(?![`'\"”])",
     _FLAGS,
 )
-_LEAD = re.compile(
-    rf"(?:{_FINAL}|(?:{_SPECIAL})(?:(?:assistant|model)\b)?|\s)+",
-    _FLAGS,
-)
+_LEAD = re.compile(rf"(?:{_FINAL}|(?:{_SPECIAL})(?:(?:assistant|model)\b)?|\s)+", _FLAGS)
 _TRAIL = re.compile(rf"\s*(?:(?:{_SPECIAL}|\[/INST\])\s*)+\Z", _FLAGS)
 _UNDECIDED = re.compile(
     rf"\s*(?:(?:{_SPECIAL}|<\|channel>)\s*[a-z_.= ]{{0,40}}\s*)*"

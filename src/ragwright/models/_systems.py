@@ -66,14 +66,7 @@ _PASSAGES = (
     "hits",
     "context",
 )
-_IDS = (
-    "retrieved_context_ids",
-    "context_ids",
-    "document_ids",
-    "doc_ids",
-    "source_ids",
-    "ids",
-)
+_IDS = ("retrieved_context_ids", "context_ids", "document_ids", "doc_ids", "source_ids", "ids")
 _TEXTS = ("page_content", "content", "text", "passage", "chunk", "body")
 _OWN_IDS = ("document_id", "doc_id", "source_id", "ref_doc_id", "id", "node_id", "id_", "chunk_id")
 _PLACES = ("document_id", "doc_id", "source_id", "source", "file_path", "file_name", "url")

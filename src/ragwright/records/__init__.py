@@ -4,22 +4,8 @@ from ._check import CheckReport, PatternFacts, check_records, open_source
 from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
-from ._seams import (
-    HASH,
-    KEY,
-    REASON,
-    TABLES,
-    ArrowTable,
-    TableName,
-    UpsertCounts,
-)
-from ._spec import (
-    RecordsOptions,
-    RecordsSpec,
-    load_draft_spec,
-    load_shipped_format,
-    load_spec,
-)
+from ._seams import HASH, KEY, REASON, TABLES, ArrowTable, TableName, UpsertCounts
+from ._spec import RecordsOptions, RecordsSpec, load_draft_spec, load_shipped_format, load_spec
 from ._tables import Changes, RecordTables, export_chats, export_table
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat
 from .sources import RowBatch, RowSource

@@ -15,18 +15,7 @@ from ..core import ConfigError, RagwrightError, hide_secret, holds_secret
 from . import declared, sources, stages
 from ._delta import join_rows
 from ._patterns import Replace
-from ._seams import (
-    DUPLICATE,
-    HASH,
-    KEY,
-    REASON,
-    TAGS,
-    TEXT,
-    TEXT_HASH,
-    ArrowTable,
-    compute,
-    pa,
-)
+from ._seams import DUPLICATE, HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, compute, pa
 from ._spec import RecordsSpec, load_spec
 
 _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")

@@ -16,17 +16,7 @@ from typing import Any
 
 from ..core import RecordsError, StoreError, canonical_json, replace_text, suggest_name
 from ..ledger import file_error
-from ._seams import (
-    HASH,
-    KEY,
-    TABLES,
-    ArrowTable,
-    TableName,
-    compute,
-    delta_errors,
-    deltalake,
-    pa,
-)
+from ._seams import HASH, KEY, TABLES, ArrowTable, TableName, compute, delta_errors, deltalake, pa
 from .sources import common_type, text_of
 
 SCHEMA_VERSION = 3

@@ -13,17 +13,7 @@ from ..core import replace_text, value_hash
 from ..ingest import Engine
 from . import stages
 from ._delta import TableWriter
-from ._seams import (
-    HASH,
-    KEY,
-    REASON,
-    TEXT_HASH,
-    ArrowTable,
-    TableName,
-    UpsertCounts,
-    compute,
-    pa,
-)
+from ._seams import HASH, KEY, REASON, TEXT_HASH, ArrowTable, TableName, UpsertCounts, compute, pa
 from ._spec import RecordsSpec
 from ._tables import RecordTables
 from .sources import RowSource

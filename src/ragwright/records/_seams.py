@@ -71,11 +71,7 @@ class UpsertCounts:
 
     def as_dict(self) -> dict[str, int]:
         """The form that ``ragwright records refresh --json`` prints."""
-        return {
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "unchanged": self.unchanged,
-        }
+        return {"inserted": self.inserted, "updated": self.updated, "unchanged": self.unchanged}
 
 
 def join_chunks(column: ArrowTable) -> ArrowTable:

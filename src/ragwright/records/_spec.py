@@ -10,15 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from ..core import (
-    ConfigError,
-    Placed,
-    RecordsError,
-    option,
-    parse_yaml,
-    read_yaml,
-    suggest_name,
-)
+from ..core import ConfigError, Placed, RecordsError, option, parse_yaml, read_yaml, suggest_name
 from ..ingest import EngineOptions
 from . import declared
 from ._seams import FIELDS, TEXT

@@ -15,11 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core import (
-    FilterError,
-    RagwrightError,
-    is_group_name,
-)
+from ..core import FilterError, RagwrightError, is_group_name
 from ..index import View
 from ..workbench import AskOptions
 from ._admission import Caller

@@ -42,11 +42,7 @@ from ..flow import (
     TraceEntry,
 )
 from ..ledger import Connection, Ledger, Place
-from ._errors import (
-    ApiError,
-    log,
-    request_id,
-)
+from ._errors import ApiError, log, request_id
 
 T = TypeVar("T")
 
@@ -284,10 +280,7 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self.tokens = Counter(
-            "ragwright_tokens",
-            "Tokens of calls to models.",
-            ("kind",),
-            registry=self._registry,
+            "ragwright_tokens", "Tokens of calls to models.", ("kind",), registry=self._registry
         )
         self.cost = Counter(
             "ragwright_cost",

@@ -311,10 +311,7 @@ class _ToolServer(MCPServer[Any]):
     """A server that says what is wrong with a call in sentences that an agent can act on."""
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        context: Context[Any, Any] | None = None,
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> Any:
         """Call a tool.
 

@@ -82,8 +82,7 @@ class PeopleOptions:
         "none", "Role of people whom no group of `roles` matches; `none` keeps them out."
     )
     roles: Mapping[str, tuple[str, ...]] = option(
-        dict,
-        "Groups that give each role (`reader`, `reviewer`, `owner`); the highest role counts.",
+        dict, "Groups that give each role (`reader`, `reviewer`, `owner`); the highest role counts."
     )
     configurations: Mapping[str, tuple[str, ...]] = option(
         dict,

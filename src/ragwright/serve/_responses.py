@@ -406,12 +406,7 @@ class _ResponseReply(Frames):
 
 def _text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The part of a message that holds its text."""
-    return {
-        "type": "output_text",
-        "text": text,
-        "annotations": list(annotations),
-        "logprobs": [],
-    }
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
 def _annotations(mark: PlacedMark) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -45,12 +45,7 @@ _PERSON_FORGETS = (
 )
 """What goes with a person, or is kept without the name."""
 
-SERVE_TABLES = Tables(
-    "serve",
-    (_ACCESS, *_SERVED),
-    1,
-    forgets=_PERSON_FORGETS,
-)
+SERVE_TABLES = Tables("serve", (_ACCESS, *_SERVED), 1, forgets=_PERSON_FORGETS)
 """Access to the server: shared by machines that share the ledger.
 
 The version is the ledger's.

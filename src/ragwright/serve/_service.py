@@ -29,12 +29,7 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
-from ._configurations import (
-    BackgroundMeasurer,
-    Catalogues,
-    OpenConfiguration,
-    Readiness,
-)
+from ._configurations import BackgroundMeasurer, Catalogues, OpenConfiguration, Readiness
 from ._errors import ApiError, log
 from ._keys import Identity, Note, ServeKeys
 from ._limits import Charges, Metrics, Tracing, Turns

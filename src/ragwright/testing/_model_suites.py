@@ -36,10 +36,7 @@ from ..index import (
     chunk_key,
     open_store,
 )
-from ..ingest import (
-    Chunker,
-    check_spans,
-)
+from ..ingest import Chunker, check_spans
 from ..models import Analyzer, ChatModel, Embedder, Reranker, embed_texts
 from ..retrieve import Target
 
@@ -517,10 +514,7 @@ def index_corpus(folder: Path) -> Iterator[tuple[dict[type, HandlerSource], Targ
             Embed: _Vectors(),
         }
         name, width = PAIR.embedder, PAIR.dimensions
-        yield (
-            handlers,
-            Target(store.snapshot(PAIR), name, width, analyzer=Analyzer()),
-        )
+        yield (handlers, Target(store.snapshot(PAIR), name, width, analyzer=Analyzer()))
     finally:
         views.close()
         store.close()

@@ -41,12 +41,7 @@ class _Reply(Protocol):
 def error_body(message: str, code: str | None = None, param: str | None = None) -> dict[str, Any]:
     """An error body in OpenAI's shape."""
     return {
-        "error": {
-            "message": message,
-            "type": "invalid_request_error",
-            "param": param,
-            "code": code,
-        }
+        "error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     }
 
 

@@ -215,10 +215,7 @@ def tab(browser: Any) -> Iterator[tuple[Any, list[str]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_and_nothing_overflows(
-    axe: Any,
-    tab: tuple[Any, list[str]],
-    addresses: tuple[Running, dict[str, str]],
-    name: str,
+    axe: Any, tab: tuple[Any, list[str]], addresses: tuple[Running, dict[str, str]], name: str
 ) -> None:
     running, paths = addresses
     page, faults = tab

@@ -71,9 +71,7 @@ def decide(http: Any, page: str, decision: str, **more: str) -> Any:
     return http.post(f"{MAIN}/decide", data={**form(page), "decision": decision, **more})
 
 
-def test_a_row_shows_its_evidence_and_decisions_are_those_of_the_command(
-    running: Running,
-) -> None:
+def test_a_row_shows_its_evidence_and_decisions_are_those_of_the_command(running: Running) -> None:
     http = running.http
     assert "main.jsonl" in http.get("/testsets").text
     first, second = http.get(MAIN).text, http.get(f"{MAIN}?row=q2").text
@@ -239,9 +237,7 @@ def shown(running: Running, path: str = "/outputs") -> str:
 
 
 @pytest.mark.slow
-def test_the_verdict_comes_first_and_points_lead_to_answers(
-    drifted: Running,
-) -> None:
+def test_the_verdict_comes_first_and_points_lead_to_answers(drifted: Running) -> None:
     page = shown(drifted)
     verdict = re.search(r'<p class="verdict worse">([^<]+)</p>', page)
     assert verdict is not None

@@ -30,11 +30,7 @@ class LengthGroup:
     under: int | None
 
 
-DEFAULT_GROUPS = (
-    LengthGroup("short", 160),
-    LengthGroup("medium", 400),
-    LengthGroup("long", None),
-)
+DEFAULT_GROUPS = (LengthGroup("short", 160), LengthGroup("medium", 400), LengthGroup("long", None))
 
 
 @dataclass(frozen=True, slots=True)

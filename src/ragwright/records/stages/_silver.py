@@ -30,15 +30,7 @@ from .._seams import (
     join_chunks,
     pa,
 )
-from ..declared import (
-    Cleaning,
-    Condition,
-    Rollups,
-    Rules,
-    Tag,
-    Tags,
-    TextFormat,
-)
+from ..declared import Cleaning, Condition, Rollups, Rules, Tag, Tags, TextFormat
 from ._hashes import row_hashes
 
 Texts: TypeAlias = list[str | None]

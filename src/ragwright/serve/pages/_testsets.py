@@ -376,10 +376,7 @@ def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
     worst: dict[str, Any] = {}
     if listing.worst:
         measure = parse_measures(listing.worst)[0]
-        worst |= {
-            "worst_by": str(measure),
-            "higher_is_better": measure.definition.higher_is_better,
-        }
+        worst |= {"worst_by": str(measure), "higher_is_better": measure.definition.higher_is_better}
     skipped = (listing.page - 1) * _LISTED
     texts = list(stored.find(query, limit=_LISTED, offset=skipped, newest=True, **worst))
     scores: dict[str, list[ServedScore]] = {}
