@@ -177,7 +177,6 @@ def test_prompts_are_counted_as_prose_before_a_first_reply_with_a_count(replies:
 def test_a_request_may_say_how_long_its_reply_gets(
     likely: tuple[int, int] | None, tokens: tuple[int, int, int]
 ) -> None:
-    """What it says is no part of it, and bounded by what a reply may have."""
     made = Chat("m", user("a"), (("max_tokens", 100),))
     request = replace(made, likely=likely)
     assert request == made

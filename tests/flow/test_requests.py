@@ -166,8 +166,6 @@ def test_a_reused_reply_says_so_and_costs_nothing_again(replies: Replies) -> Non
 
 
 class Once:
-    """Gives one reply, once."""
-
     name = "fixed"
 
     def __init__(self, reply: Reply) -> None:

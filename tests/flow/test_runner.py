@@ -6,18 +6,15 @@ import asyncio
 import inspect
 import os
 import signal
-import subprocess
-import sys
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from flow_fakes import (
     ONCE,
     FakeChat,
-    FakeSearch,
     ask,
     ask_all,
     limited,
@@ -47,9 +44,7 @@ from ragwright.flow import (
     RetryPolicy,
     Runner,
     RunnerOptions,
-    Search,
     gather,
-    search_keyword,
     send,
 )
 
@@ -59,8 +54,6 @@ CTRL_C = (os.kill, os.getpid(), signal.SIGINT)
 
 
 class Counted:
-    """Flows that are counted as they are read."""
-
     def __init__(self, count: int, make: Callable[[str], Flow[str]] = ask) -> None:
         self.count, self.make, self.given = count, make, 0
 
@@ -92,16 +85,6 @@ def test_flows_run_on_a_thread_of_the_runner_and_never_wait_for_themselves() -> 
             runner.run(nested())
     assert len(set(seen)) == 1
     assert threading.get_ident() not in seen
-
-
-def test_run_and_arun_work_while_another_loop_is_running() -> None:
-    async def server() -> list[str]:
-        with Runner({Chat: FakeChat(latency=0.01)}) as runner:
-            blocking = runner.run(ask("a"))
-            one, two = await asyncio.gather(runner.arun(ask("b")), runner.arun(ask("c")))
-            return [blocking, one, two]
-
-    assert asyncio.run(server()) == ["re: a", "re: b", "re: c"]
 
 
 def test_cancelling_arun_closes_the_flow() -> None:
@@ -184,23 +167,6 @@ def test_closing_while_a_run_is_under_way_stops_it_cleanly() -> None:
     runner.close()
 
 
-FORGETFUL = """
-from flow_fakes import *
-from ragwright.flow import Runner
-runner = Runner({Chat: FakeChat()})
-assert runner.run(ask("a")) == "re: a"
-results = runner.outcomes(ask(str(n)) for n in range(500))
-next(results)
-"""
-
-
-@pytest.mark.slow
-def test_a_program_that_forgets_to_close_its_runner_ends() -> None:
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, env=found)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
 # -- lists of flows ------------------------------------------------------------------------
 
 
@@ -211,20 +177,6 @@ def test_map_is_lazy_ordered_and_bounded() -> None:
         assert next(results) == "re: 0"
         assert flows.given <= 5 * 4
         assert list(results) == [f"re: {i}" for i in range(1, 200)]
-
-
-def test_results_that_wait_for_a_slow_elder_are_bounded() -> None:
-    release, flows = threading.Event(), Counted(200)
-
-    def first_waits(request: Chat) -> Awaitable[object]:
-        return until(lambda: prompt(request) != "0" or release.is_set())
-
-    with Runner({Chat: FakeChat(before=first_waits)}) as runner:
-        when(lambda: flows.given >= 5, release.set)
-        outcomes = runner.outcomes(flows, limit=5)
-        next(outcomes)
-        assert flows.given < 50
-        assert len(list(outcomes)) == 199
 
 
 def test_flows_under_way_are_closed_when_the_list_of_flows_breaks() -> None:
@@ -337,26 +289,6 @@ def test_no_flow_can_take_an_interrupt_for_a_failure() -> None:
         with pytest.raises(Interrupted):
             list(runner.map([flow(), flow()]))
     assert not taken
-
-
-def test_a_stop_drops_batches_that_are_queued() -> None:
-    begun, gate = threading.Event(), threading.Event()
-
-    def work() -> None:
-        begun.set()
-        assert gate.wait(60)
-
-    def stop() -> None:
-        runner.ask_to_stop(Interrupted("stopped"))
-        gate.set()
-
-    handler = FakeSearch(work=work)
-    handler.max_batch = 1
-    with Runner({Search: handler}) as runner:
-        when(begun.is_set, stop)
-        outcomes = list(runner.outcomes(search_keyword("s", str(i), 1) for i in range(20)))
-    assert {o.state for o in outcomes} == {"skipped"}
-    assert len(handler.batches) == 1
 
 
 def test_a_stop_gives_up_calls_that_take_longer_than_its_grace(replies: Replies) -> None:

@@ -262,7 +262,6 @@ def test_a_complete_run_is_taken_as_it_stands_only_where_asked_for(runs: Runs) -
 
 
 def test_a_budget_stop_skips_the_rest_and_resume_runs_only_that(runs: Runs) -> None:
-    """Rows that errored stay settled; a run of another scope, or none, is taken up by nobody."""
     handler, texts = refusing("bad", price=1.0), ["bad", *map(str, range(1, 10))]
     with Runner({Chat: handler}, TINY, budget=Budget(45)) as runner:
         first = run_job(runner, runs, job(*texts, limit=1))
@@ -350,23 +349,6 @@ def test_a_result_that_cannot_be_written_down_keeps_what_came_before(runs: Runs)
         assert run.state == "open"
         assert [i for _, i, *_ in exported(runs, run.id)] == ["row a", "row b"]
         assert run_job(runner, runs, job("a", "b", "c")).kept == 2
-
-
-def test_rows_are_made_only_as_they_are_needed(runs: Runs) -> None:
-    made: list[int] = []
-
-    def make(i: int) -> Flow[str]:
-        made.append(i)
-        assert len(made) - len(handler.asked) <= 4 * 8 + 8
-        return ask(str(i))
-
-    items: Iterator[tuple[str, Callable[[], Flow[str]]]]
-    items = ((str(i), partial(make, i)) for i in range(300))
-    handler = FakeChat(latency=0.001)
-    with Runner({Chat: handler}) as runner:
-        summary = run_job(runner, runs, replace(job(limit=8), items=items))
-        assert runner.progress.total is None
-    assert summary.done == 300
 
 
 # -- kills ---------------------------------------------------------------------------------

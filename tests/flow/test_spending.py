@@ -30,7 +30,6 @@ pytest_plugins = ["flow_stores"]
 
 
 def cheap(latency: float = 0.0) -> FakeChat:
-    """Each call may cost 10, and costs 2."""
     return FakeChat(lambda r, n: ChatReply("x", Usage(1, 1, 2)), latency=latency, price=1.0)
 
 
@@ -41,7 +40,6 @@ def unpriced() -> FakeChat:
 
 
 def clinging(_text: str, log: list[str]) -> Flow[str]:
-    """Refuses to be closed."""
     try:
         yield from ask_all(*"abcd")
     finally:
@@ -133,8 +131,6 @@ def test_arun_can_be_used_again_after_a_stop() -> None:
 
 
 class Capricious(FakeChat):
-    """Knows what ten tokens cost, and nothing else."""
-
     def price(self, request: Chat, usage: Usage) -> float | None:
         return 10.0 if usage.completion_tokens == 10 else None
 

@@ -37,7 +37,6 @@ from ragwright.flow import (
 
 
 def picky(request: Chat, _n: int) -> str | Exception:
-    """Refuses what holds the word bad."""
     text = prompt(request)
     return ModelRefusedError(f"no {text}") if "bad" in text else f"re: {text}"
 
@@ -70,21 +69,6 @@ def test_gather_keeps_the_order_whatever_ends_first() -> None:
         assert runner.run(gather([ask("0"), ask("1"), ask("2")])) == ["0", "1", "2"]
         assert runner.run(gather([])) == []
     assert handler.asked == ["2", "1", "0"]
-
-
-def test_gather_reads_its_iterable_only_as_flows_end() -> None:
-    handler = FakeChat(latency=0.005)
-    ahead: list[int] = []
-
-    def children() -> Iterator[Flow[str]]:
-        for i in range(40):
-            ahead.append(i + 1 - len(handler.asked))
-            yield ask(str(i))
-
-    with Runner({Chat: handler}) as runner:
-        runner.run(gather(children(), limit=3))
-    assert handler.most_in_flight == 3
-    assert max(ahead) <= 4  # the three open ones and the one being read
 
 
 def test_a_gather_that_fails_carries_every_outcome_after_all_have_settled() -> None:
@@ -213,20 +197,6 @@ def test_a_newcomer_joins_the_call_that_took_the_place_of_one_given_up() -> None
     assert len(handler.asked) == 2
 
 
-def test_one_flow_of_many_known_replies_does_not_keep_the_others_waiting() -> None:
-    """Replies that need no waiting still let other flows in."""
-    seen: list[int] = []
-
-    def steps(count: int) -> Flow[None]:
-        for _ in range(count):
-            yield from gather([])
-        seen.append(count)
-
-    with Runner({Chat: FakeChat()}) as runner:
-        runner.run(gather([steps(1000), steps(1)]))  # both are open before either takes a step
-    assert seen == [1, 1000]
-
-
 # -- batches -------------------------------------------------------------------------------
 
 
@@ -242,21 +212,6 @@ def test_requests_of_one_moment_are_one_batch_or_few(most: int | None, batches: 
         found = runner.run(gather([find(str(i)) for i in range(50)]))
     assert found == [f"chunk of {i}" for i in range(50)]
     assert [len(b) for b in handler.batches] == batches
-
-
-def test_what_arrives_while_a_batch_is_under_way_is_the_next_batch() -> None:
-    given, gate = list[str](), threading.Event()
-
-    def flow(text: str) -> Flow[str]:
-        given.append(text)
-        if len(given) == 60:
-            gate.set()
-        return (yield from find(text))
-
-    handler = FakeSearch(work=gate.wait)
-    with Runner({Search: handler}) as runner:
-        list(runner.map((flow(str(i)) for i in range(60)), limit=60))
-    assert len(handler.batches) <= 4
 
 
 def test_batches_leave_the_loop_free() -> None:
@@ -328,7 +283,6 @@ def test_a_handler_that_breaks_is_an_error_and_leaves_nobody_waiting(
 
 
 def test_work_aside_leaves_the_loop_to_others() -> None:
-    """While one flow's work takes its time, on a thread of the pool, others are answered."""
     answered, names = threading.Event(), list[str]()
 
     def work() -> int:

@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from benchmarks.data_sets import DATA
 
 from ragwright.core import ConfigError, Span
 from ragwright.models import (
@@ -198,13 +197,3 @@ def test_spans_are_the_words_as_written_of_random_text_too() -> None:
         assert WordTokenizer().pieces(text) == words(text), repr(text)
     assert WordTokenizer().spans("ab cd") == [Span(0, 2), Span(3, 5)]
     assert WordTokenizer().pieces("東京 AI") == ["東", "京", "AI"]
-
-
-@pytest.mark.needs_data
-@pytest.mark.parametrize("name", ["wikitexts.md", "pubmed.md"])
-def test_a_text_has_the_words_of_its_lines(name: str) -> None:
-    text = (DATA / "chunking_eval" / "corpora" / name).read_text("utf-8")[:200_000]
-    text += "\nsee http://a.example/x?y=1). (https://b.example/z#top, ftp://c.example. xhttp://d.example"
-    assert [w for line in text.splitlines() for w in words(line)] == words(
-        "\n".join(text.splitlines())
-    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragwright.core import ConfigError, MissingExtraError, ModelRefusedError, RagwrightError, Span
+from ragwright.core import ConfigError, ModelRefusedError, RagwrightError, Span
 from ragwright.models import (
     Embedder,
     EmbedOptions,
@@ -40,7 +39,6 @@ def torch_model(minilm: Path) -> SentenceTransformerEmbedder:
 
 @pytest.fixture
 def folder(minilm_onnx: Path, tmp_path: Path) -> Path:
-    """A copy of the model to change."""
     return Path(shutil.copytree(minilm_onnx, tmp_path / "model"))
 
 
@@ -148,31 +146,6 @@ def test_wrong_folders_are_told_apart(tmp_path: Path, minilm: Path, folder: Path
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "model.onnx").write_bytes(b"not a model")
     refused(folder, "cannot be opened")
-
-
-@pytest.mark.needs_torch
-def test_an_unknown_name_is_no_long_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ConfigError, match="no such model folder"):
-        SentenceTransformerEmbedder("nobody/nothing-at-all")
-
-
-MISSING: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "onnxruntime": ("embed", OnnxEmbedder),
-    "tokenizers": ("embed", HFTokenizer),
-    "sentence_transformers": ("torch", SentenceTransformerEmbedder),
-}
-
-
-@pytest.mark.parametrize("module", MISSING)
-def test_what_is_not_installed_is_told_with_the_line_to_install_it(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    extra, open_ = MISSING[module]
-    with pytest.raises(MissingExtraError) as caught:
-        open_(tmp_path)
-    assert f"ragwright[{extra}]" in str(caught.value)
 
 
 @pytest.mark.parametrize(

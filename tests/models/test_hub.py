@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from children import printed
-from command_line import ragwright
 from hub_server import HubServer, commit_of, hub_server
 
 from ragwright.models import Models
@@ -192,12 +191,6 @@ def test_what_cannot_be_fetched_is_told(
     assert [words for words in said if words not in found] == []
 
 
-def test_doctor_names_the_line_that_adds_semantic_search(project: Path) -> None:
-    said = ragwright(project, "doctor", "--set", "embed.model=").stdout
-    assert "keyword search alone" in said
-    assert "embed: {model: hf:" in said
-
-
 @pytest.mark.usefixtures("here")
 def test_minilm_from_the_hub_equals_the_folder(
     hub: HubServer, project: Path, minilm: Path, minilm_onnx: Path
@@ -210,36 +203,6 @@ def test_minilm_from_the_hub_equals_the_folder(
     assert torch == folder
     assert onnx == exported
     assert pins(project).keys() == {"acme/torch", "acme/onnx"}
-
-
-@pytest.mark.usefixtures("here")
-def test_a_token_model_is_fetched_pinned_and_used_without_network(
-    hub: HubServer, project: Path, minilm: Path, tmp_path: Path
-) -> None:
-    import transformers
-
-    small = tmp_path / "small"
-    sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-    config = transformers.BertConfig(num_hidden_layers=1, **sizes)
-    transformers.BertModel(config).save_pretrained(small)
-    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(small)
-    hub.models["acme/tokens"] = {SECOND: small}
-    (project / "ragwright.yaml").write_text("sources: [docs]\n")
-    row = {"user_input": "When?", "response": "every two years", "reference": "two years"}
-    (project / "rows.jsonl").write_text(json.dumps(row))
-
-    def mean(model: str) -> float:
-        words = ("score", "rows.jsonl", "--measures", "BERTScore", "--json", "--set")
-        said = json.loads(ragwright(project, *words, f"judge.token_model={model}").stdout)
-        return float(said["measures"]["BERTScore"]["mean"])
-
-    named = mean("hf:acme/tokens")
-    assert pins(project)["acme/tokens"]["revision"] == SECOND
-    asked = len(hub.requests)
-    assert mean("hf:acme/tokens") == named
-    assert len(hub.requests) == asked, hub.requests[asked:]
-    assert mean(f"st:{small}") == named
-    assert 0 < named < 1
 
 
 def test_a_static_model_named_st_is_opened_as_what_it_is(commits: dict[str, Path]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from benchmarks.data_sets import DATA
 
@@ -73,17 +71,3 @@ def test_every_character_of_real_corpora_is_in_exactly_one_sentence() -> None:
             assert text[span.start : span.end] == text[span.start : span.end].strip()
             end = span.end
         assert not text[end:].strip()
-
-
-@pytest.mark.needs_data
-@pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "piaf/piaf-v1.0.json"])
-def test_answers_are_rarely_torn_apart(name: str) -> None:
-    """A gold answer of few words lies within one sentence; a splitter that tears them is wrong."""
-    torn = []
-    for article in json.loads((DATA / name).read_text("utf-8"))["data"][:60]:
-        for paragraph in article["paragraphs"]:
-            spans = sentence_spans(paragraph["context"])
-            for answer in (one for qa in paragraph["qas"] for one in qa["answers"][:1]):
-                start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
-                torn.append(not any(s.start <= start and end <= s.end for s in spans))
-    assert sum(torn) / len(torn) < 0.02

@@ -28,8 +28,6 @@ def ask(system: Any, **options: Any) -> SystemReply:
 
 @dataclass
 class LcDocument:
-    """langchain_core.documents.Document"""
-
     page_content: str
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
@@ -37,8 +35,6 @@ class LcDocument:
 
 @dataclass
 class Message:
-    """langchain_core.messages.AIMessage"""
-
     content: Any = ""
 
 
@@ -112,8 +108,6 @@ def test_what_cannot_be_read_is_shown(said: Any, told: str) -> None:
 
 
 class Chain:
-    """A Runnable."""
-
     def __init__(self) -> None:
         self.asked: list[Any] = []
 

@@ -74,7 +74,6 @@ def test_a_completion_carries_log_probabilities(desk: Desk) -> None:
 
 @pytest.mark.slow
 def test_many_calls_run_side_by_side_and_a_cancelled_one_spares_the_others(desk: Desk) -> None:
-    """No reply is sent before half of the calls are open."""
     gate = threading.Event()
 
     def held(request: ServerRequest) -> Reply:

@@ -417,9 +417,3 @@ def test_a_missing_key_a_wrong_name_and_one_of_ones_own_are_told(
     assert check_model(Models(), "onnx:/nowhere").state == "error"
     own.register("lexical of mine", LexicalReranker())
     assert check_model(own, "lexical of mine").state == "ok"
-
-
-@pytest.mark.slow
-def test_a_local_model_is_told_with_the_length_of_its_vectors(minilm_onnx: Path) -> None:
-    found = check_model(Models(), f"onnx:{minilm_onnx}")
-    assert (found.state, "384" in found.text) == ("ok", True)

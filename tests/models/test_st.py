@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from model_desk import Desk, desk
+from model_desk import desk
 from onnx_folders import export_onnx
 
 from ragwright.core import ConfigError, ModelRefusedError
@@ -18,10 +17,8 @@ from ragwright.models import (
     CrossEncoderReranker,
     LexicalReranker,
     Models,
-    ModelSettings,
     Reranker,
     model_handlers,
-    no_progress_bars,
 )
 from ragwright.testing import RerankerSuite
 
@@ -139,54 +136,6 @@ class TestCrossEncoderConforms(RerankerSuite):
 
     def make(self) -> Reranker:
         return self._model
-
-
-class ByServer(Reranker):
-    """A server's scores through a runner, in the shape that the suite asks for."""
-
-    def __init__(self, models: Models, name: str) -> None:
-        self._models, self._name = models, name
-        self.identity, self.scale = name, ""
-
-    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        with Runner(model_handlers(self._models)) as runner:
-            reply = runner.run(rerank(self._name, query, passages))
-        self.scale = reply.scale
-        return reply.scores
-
-
-class TestServerConforms(RerankerSuite):
-    @pytest.fixture(autouse=True)
-    def _serve(self, desk: Desk) -> None:
-        self._models = Models({"acme": ModelSettings(base=desk.play("ok"))})
-
-    def make(self) -> Reranker:
-        made = ByServer(self._models, "acme:ranker")
-        made.score("q", ["p"])
-        return made
-
-
-@pytest.mark.slow
-@pytest.mark.needs_torch
-def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() -> None:
-    from transformers.utils import logging as bars
-
-    def fail() -> None:
-        with no_progress_bars("a test"):
-            assert not bars.is_progress_bar_enabled()
-            raise KeyError
-
-    bars.enable_progress_bar()  # a test before this one may have opened a model of the hub
-    with pytest.raises(KeyError):
-        fail()
-    assert bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        with no_progress_bars("a test"):
-            pass
-        assert not bars.is_progress_bar_enabled()  # whoever switched them off finds them so
-    finally:
-        bars.enable_progress_bar()
 
 
 @pytest.mark.parametrize(

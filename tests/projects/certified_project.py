@@ -20,7 +20,6 @@ _THIRD = ("basic", "classic")
 
 
 def things() -> list[str]:
-    """162 names of things."""
     return [f"{a} {b} {c}" for a in _FIRST for b in _SECOND for c in _THIRD]
 
 
@@ -48,7 +47,6 @@ def certified_rows(split: str, *, known: int, unknown: int) -> list[dict[str, ob
 
 
 def write_rows(folder: Path, rows: list[dict[str, object]], name: str = "set.jsonl") -> Path:
-    """Write a test set into a project."""
     path = folder / "testsets" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -77,7 +75,6 @@ def _files() -> dict[str, str]:
 
 
 def _parent() -> Path:
-    """A folder that is removed when the process ends."""
     parent = Path(mkdtemp(prefix="certified-"))
     atexit.register(shutil.rmtree, parent)
     return parent

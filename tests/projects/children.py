@@ -43,7 +43,6 @@ if "multiprocessing.forkserver" in sys.orig_argv[-1]:
 
 
 def started(work: Callable[..., None], *words: Any) -> BaseProcess:
-    """``work(*words)`` in a process of its own."""
     here = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
     with mock.patch.dict(os.environ, PYTHONPATH=here):  # the server must find this module
         forkserver.ensure_running()

@@ -16,8 +16,6 @@ from ragwright.models import Embedder
 
 
 class Letters(Embedder):
-    """Counts letters."""
-
     identity = "letters"
     dimensions = 26
 
@@ -28,7 +26,6 @@ class Letters(Embedder):
 
 
 def only_on_the_driver() -> Embedder:
-    """A model whose files no worker has."""
     if os.environ.get("DRIVER") != str(os.getpid()):
         raise ConfigError("no folder models/letters", hint="copy the model's files")
     return Letters()

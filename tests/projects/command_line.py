@@ -58,7 +58,6 @@ def spawned(folder: Path, *words: str, code: int = 0, **environment: str) -> Don
 
 
 def _without_keys() -> dict[str, str | None]:
-    """No key of whoever runs the tests."""
     return {name: None for name in os.environ if name.endswith("_API_KEY")}
 
 

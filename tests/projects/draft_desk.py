@@ -105,11 +105,9 @@ class Desk:
     def draft(
         self, request: DraftRequest, plan: DraftPlan, trace: list[TraceEntry] | None = None
     ) -> DraftBatch:
-        """What a request comes to."""
         return self.runner.run(draft(request, self.target, plan), trace=trace)
 
     def forecast(self, request: DraftRequest, plan: DraftPlan) -> Forecast:
-        """What it would cost."""
         return self.runner.forecast([lambda: draft(request, self.target, plan)])
 
 
@@ -137,7 +135,6 @@ def priced_desk(folder: Path, server: ScriptedServer, count: int = 30, **more: A
 
 
 def texts_of(batch: DraftBatch) -> list[str]:
-    """The texts of a batch."""
     return [text.text for text in batch.texts]
 
 

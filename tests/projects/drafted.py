@@ -11,7 +11,6 @@ REQUEST = DraftRequest("Jane Doe", "donate", ("health care",), ("urgent",), "sho
 
 
 def hit(rank: int, document: str) -> Hit:
-    """A found record, whose text says its id."""
     text = f"the text of {document}"
     place = (None, 0, len(text), text)
     rung = RelaxationLevel(8.0, (Filter("client", ("Jane Doe",)),), (Filter("tone", ("urgent",)),))

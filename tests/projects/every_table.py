@@ -42,7 +42,6 @@ def columns(name: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def every_table() -> list[tuple[str, str]]:
-    """(declaration, table), all of them."""
     return [(name, table) for name in DECLARED for table in columns(name)]
 
 
@@ -66,7 +65,6 @@ def row(name: str, table: str, number: int, size: int = 0) -> tuple[Any, ...]:
 
 
 def write(connection: Connection, name: str, table: str, number: int, size: int = 0) -> None:
-    """Insert a row."""
     names = ", ".join(f'"{column}"' for column in columns(name)[table])
     values = row(name, table, number, size)
     marks = ", ".join("?" * len(values))
@@ -75,7 +73,6 @@ def write(connection: Connection, name: str, table: str, number: int, size: int 
 
 
 def rows(connection: Connection, name: str, table: str) -> list[tuple[Any, ...]]:
-    """All rows of a table, sorted."""
     names = ", ".join(f'"{column}"' for column in columns(name)[table])
     return sorted(tuple(r) for r in connection.execute(f"SELECT {names} FROM {table}").fetchall())
 
@@ -86,7 +83,6 @@ def expected(name: str, table: str, numbers: Sequence[int]) -> list[tuple[Any, .
 
 
 def present(database: Database, name: str) -> list[str]:
-    """The tables that a database has."""
     return shared(name) if database.remote else [*columns(name)]
 
 

@@ -43,12 +43,10 @@ def user(text: str) -> tuple[Message, ...]:
 
 
 def ask(text: str, **options: Any) -> Flow[str]:
-    """One chat, its text returned."""
     return (yield from chat("m", user(text), **options)).text
 
 
 def ask_all(*texts: str) -> Flow[list[str]]:
-    """Chats one after the other."""
     found = []
     for text in texts:
         found.append((yield from ask(text)))
@@ -182,8 +180,6 @@ class FakeSearch(BatchHandler[Search, SearchReply]):
 
 
 class FakeEmbed(BatchHandler[Embed, EmbedReply]):
-    """Vectors made of text lengths."""
-
     def __init__(self) -> None:
         self.carried: list[Embed] = []
 
@@ -201,8 +197,6 @@ class FakeEmbed(BatchHandler[Embed, EmbedReply]):
 
 
 class FakeFetch(SendHandler[Fetch, FetchReply]):
-    """One page with a version."""
-
     def __init__(self) -> None:
         self.version = 1
         self.seen = 0

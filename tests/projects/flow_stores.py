@@ -30,7 +30,6 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 
 @pytest.fixture
 def shared(postgres: str) -> SharedPlace:
-    """A new schema of a database."""
     return SharedPlace(f"postgresql://admin@/postgres?host={postgres}", f"s{next(NUMBERS)}")
 
 

@@ -32,7 +32,6 @@ def hit(
     document: str = "",
     **more: Any,
 ) -> Hit:
-    """A hit with the fields that tests care about."""
     name = document or f"doc{number}"
     fields: dict[str, Any] = {
         "rank": number,
@@ -65,16 +64,13 @@ class Driver:
 
     @property
     def chats(self) -> list[Chat]:
-        """The chat requests seen, in order."""
         return [step for step in self.seen if isinstance(step, Chat)]
 
     @property
     def prompts(self) -> list[str]:
-        """The last message of each chat."""
         return [chat.messages[-1].content for chat in self.chats]
 
     def run(self, flow: Flow[T]) -> T:
-        """The flow's result."""
         try:
             step = next(flow)
             while True:

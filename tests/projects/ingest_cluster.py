@@ -58,7 +58,6 @@ def vectors(bench: Workbench) -> Any:
 
 
 def ingested(folder: Path, engine: str, **options: Any) -> dict[str, Any]:
-    """One ingest, and what the index holds after it."""
     with Workbench.open(folder, Session(options.pop("overrides", ()))) as bench:
         report = bench.ingest(engine=engine, **options).as_dict()
         assert report.pop("engine") == engine
@@ -94,7 +93,6 @@ def equal(work: Path, settings: str) -> dict[str, Any]:
 
 
 def tried(work: Callable[[], object]) -> dict[str, str]:
-    """What a call ends with."""
     try:
         return {"kind": "none", "said": str(work())}
     except Exception as error:
@@ -102,7 +100,6 @@ def tried(work: Callable[[], object]) -> dict[str, str]:
 
 
 def notes(folder: Path, texts: Mapping[str, str]) -> str:
-    """Write notes; the setting that reads them."""
     write_files(folder, {f"{name}.note": text for name, text in texts.items()})
     return f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
 

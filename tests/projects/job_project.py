@@ -61,7 +61,6 @@ class FakeClock(Clock):
 
 
 def project_with(folder: Path, jobs: str) -> ProjectFolder:
-    """A project whose file holds these jobs."""
     (folder / "ragwright.yaml").write_text(f"sources: []\njobs:\n{jobs}", "utf-8")
     return ProjectFolder(folder)
 
@@ -87,7 +86,6 @@ def run_job(
     hears: Sequence[Callable[[str], None]] = (),
     stop: threading.Event | None = None,
 ) -> JobRun:
-    """The run of a job, and who hears of its lines."""
     lock = runner.take(job, trigger)
     assert lock is not None
     order = runner.start(job, trigger, None if trigger == "by hand" else 1.0, job.flags(flags))

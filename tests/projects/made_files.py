@@ -28,7 +28,6 @@ WORD = (
 
 
 def rc4(key: bytes, data: bytes) -> bytes:
-    """The cipher of old PDF encryption."""
     state, out = list(range(256)), bytearray()
     j = 0
     for i in range(256):
@@ -120,7 +119,6 @@ def ruled_table(rows: Sequence[Sequence[str]], top: int) -> str:
 
 
 def archive(members: Mapping[str, str | bytes]) -> bytes:
-    """A zip file."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
         for name, data in members.items():
@@ -129,7 +127,6 @@ def archive(members: Mapping[str, str | bytes]) -> bytes:
 
 
 def members_of(data: bytes) -> dict[str, bytes]:
-    """What is in a zip file."""
     with zipfile.ZipFile(io.BytesIO(data)) as whole:
         return {name: whole.read(name) for name in whole.namelist()}
 
@@ -245,12 +242,10 @@ def run(text: str, place: str = "") -> str:
 
 
 def paragraph(*runs: str) -> str:
-    """A paragraph of a Word file."""
     return f"<w:p>{''.join(runs)}</w:p>"
 
 
 def png() -> bytes:
-    """One white dot."""
     from PIL import Image
 
     out = io.BytesIO()

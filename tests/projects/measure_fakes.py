@@ -97,8 +97,6 @@ class Equal(BatchHandler[Rerank, RerankReply]):
 
 
 class Told(SendHandler[Complete, CompleteReply]):
-    """One reply to every completion."""
-
     def __init__(self, reply: CompleteReply) -> None:
         self.reply = reply
         self.seen: list[Complete] = []
@@ -126,7 +124,6 @@ def judged(measure: str, says: Says, setup: MeasureSetup = SETUP, /, **fields: A
 
 
 def verdict(score: int, reasoning: str = "because of passage 1") -> str:
-    """A judge's reply in its JSON form."""
     return json.dumps({"reasoning": reasoning, "score": score})
 
 

@@ -77,7 +77,6 @@ def execute(folder: Path, statement: str, *rows: tuple[object, ...]) -> None:
 
 
 def with_vectors(server: ScriptedServer) -> str:
-    """Settings of an embedding model."""
     model = f"models: {{scripted: {{base: '{server.url}'}}}}"
     return f"{model}\nembed: {{model: 'scripted:words', dimensions: 64}}\n"
 

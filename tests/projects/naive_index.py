@@ -91,7 +91,6 @@ def slow_keyword(items: Sequence[IndexedDocument], query: str, k: int) -> Rankin
 
 
 def slow_dense(items: Sequence[IndexedDocument], query: Any, k: int) -> Ranking:
-    """Similarities computed one by one."""
     return rank_best(
         [
             (chunk.id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))

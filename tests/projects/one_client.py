@@ -11,7 +11,6 @@ from ragwright.index import IndexedDocument
 
 
 def one_client(folder: Path) -> Path:
-    """Write the project."""
     (folder / "ragwright.yaml").write_text("{}\n", "utf-8")
     (folder / "records").mkdir()
     head = "A short donation text message from Jane Doe about schools:\n\n"

@@ -15,17 +15,14 @@ Data = bytes | str
 
 
 def as_bytes(data: Data) -> bytes:
-    """The bytes of a file."""
     return data.encode() if isinstance(data, str) else data
 
 
 def read(name: str, data: Data, **settings: Any) -> Extract:
-    """What is read from a file of this name."""
     return extract_bytes(name, as_bytes(data), SourceOptions(**settings))
 
 
 def warned(extract: Extract) -> list[str]:
-    """The beginnings of its warnings."""
     return [fault.what.partition(":")[0] for fault in extract.faults]
 
 

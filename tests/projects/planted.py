@@ -94,11 +94,9 @@ class Wiki(Reader):
     """A reader of another service, with groups in the metadata of its documents."""
 
     def accepts(self, source: str) -> bool:
-        """Every address."""
         return True
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document]:
-        """One document of each group."""
         for group, known in PLANTED.items():
             place = f"wiki/{known['loaded_source']}"
             yield Document(
@@ -156,7 +154,6 @@ class _Filled(dict[str, str]):
 
 
 def _flow(values: Sequence[object]) -> str:
-    """A list as YAML in one line: JSON."""
     return json.dumps(values)
 
 

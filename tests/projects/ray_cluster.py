@@ -92,7 +92,6 @@ class Failing(Telling):
 
 
 def declared(folder: Path) -> Path:
-    """A folder of declarations, and its rows."""
     folder.mkdir()
     for name, text in FILES.items():
         (folder / f"{name}.yaml").write_text(text, "utf-8")
@@ -115,7 +114,6 @@ def content(tables: RecordTables) -> dict[str, list[Any]]:
 
 
 def tried(work: Callable[[], object]) -> dict[str, str]:
-    """What a call ends with."""
     try:
         return {"kind": "none", "said": str(work())}
     except Exception as error:
@@ -124,7 +122,6 @@ def tried(work: Callable[[], object]) -> dict[str, str]:
 
 
 def run(engine: Engine, step: Telling, count: int = 12) -> list[Any]:
-    """A step over so many batches of three rows each."""
     pa, keys = importlib.import_module("pyarrow"), [str(n) for n in range(3 * count)]
     whole = pa.table({"record_key": keys, "record_hash": ["0" * 32] * len(keys)})
     return list(engine.run(step, [whole.slice(3 * at, 3) for at in range(count)]))

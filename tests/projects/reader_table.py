@@ -41,7 +41,6 @@ class Row:
 
     @property
     def main_text(self) -> bool:
-        """The setting of the source."""
         return "main_text" in self.format
 
 

@@ -16,17 +16,14 @@ from ragwright.records.declared import Cleaning, Tags, read_cleaning, read_tags
 
 
 def cleaning_of(text: str) -> Cleaning:
-    """The cleaning that a text declares."""
     return read_cleaning(parse_yaml(text, "file.yaml"))
 
 
 def tags_of(text: str) -> Tags:
-    """The tags that a text declares."""
     return read_tags(parse_yaml(text, "file.yaml"))
 
 
 def bronze_of(texts: Sequence[str | None], **columns: Sequence[Any]) -> pa.Table:
-    """A batch of bronze with the text column ``body``."""
     keys = [f"k{at:03}" for at in range(len(texts))]
     own = {KEY: keys, HASH: ["0"] * len(keys), "body": list(texts)}
     return pa.table({name: pa.array(v, pa.string()) for name, v in own.items()} | columns)

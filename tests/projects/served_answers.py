@@ -18,8 +18,6 @@ BAD = "Ask someone who knows cars well, perhaps tomorrow. [1]"
 
 
 class Days:
-    """A clock that tests set; it begins some days ago."""
-
     def __init__(self, ago: int) -> None:
         self.now = datetime.now(UTC).replace(hour=1, minute=0) - timedelta(days=ago)
 
@@ -27,7 +25,6 @@ class Days:
         return self.now
 
     def next(self, days: float = 1) -> str:
-        """Another day."""
         self.now += timedelta(days=days)
         return self.now.date().isoformat()
 

@@ -15,8 +15,6 @@ from ragwright.testing import ScriptedServer, ServerRequest
 
 
 def playing(script: Any, scope: Literal["module", "function"] = "module") -> Any:
-    """A fixture: a model server that plays a script."""
-
     def server() -> Iterator[ScriptedServer]:
         with ScriptedServer(script) as running:
             yield running
@@ -45,17 +43,14 @@ def make_project(
 
 
 def lacking(text: str, *words: str) -> list[str]:
-    """The words that are not in a text."""
     return [word for word in words if word not in text]
 
 
 def read_rows(file: Path) -> list[Any]:
-    """The rows of a file (JSONL)."""
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 def csv_rows(file: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file."""
     with file.open(encoding="utf-8-sig", newline="") as lines:
         return list(csv.DictReader(lines))
 
@@ -76,12 +71,10 @@ def run(folder: Path, command: str, *more: str, code: int | None = 0) -> str:
 
 
 def read_json(folder: Path, command: str, *more: str, code: int | None = 0) -> Any:
-    """The JSON document that a command prints."""
     return json.loads(run(folder, command, *more, "--json", code=code))
 
 
 def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """A file of rows (JSONL)."""
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return file
 
@@ -93,7 +86,6 @@ def embedded(server: ScriptedServer, since: int = 0) -> list[str]:
 
 
 def settings(**values: object) -> list[str]:
-    """``--set`` words: two underscores are a dot."""
     pairs = [f"{key.replace('__', '.')}={value}" for key, value in values.items()]
     return [word for pair in pairs for word in ("--set", pair)]
 
@@ -122,7 +114,6 @@ class Model:
         return "Nothing known."
 
     def prompts(self, model: str) -> list[str]:
-        """What the model of this name was shown."""
         return [
             "\n".join(str(turn["content"]) for turn in request.body["messages"])
             for request in self.seen

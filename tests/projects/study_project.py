@@ -39,7 +39,6 @@ def fact_rows(count: int, *splits: str) -> list[dict[str, Any]]:
 
 
 def part_rows(count: int) -> list[dict[str, Any]]:
-    """Rows that ask for parts of :func:`parts_text`."""
     asked = "When is part {} changed?"
     return [
         {"id": f"q{n}", "user_input": asked.format(n), "reference": f"{n} 9"} for n in range(count)
@@ -47,7 +46,6 @@ def part_rows(count: int) -> list[dict[str, Any]]:
 
 
 def parts_text(count: int) -> str:
-    """A document of many short sections."""
     told = "## Part {0}\n\nThe part {0} is changed every {1} years, and it weighs {2} grams. "
     told += "Whoever changes part {0} writes the date {0} into the book.\n\n"
     return " ".join(told.format(n, n + 2, 3 * n) for n in range(count))
@@ -84,6 +82,5 @@ def study_project(
 
 
 def swept(folder: Path, session: Session | None = None, file: str = "s.yaml") -> SweepResult:
-    """What the sweep of a study file comes to."""
     with Workbench.open(folder, session) as bench:
         return bench.sweep(read_study(bench.project, folder / file))

@@ -60,7 +60,6 @@ def result(at: int, values: Sequence[float | None], text: str = "", made: bool =
 
 
 def reads(rows: Sequence[RowResult]) -> Iterable[RowResult]:
-    """Rows of an entry."""
     return rows
 
 
@@ -70,7 +69,6 @@ def entry(
     values: Mapping[str, object] | None = None,
     facts: Mapping[str, float] | None = None,
 ) -> ScoredRun:
-    """An entry whose summaries are those of its rows."""
     columns = zip(*(row.scores for row in rows), strict=True) if rows else ()
     return ScoredRun(
         name,
@@ -131,5 +129,4 @@ def embedded_data(document: str) -> dict[str, Any]:
 
 
 def embedded_blocks(document: str) -> list[str]:
-    """The packed blocks of rows in a report file."""
     return re.findall(r'<script type="text/gzip-base64" id="b\d+">(.*?)</script>', document)

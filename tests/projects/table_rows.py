@@ -12,7 +12,6 @@ from ragwright.records import HASH, KEY, TABLES, RecordTables, TableName, Upsert
 
 
 def upsert(writer: Any, table: TableName, rows: Mapping[str, object]) -> UpsertCounts:
-    """Write rows, key -> value of the column ``text``."""
     new, written = writer.upsert(table, table_of(list(rows), list(rows.values())))
     return UpsertCounts(new, written.num_rows - new, len(rows) - written.num_rows)
 
@@ -39,7 +38,6 @@ def files(folder: Path) -> set[str]:
 
 
 def named(tables: RecordTables) -> set[str]:
-    """Files that a version names, and the manifests."""
     manifests = {f"manifests/{manifest.version:08d}.json" for manifest in tables.history()}
     return manifests.union(*(manifest.files for manifest in tables.history()))
 
@@ -62,12 +60,10 @@ def rows_of(version: int) -> dict[str, str]:
 
 
 def gone_of(version: int) -> list[str]:
-    """Which keys it removes afterwards."""
     return [f"k{(version * 11 + step) % 60:02d}" for step in range(version % 9)]
 
 
 def write_on(tell: Connection, folder: Path) -> None:
-    """Version after version, until it is killed."""
     tables = RecordTables(folder, keep=3)
     while True:
         with tables.writing("child", 10) as writing:

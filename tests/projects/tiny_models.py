@@ -42,7 +42,6 @@ def write_bert(folder: Path) -> Path:
 
 
 def write_embedder(folder: Path) -> Path:
-    """Write an embedding model over such a BERT."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules
 

@@ -22,7 +22,6 @@ def at_once(count: int, work: Callable[[int], T]) -> list[T]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as link:
         link.bind(("127.0.0.1", 0))
         port: int = link.getsockname()[1]
@@ -52,8 +51,6 @@ def skip_short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def when(holds: Callable[[], object], act: Callable[..., object], *given: Any) -> None:
-    """Act in another thread once it holds."""
-
     def wait() -> None:
         wait_until(holds)
         act(*given)

@@ -43,18 +43,6 @@ steps:
 - {if: {ask_type: donation}, set: {fundraising_type: plain}}
 """,
 }
-TEXTS = {
-    "source": f"source: {SMS}\nkey: SMS\ntext: SMS\nkeep: [Label]\non_duplicate: first\n",
-    "cleaning": "steps: [unescape_html, normalise_unicode, max_repeat: 3, squeeze_spaces, strip]\n",
-    "tags": r"""tags:
-  call ask: '(?i)\bcall\b.{0,20}\b0\d{9,}'
-  text ask: '(?i)\b(?:text|txt|send)\b.{0,25}\bto\b ?\d{4,}'
-  excited tone: '!{2,}'
-  prize hook: '(?i)\b(?:won|winner|prize|awarded|cash)\b'
-  ringtone hook: '(?i)\b(?:ring ?tones?|polys?|tones)\b'
-  food hook: '(?i)\b(?:dinner|lunch|pizza|food)\b'
-""",
-}
 PREVIEW = Drafting(models=("openai:none",), preview=True)
 
 
@@ -65,7 +53,6 @@ def project(folder: Path, declared: dict[str, str]) -> Path:
 
 
 def gold(bench: Workbench) -> dict[str, dict[str, Any]]:
-    """Key -> gold row."""
     return {row["record_key"]: row for row in bench.records.rows("gold", 10_000)}
 
 
@@ -130,45 +117,3 @@ def test_fundraising_mails_from_rows_to_a_prompt(tmp_path: Path) -> None:
     message = "A short donation text message from Ted Cruz about poll"
     assert asked.startswith(f"{message} written with an emphasis on urgent")
     assert [role for role, _ in prompt.messages[1:3]] == ["user", "assistant"]
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-def test_short_messages_with_labels(tmp_path: Path) -> None:
-    folder = project(tmp_path, TEXTS)
-    with Workbench.open(folder) as bench:
-        assert not bench.records.check().faults
-        done = bench.records.refresh().tables
-        assert done.read == 5574
-        assert done.counts["bronze"].inserted == 5171
-        assert done.counts["gold"].inserted + done.left_out["duplicate"] == 5171
-        rows = gold(bench)
-    labels = Counter(row["Label"] for row in rows.values())
-    assert set(labels) == {"ham", "spam"}
-    spam = [row for row in rows.values() if row["Label"] == "spam"]
-    ham = [row for row in rows.values() if row["Label"] == "ham"]
-
-    def share(of: list[dict[str, Any]], field: str, value: str) -> float:
-        return sum(value in row[field] for row in of) / len(of)
-
-    # what anybody who has read a few of them expects: who wins prizes, and who eats
-    assert share(spam, "topic", "prize") > 10 * share(ham, "topic", "prize")
-    assert share(spam, "ask_type", "call") > 0.2 > 0.001 > share(ham, "ask_type", "call")
-    assert share(ham, "topic", "food") > share(spam, "topic", "food")
-
-    soft = Session(soft=("Label=spam^5", "topic=prize^2"))
-    with Workbench.open(folder, soft) as bench:
-        hits = bench.retrieve("you have won a holiday", k=40).hits
-    assert {hit.metadata["Label"] for hit in hits} == {"spam"}
-    assert all("prize" in _listed(hit.metadata["topic"]) for hit in hits[:20])
-    with Workbench.open(folder) as bench:
-        request = DraftRequest("", "call", ("prize",), ("excited",), "short", 3)
-        batch = bench.draft(request, PREVIEW)
-    first = batch.hits[0].metadata
-    asked = (first["ask_type"], first["topic"], first["tone"])
-    assert asked == (("call",), ("prize",), ("excited",))
-    assert "about prize written with an emphasis on excited" in batch.prompts[0].messages[-1][1]
-
-
-def _listed(value: object) -> tuple[object, ...]:
-    return value if isinstance(value, tuple) else (value,)

@@ -149,24 +149,13 @@ PARQUET = {"source": "source: rows.parquet\nkey: id\ntext: body\n", "rollups": "
 LOST: list[tuple[dict[str, str], Rows | pa.Table, dict[str, str], list[tuple[str, str]]]] = [
     # what was given in place of a declaration has the flag as its place
     ({"source": "nowhere.csv"}, ROWS, {}, [("--source", "does not exist")]),
-    ({"source": "nowhere.csv", "query": ""}, ROWS, {}, [("--source", "does not exist")]),
     ({"key": "idd"}, ROWS, {}, [("--key", "no column 'idd'")]),
-    ({"text": "bdy"}, ROWS, {}, [("--text", "no column 'bdy'")]),
     ({"source": "sqlite:///rows.db", "query": ""}, ROWS, {}, [("--source", "does not exist")]),
-    ({"source": "${NO_SUCH_VARIABLE}", "query": ""}, ROWS, {}, [("--source", "is not set")]),
-    ({"source": "postgresql://a:b@h/d", "query": "x"}, ROWS, {}, [("--source", "a password")]),
     ({"source": HERE, "query": ""}, ROWS, {}, [("--source", "there is none")]),
     ({"source": HERE, "query": QUERY}, ROWS, {}, [("--query", "cannot be read")]),
-    ({}, ROWS, {"source": "source: rows.csv\n\tkey: id\n"}, [("records/source.yaml:2", "tab")]),
     ({}, ROWS, {"source": f"{BAD_RENAME}{{body2: text2}}\n", **NO_FORMAT},
         [("records/source.yaml:4", "rename: the source has no column 'body2'")]),
-    ({}, ROWS, {"source": f"{BAD_RENAME}{{sender: body}}\n", **NO_FORMAT},
-        [("records/source.yaml:4", "two columns are called 'body'")]),
-    ({}, ROWS, {"source": f"{BAD_RENAME}{{sender: record_key}}\n", **NO_FORMAT},
-        [("records/source.yaml:4", "'record_key'")]),
     ({}, pa.table({"id": [1, 2], "body": [b"abc", b"\xff"]}), PARQUET,
-        [("records/source.yaml:3", "not text")]),
-    ({}, pa.table({"id": [1, 2], "body": [["a"], ["b", "c"]]}), PARQUET,
         [("records/source.yaml:3", "not text")]),
     ({}, [*ROWS, ("", "Di", "no key")], {},
         [("rows.csv, row 7", "the key 'id' of a row is empty")]),
@@ -206,19 +195,6 @@ def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
     assert "gave no rows" in printed(tmp_path)
 
 
-def test_places_are_those_of_the_source_also_far_down(tmp_path: Path) -> None:
-    rows: list[tuple[object, ...]] = [(at, "Ann", f"text {at}") for at in range(1, 5001)]
-    rows[99] = (100, "", "left out")
-    rows += [("8", "Bo", "another")]
-    declared, base = project(tmp_path, rows, source=f"{SOURCE}require: [sender]\n", rules="{}\n")
-    [twice] = records.check_records(declared, base).faults
-    assert twice.where == "rows.csv, row 8 and rows.csv, row 5001"
-    report = records.check_records(declared, base, {"key": "nr"})
-    [fault] = report.faults
-    assert "Rows without a key" in fault.hint
-    assert printed(tmp_path, "--key", "nr").startswith("a fault ends the check")
-
-
 def test_who_has_no_key_column_is_shown_a_way_and_other_columns_can_be_named(
     tmp_path: Path,
 ) -> None:
@@ -233,15 +209,6 @@ def test_who_has_no_key_column_is_shown_a_way_and_other_columns_can_be_named(
     told = r"(?s)the source has no column 'nr'.*Rows without a key"
     with pytest.raises(RecordsError, match=told):
         list(BronzeRows(records.open_source(spec, tmp_path), spec).batches())
-
-
-def test_a_missing_file_says_which_folder_was_looked_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    [fault] = records.check_records(Path("records"), Path(), {"source": "nope.csv"}).faults
-    assert fault.hint == f"looked in {tmp_path.resolve()}"
 
 
 @pytest.mark.slow
@@ -293,15 +260,3 @@ def test_tags_that_come_to_one_value_share_it(tmp_path: Path) -> None:
     spec = records.load_spec(tmp_path / "records")
     assert spec.tags.displays("ask_type") == ("donation",)
     assert spec.tags.displays("topic") == ("homes", "transport")
-
-
-@pytest.mark.slow
-def test_texts_of_other_types_and_huge_ones_are_tried(tmp_path: Path) -> None:
-    report = checked(tmp_path, pa.table({"id": [1.0, 2.0], "body": [7, None]}), **PARQUET)
-    assert not report.faults
-    assert report.left_out_keys["no text"] == ["2"]
-    huge = pa.table({"id": [1, 2], "body": ["petition " * 1_200_000, "\U0001f9a6 sign"]})
-    report = checked(tmp_path, huge, **PARQUET)
-    assert not report.faults
-    assert report.left_out["too long"] == 1
-    assert len(printed(tmp_path)) < 20_000

@@ -16,7 +16,7 @@ import ray_cluster
 from hypothesis import HealthCheck, given, settings, strategies as st
 from story_tools import write_files
 
-from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
+from ragwright.core import DatabaseError, DuplicateKeyError
 from ragwright.ingest import LocalEngine
 from ragwright.records import (
     RecordTables,
@@ -69,8 +69,6 @@ class Rows(RowSource):
 
 
 class Place:
-    """Declarations and tables in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self.records, self.tables = folder / "records", folder / "tables"
         self.declare()
@@ -82,7 +80,6 @@ class Place:
         write_files(self.records, {"text_formats/message.yaml": FORMAT})
 
     def refresh(self, *rows: Row, tables: Path | None = None, **how: Any) -> RefreshReport:
-        """A refresh from rows, or from a source of theirs."""
         given = {name: how.pop(name) for name in ("stamp", "fails_after", "more") if name in how}
         source = how.pop("source", None) or Rows(list(rows), **given)
         plan = RefreshPlan(load_spec(self.records), **how)
@@ -90,7 +87,6 @@ class Place:
             return refresh(plan, RecordTables(tables or self.tables), source, engine)
 
     def content(self, tables: Path | None = None) -> dict[str, dict[str, Row]]:
-        """Every table as key -> row."""
         opened = RecordTables(tables or self.tables)
         found = {}
         for name in ("bronze", "silver", "gold", "left_out"):
@@ -180,29 +176,6 @@ GROWN = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("drives", [[None, None, "spring"], [None, None, None]])
-def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
-    place: Place, drives: list[str | None]
-) -> None:
-    rows = [row(key, f"Give {key}") for key in "abc"]
-    place.refresh(*rows[:2])
-    now = [{**one, "drive": drive} for one, drive in zip(rows, drives, strict=True)]
-    # the column is there for a while before anybody asks for it
-    place.refresh(*now, more=("drive",))
-    place.declare(**GROWN)
-    assert counts(place.refresh(*now, stamp="s", more=("drive",)), "bronze") == (0, 0, 3)
-    gold = place.content()["gold"]
-    assert [gold[key].get("drive") for key in "abc"] == drives
-    assert [gold[key]["client"] for key in "abc"] == drives
-    assert [gold[key].get("season") for key in "abc"] == [drive and "warm" for drive in drives]
-    assert counts(place.refresh(*now, more=("drive",), full=True), "gold") == (0, 0, 3)
-    # known still where the source is not read again
-    place.declare(**{**GROWN, "rules": GROWN["rules"].replace("warm", "mild")})
-    place.refresh(*now, stamp="s", more=("drive",))
-    assert not place.left_out()
-
-
 def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(place: Place) -> None:
     place.refresh(row("a", "Give a"), row("b", "Give b"))
     place.declare(source=SOURCE.replace("text: body", "text: words"))
@@ -211,28 +184,6 @@ def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(place:
     gold = place.content()["gold"]
     assert {key: one["text"] for key, one in gold.items()} == {"b": "Now b"}
     assert place.left_out()["a"] == "no text"
-
-
-UNKNOWN = "refine:\n  - {if: {nowhere: x}, set: {season: warm}}\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "told", "where"),
-    [
-        ({"rollups": "client: {column: nowhere}\n"}, "nowhere", "records/rollups.yaml:1"),
-        ({"rules": UNKNOWN}, "nowhere", "records/rules.yaml:2"),
-        ({"rules": "duplicates_by: [nowhere]\n"}, "nowhere", None),
-        ({"source": SOURCE.replace("party", "body")}, "body", "source.yaml: keep"),
-        ({"source": SOURCE.replace("party", "partei")}, "partei", "records/source.yaml:4"),
-    ],
-)
-def test_a_column_that_no_row_ever_had_is_refused(
-    place: Place, files: dict[str, str], told: str, where: str | None
-) -> None:
-    place.declare(**files)
-    with pytest.raises(RecordsError, match=told) as caught:
-        place.refresh(row("a", "Give"))
-    assert caught.value.where == where
 
 
 NEEDY = SOURCE + "require: [party]\n"
@@ -352,7 +303,6 @@ def filled(content: dict[str, dict[str, Row]]) -> dict[str, dict[str, Row]]:
 @pytest.mark.slow
 @pytest.mark.needs_ray
 def test_a_cluster_refreshes_as_this_machine_does_and_its_failures_are_told(tmp_path: Path) -> None:
-    """On a real cluster of two node processes, in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = [str(Path(ray_cluster.__file__).parent), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(

@@ -127,18 +127,6 @@ def test_an_empty_folder_means_defaults(tmp_path: Path) -> None:
         spec.source.complete()
 
 
-def test_what_is_given_in_place_of_a_key_has_the_flag_as_its_place(tmp_path: Path) -> None:
-    given = "source: a.csv\nkey: id\ntext: body\nquery: SELECT 1\n"
-    spec = records.load_spec(write_files(tmp_path, {"source.yaml": given})).source
-    places = {key: spec.place(key) for key in ("source", "key", "text", "query")}
-    assert spec.instead({}) is spec
-    other = spec.instead({"source": "b.csv", "query": ""})
-    assert (other.source, other.query, other.key) == ("b.csv", "", "id")
-    named = {"source": "--source", "query": "--source"}
-    assert {key: other.place(key) for key in places} == {**places, **named}
-    assert spec.instead({"query": "SELECT 2"}).place("query") == "--query"
-
-
 def prints(spec: records.RecordsSpec) -> list[str]:
     parts = (spec.source, spec.cleaning, spec.tags, spec.rollups, spec.rules, spec.format)
     return [part.fingerprint for part in parts]
@@ -253,15 +241,6 @@ def test_a_misnamed_file_is_the_only_fault(tmp_path: Path, name: str, called: st
         records.load_spec(folder)
     told = (caught.value.where, caught.value.hint)
     assert told == (f"records/{called}", f"rename it to {name}.yaml")
-
-
-def test_files_beside_the_declarations_are_no_faults(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    write_files(folder, {"notes.yaml": "a: b\n", "tags.old.yaml": "tags: {}\n", "data/x": ""})
-    write_files(folder, {"text_formats/other.yaml": "prompt_variables: [text]\n"})
-    assert records.load_spec(folder, "plain").format.name == "plain"
-    with pytest.raises(RecordsError, match=r"(?s)'plane'.*plain"):
-        records.load_spec(folder, "plane")
 
 
 def test_text_formats_none_of_which_is_the_one_chosen(tmp_path: Path) -> None:

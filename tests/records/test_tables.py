@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -295,15 +295,6 @@ def whole(folder: Path) -> int:
 # -- types, and other engines --------------------------------------------------------------------
 
 
-def test_a_manifest_put_back_by_hand_is_read_anew(tables: RecordTables) -> None:
-    commit(tables, {"a": "1"})
-    commit(tables, {"a": "2"})
-    assert tables.rows("bronze") == 1
-    (tables.folder / "manifests/00000002.json").unlink()
-    commit(RecordTables(tables.folder), {"b": "2"})
-    assert content(tables, "bronze") == [("a", "1"), ("b", "2")]
-
-
 def test_new_columns_and_other_types_read_as_one_table(tables: RecordTables) -> None:
     columns: list[dict[str, Any]] = [
         {"zip": [7], "sum": [1], "none": [None], "on": [1.5], "tags": [["a"]], "both": [b"x"]},
@@ -562,35 +553,6 @@ def test_csv_runs_nothing_in_a_spreadsheet_and_reads_back(tables: RecordTables) 
     assert [row["text"] for row in rows] == ["'=cmd|' /C calc'!A0", "''=1", "-5", "'- item", ""]
     assert [row["'=n"] for row in rows][:2] == ["-1", "2"]
     assert [csv_text(row["text"]) for row in rows] == texts
-
-
-def test_bytes_and_durations_are_readable_and_alike_in_all_files_of_texts(
-    tables: RecordTables, tmp_path: Path
-) -> None:
-    micro = timedelta(microseconds=1)
-    lasts = [timedelta(days=1), -timedelta(hours=1, seconds=2) - micro, None]
-    spans = pa.array([[timedelta(seconds=1)], [], None], pa.list_(pa.duration("us")))
-    wanted: dict[str, tuple[Any, list[Any]]] = {
-        "blob": (pa.array([b"\xff\x00", b"", None], pa.binary()), ["ff00", "", None]),
-        "fixed": (pa.array([b"\x00\x01", b"ab", None], pa.binary(2)), ["0001", "6162", None]),
-        "lasts": (pa.array(lasts, pa.duration("us")), ["P1D", "-PT1H2.000001S", None]),
-        "fine": (pa.array([1, 10**9, None], pa.duration("ns")), ["PT0S", "PT1S", None]),
-        "each": (pa.array([[b"\xff"], [], None], pa.list_(pa.binary())), [["ff"], [], None]),
-        "spans": (spans, ['["PT1S"]', "[]", None]),
-    }
-    with tables.writing("test", 5) as writing:
-        columns = {name: column for name, (column, _) in wanted.items()}
-        writing.upsert("bronze", table_of(["a", "b", "c"], ["x", "y", "z"], **columns))
-        writing.commit({}, "")
-    for name in ("b.csv", "b.jsonl"):
-        assert export_table(tables, "bronze", tmp_path / name) == 3
-    assert b"\x00" not in (tmp_path / "b.csv").read_bytes()
-    rows, lines = cells(tmp_path / "b.csv"), read_rows(tmp_path / "b.jsonl")
-    for name, (_, told) in wanted.items():
-        assert [line[name] for line in lines] == told
-        if name not in ("each", "spans"):  # a text that begins like a formula is marked in CSV
-            assert [row[name].lstrip("'") for row in rows] == [one or "" for one in told]
-    assert json.loads(rows[0]["spans"]) == ["PT1S"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])

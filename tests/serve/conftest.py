@@ -12,14 +12,12 @@ from ragwright.testing import ScriptedServer
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Without a model and without keys."""
     with handbook(tmp_path_factory.mktemp("offline")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Behind keys, without a model."""
     with handbook(tmp_path_factory.mktemp("keyed")) as running:
         key(running.folder, "first")
         yield running
@@ -34,6 +32,5 @@ def model() -> Iterator[ScriptedServer]:
 
 @pytest.fixture(scope="module")
 def writing(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Iterator[Running]:
-    """Without keys, its answers written by the model."""
     with handbook(tmp_path_factory.mktemp("writing"), written_by(model)) as running:
         yield running

@@ -36,7 +36,6 @@ MUCH = ("w" * 40_000 + "\n") * 300
 
 @contextmanager
 def project(folder: Path, script: Any = "ok", more: str = "") -> Iterator[tuple[Path, Any]]:
-    """A project, and the model that answers in it."""
     with ScriptedServer(script) as model:
         yield (
             ingested(folder, f"serve: {{name: prices}}\n{written_by(model)}{more}", **TEXTS),
@@ -51,7 +50,6 @@ def forget(folder: Path) -> dict[str, int]:
 
 
 def held(folder: Path, *words: str) -> list[str]:
-    """Files that hold one of these."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     marks = [word.encode() for word in words or (MARK,)]
     return [f.name for f in files if any(mark in f.read_bytes() for mark in marks)]
@@ -236,7 +234,6 @@ def test_an_answer_that_followed_one_from_the_document_goes_with_it(
 
 
 def test_forgetting_reaches_what_was_served(tmp_path: Path) -> None:
-    """Also citations, the turns of later questions, and the tenant of a key."""
     with handbook(tmp_path) as running:
         folder = running.folder
         secret = key(folder, "acme", filters=("source=docs/service.md",))

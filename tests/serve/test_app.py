@@ -72,7 +72,6 @@ class Workers:
     lines: list[str]
 
     def wait_for_line(self, text: str) -> None:
-        """Wait for a line with this text."""
         wait_until(lambda: any(text in line for line in self.lines), "\n".join(self.lines))
 
     def send(self, path: str, body: Any = None) -> httpx2.Response:
@@ -228,7 +227,6 @@ def test_workers_end_with_the_process_that_started_them(workers: Workers) -> Non
 
 
 def test_random_requests_find_nothing(tmp_path: Path) -> None:
-    """Requests made from the description of the API, by schemathesis with all of its checks."""
     with handbook(tmp_path) as running:
         words = [
             *(sys.executable, "-m", "schemathesis.cli", "run"),

@@ -44,7 +44,6 @@ TITLE = "### Task:\nGenerate a concise title." + CHAT
 
 
 def asked(running: Running, question: str = QUESTION, **more: Any) -> Any:
-    """The completion, as OpenAI's client reads it."""
     return running.openai().chat.completions.create(
         model="handbook/engineer", messages=[{"role": "user", "content": question}], **more
     )
@@ -86,7 +85,6 @@ def test_without_a_model_the_snippets_are_the_content_with_their_citations(
 def test_a_stream_gives_the_text_marks_and_usage_of_the_whole_answer(
     writing: Running, model: ScriptedServer
 ) -> None:
-    """Marks are numbered by first use, wrong ones left out; the model is asked once."""
     model.play("Every two years [1]. See [9] too [1, 2].")
     before = len(model.requests)
     frames = list(asked(writing, stream=True, stream_options={"include_usage": True}))

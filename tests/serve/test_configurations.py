@@ -29,8 +29,6 @@ def becomes(running: Running, text: str) -> None:
 def test_a_project_is_ready_while_its_disk_and_its_model_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A model is named by its use; the log alone says where it should be. Nothing is paid."""
-
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -107,7 +105,6 @@ def scored(folder: Path) -> list[float | None]:
 
 @pytest.mark.slow
 def test_answers_are_scored_while_serving_and_after_a_restart(tmp_path: Path) -> None:
-    """A judge that is down hurts no one; and nothing is measured unless asked for."""
     down = [True]
 
     def script(request: ServerRequest) -> Reply | str:
@@ -145,7 +142,6 @@ def test_answers_are_scored_while_serving_and_after_a_restart(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_background_measuring_gives_way_to_answers(tmp_path: Path) -> None:
-    """While an answer is being written, no judge is asked."""
     gates: list[threading.Event] = []
     grades: list[str] = []
 

@@ -63,7 +63,6 @@ def test_what_a_model_server_says_of_its_key_is_not_passed_on(
 def test_an_outage_is_logged_once_with_its_route_and_once_when_it_has_ended(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And the id of a proxy's request is kept, a forged one is not."""
     with handbook(tmp_path) as running:
         for name, kept in (("abc-1", True), ("a b", False), ("x" * 200, False)):
             reply = running.http.get("/healthz", headers={"x-request-id": name})

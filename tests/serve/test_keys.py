@@ -39,7 +39,6 @@ ACME, ZETA = {"filters": ("tenant=acme",)}, {"filters": ("tenant=zeta",)}
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Prices of two tenants, behind keys."""
     folder = ingested(tmp_path_factory.mktemp("keys"), SETTINGS, **TEXTS)
     key(folder, "first")
     with served(folder) as server:
@@ -47,7 +46,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def found(running: Running, secret: str, **more: Any) -> Any:
-    """The passages that a key finds."""
     body = {"query": QUESTION, **more}
     return running.client(secret).post("/v1/retrieve", json=body).json()["hits"]
 
@@ -73,7 +71,6 @@ def test_a_key_is_needed_once_one_is_made_and_its_file_holds_no_key(tmp_path: Pa
 
 
 def test_a_server_whose_last_key_was_revoked_lets_nobody_in(tmp_path: Path) -> None:
-    """Nor does one whose keys cannot be read; an unknown caller does not learn why."""
     folder = ingested(tmp_path, SETTINGS, **TEXTS)
     with served(folder) as running:
         key(folder, "last")
@@ -220,7 +217,6 @@ def test_a_key_is_rotated_revoked_and_its_name_given_again_only_if_asked_for(
 
 @pytest.mark.parametrize("name", ["", " ", "a|b", "a=b", "x" * 101, "\u202ehr"])
 def test_odd_names_of_groups_are_refused(running: Running, name: str) -> None:
-    """A key takes names that documents can name."""
     with pytest.raises(ConfigError, match="group"):
         key(running.folder, "odd", groups=(name,))
 
@@ -248,7 +244,6 @@ def test_impossible_rights_change_nothing(tmp_path: Path) -> None:
 
 
 def test_rights_of_a_key_are_changed_without_a_new_secret(tmp_path: Path) -> None:
-    """``keys change`` holds at the next request, also for who signed in with the key."""
     texts = {
         f"{group}.md": f"---\ngroups: [{group}]\n---\n# Plan\n\nThe door code is {word}.\n"
         for group, word in (("hr", "MAGNOLIA"), ("board", "QUARTZ"))
@@ -304,7 +299,6 @@ def keys_of(opened: ExitStack, folder: Path) -> ServeKeys:
 
 
 def machines(tmp_path: Path, settings: str) -> tuple[Path, Path]:
-    """Two copies of a project."""
     first = ingested(tmp_path, f"serve: {{name: book}}\n{settings}")
     return first, shutil.copytree(first, tmp_path / "second")
 
@@ -342,7 +336,6 @@ def test_rights_and_rates_hold_on_both_machines(
 def test_a_budget_holds_over_both_machines(
     tmp_path: Path, postgres: str, opened: ExitStack
 ) -> None:
-    """One call spends it on both; of eight that begin at once, those go on that it allows."""
     with ScriptedServer(Reply("Every two years [1].", delay=0.2)) as model:
         price = "price_in: 1000000, price_out: 1000000"
         settings = f"{written_by(model)}models: {{'{model.url}#writer': {{{price}}}}}\n"
@@ -376,7 +369,6 @@ def test_a_budget_holds_over_both_machines(
 def test_keys_from_before_are_not_forgotten_by_sharing(
     tmp_path: Path, postgres: str, opened: ExitStack
 ) -> None:
-    """A project whose keys are in its folder stays closed, until they are made again."""
     folder = ingested(tmp_path, "serve: {name: book}\n")
     before = key(folder, "before")
     settings = f"sources: [docs/]\nserve: {{name: book}}\n{shared(postgres)}"

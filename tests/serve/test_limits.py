@@ -24,7 +24,6 @@ TITLE = "### Task:\nGenerate a concise, 3-5 word title.\n### Chat History:\n<cha
 
 
 def prices(model: ScriptedServer, name: str = "writer") -> str:
-    """Settings under which each token costs 1."""
     return f"models: {{'{model.url}#{name}': {{price_in: 1000000, price_out: 1000000}}}}\n"
 
 
@@ -44,7 +43,6 @@ def spent(running: Running) -> float:
 
 
 def test_all_kinds_of_requests_are_charged(tmp_path: Path) -> None:
-    """Every call once, stored replies never, however the request ends."""
     usual = Reply(ANSWER, usage=(10, 5))
     with priced(tmp_path, usual, more="retrieve: {REWRITING}\n") as (running, model):
 
@@ -81,7 +79,6 @@ def test_all_kinds_of_requests_are_charged(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_is_cut_in_the_middle_is_charged(tmp_path: Path) -> None:
-    """And so is an answer that takes too long."""
     long = Reply(f"{ANSWER} " * 200, pace=0.02)
     with priced(tmp_path, long, "serve.timeout=2") as (running, model):
         http = running.client(key(running.folder, "app", daily_budget=1.0))
@@ -115,7 +112,6 @@ def test_embeddings_are_charged_and_belong_to_their_tenant(tmp_path: Path) -> No
 
 
 def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> None:
-    """A server on this machine without a price is free."""
     more = "retrieve: {query: {methods: [rewrite], model: 'openai:gpt-x'}}\n"
     with priced(tmp_path, Reply(ANSWER), more=more) as (running, model):
         http = running.client(key(running.folder, "app", daily_budget=100.0))
@@ -161,7 +157,6 @@ def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) 
 
 
 def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
-    """And changed limits are followed while it is served."""
     with ScriptedServer(Reply(ANSWER, delay=0.5)) as model:
         settings = f"serve: {{name: book, concurrency: 1, waiting: 1}}\n{written_by(model)}"
         with served(ingested(tmp_path, settings)) as running:
@@ -184,7 +179,6 @@ def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What a collector has got."""
     got: list[Any] = []
 
     class Collector(QuietHandler):
@@ -201,7 +195,6 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 
 def facts(span: Any) -> dict[str, Any]:
-    """The attributes of a span."""
     return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
 
 

@@ -198,18 +198,6 @@ def test_each_request_of_2026_07_28_stands_alone_and_states_what_it_returns(
         assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
-def test_a_client_of_an_earlier_revision_gets_the_revision_it_asks_for(
-    running: Running, version: str
-) -> None:
-    info = {"clientInfo": {"name": "old", "version": "1"}, "capabilities": {}}
-    params = {"protocolVersion": version, **info}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    reply = running.http.post("/mcp/", json=body, headers=BOTH)
-    assert reply.json()["result"]["protocolVersion"] == version
-    assert "mcp-session-id" not in reply.headers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "started"),
@@ -218,8 +206,6 @@ def test_a_client_of_an_earlier_revision_gets_the_revision_it_asks_for(
 def test_the_real_client_speaks_each_revision_over_http_and_to_the_command(
     running: Running, tmp_path: Path, mode: str, started: bool
 ) -> None:
-    """Tools are read-only and say when to use them; the command cites files by their place."""
-
     async def inside() -> Any:
         async with AsyncExitStack() as stack:
             if started:

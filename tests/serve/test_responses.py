@@ -27,7 +27,6 @@ def strict(response: Response) -> Response:
 
 
 def faults(name: str, *values: Any) -> list[str]:
-    """What OpenAI's schema of this name finds wrong."""
     found = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
     return [error.message[:200] for value in values for error in found.iter_errors(value)]
 

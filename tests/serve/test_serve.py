@@ -55,7 +55,6 @@ ACME = {"filters": ("tenant=acme",)}
 
 @pytest.fixture(scope="module")
 def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Prices of two tenants; ``http`` is an owner's."""
     folder = ingested(tmp_path_factory.mktemp("prices"), "serve: {name: prices}\n", **TENANTS)
     (folder / "private.txt").write_text("not indexed, not served", "utf-8")
     with served(folder) as running:
@@ -156,7 +155,6 @@ def test_a_tool_call_that_nobody_checked_is_refused(prices: Running) -> None:
 
 @pytest.mark.slow
 def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
-    """A body that does not come is given up."""
     with served(ingested(tmp_path), "serve.concurrency=1", body=2) as running, ExitStack() as stack:
         links = [stack.enter_context(running.link(body=b'{"messages"')) for _ in range(50)]
         assert running.ask("What does APP_w304 mean?").status_code == 200
@@ -247,7 +245,6 @@ def found(running: Running, secret: str) -> set[str]:
 
 
 def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
-    """Passages, answers, lists and documents; hidden ones are as if they did not exist."""
     folder, keys = grouped(tmp_path)
     with served(folder) as running:
         for name, seen in SEES.items():
@@ -269,10 +266,6 @@ def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
 
 
 def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Path) -> None:
-    """``groups.ungrouped`` holds within a second, also under a promoted configuration.
-
-    Documents without groups are then nobody's but its owners'.
-    """
     folder, keys = grouped(tmp_path)
     with served(folder, own=False) as running:
         assert found(running, keys["hr"]) == {"open.md", "hr.md"}
@@ -350,7 +343,6 @@ class Statements:
 
 
 def told(running: Running, secret: str, question: str) -> str:
-    """All that comes with an answer."""
     reply = running.ask(question, key=secret)
     assert reply.status_code == 200
     return f"{dict(reply.headers)} {reply.text}"
@@ -363,7 +355,6 @@ CHANGING = r"(chatcmpl|resp|req)[\w-]+|\"created\": ?\d+|'[\w-]+': '[^']*'"
 def test_a_model_writes_statements_on_the_tables_of_its_reader_alone(
     tables: tuple[Running, dict[str, str], Statements],
 ) -> None:
-    """It sees no other table, and a statement on one fails as on a table that does not exist."""
     running, keys, statements = tables
     number = itertools.count(100)
 
@@ -399,7 +390,6 @@ def test_a_model_writes_statements_on_the_tables_of_its_reader_alone(
 def test_a_table_that_is_closed_is_closed_at_the_next_ingest(
     tables: tuple[Running, dict[str, str], Statements],
 ) -> None:
-    """Groups of the file change, and its text does not. A citation of rows opens them."""
     running, keys, statements = tables
     statements.statement = """SELECT _row, "Order" FROM orders WHERE "Region" = 'South'"""
     asked = running.ask("How many orders are of the South?", key=keys["owner"]).json()
@@ -444,8 +434,6 @@ def test_a_key_with_filters_asks_the_tables_of_documents_that_meet_them(tmp_path
 
 
 def test_a_database_is_asked_for_readers_of_its_groups(tmp_path: Path) -> None:
-    """Also where no document names groups; a change of its groups holds while it is served."""
-
     def of_one(text: str) -> str:
         return f"SELECT sum(price) FROM {'vault' if 'vault_sales' in text else 'till'}_sales"
 
@@ -509,7 +497,6 @@ PAGES = (
 
 
 def repeated(request: ServerRequest) -> Reply:
-    """All that a model was shown."""
     turns = (request.body or {}).get("messages", ())
     return Reply("1. " + " ".join(str(turn["content"]) for turn in turns))
 
@@ -521,12 +508,10 @@ class Site:
         self.running, self.secrets, self.keys = running, secrets, keys
 
     def foreign(self, group: str) -> list[str]:
-        """Secrets of the other groups."""
         others = (other for other in GROUPS if other != group)
         return [token for other in others for token in self.secrets[other].values()]
 
     def check(self, group: str, text: str, door: str) -> None:
-        """No secret of another group is in a reply."""
         folded = text.casefold()
         held = [token for token in self.foreign(group) if token.casefold() in folded]
         assert not held, (group, door, held, text[:2000])
@@ -541,7 +526,6 @@ class Site:
         return reply.text
 
     def tool(self, group: str, name: str, **arguments: object) -> None:
-        """Check a tool."""
         self.check(group, self.running.tool(name, self.keys[group], **arguments).text, name)
 
 
@@ -582,7 +566,6 @@ def test_every_operation_of_the_api_is_tried(site: Site) -> None:
 def test_no_door_shows_a_secret_of_another_group(
     site: Site, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Answers, passages, counts, lists, drafts, pages, tools, metrics and logs."""
     caplog.set_level(logging.INFO)
     for question in QUESTIONS:
         chat = asks(question)
@@ -632,7 +615,6 @@ IDS = r"(fs|msg|resp|chatcmpl)[-_][\w-]+|\"created(_at)?\": ?\d+|\"request_id\":
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_what_other_groups_hold_is_as_if_it_did_not_exist(site: Site, group: str) -> None:
-    """A request that names a secret is answered as one that names nothing stored."""
     client = site.running.client(site.keys[group])
 
     def shown(door: str, name: str) -> str:
@@ -665,7 +647,6 @@ def no_secret(ctx, response, case):
 
 @pytest.mark.slow
 def test_random_requests_show_no_secret_of_another_group(site: Site, tmp_path: Path) -> None:
-    """Requests that schemathesis makes from the description of the API, by the same rule."""
     (tmp_path / "rule.py").write_text(RULE, "utf-8")
     foreign = {"FOREIGN": " ".join(site.foreign("hr")), "SCHEMATHESIS_HOOKS": "rule"}
     words = [

@@ -27,7 +27,6 @@ SETTINGS = "serve: {name: handbook}\nretrieve: {top_k: 3}\n"
 
 
 def promoted(folder: Path, top_k: int) -> None:
-    """Measure a number of passages and promote it."""
     file = folder / "ragwright.yaml"
     lines = [line for line in file.read_text("utf-8").splitlines() if "top_k" not in line]
     file.write_text("\n".join([*lines, f"retrieve: {{top_k: {top_k}}}"]) + "\n", "utf-8")
@@ -65,7 +64,6 @@ def asked_all_the_while(running: Running) -> Iterator[list[int]]:
 
 
 def test_promote_and_rollback_switch_without_a_restart_while_streams_run(tmp_path: Path) -> None:
-    """No request fails; each stream ends under the configuration it began with."""
     whole, slow = "Two years [1].", Reply("Every two years [1]. " * 30, pace=0.02)
     with ScriptedServer(whole) as model:
         folder = ingested(tmp_path, SETTINGS + written_by(model))
@@ -105,7 +103,6 @@ def test_promote_and_rollback_switch_without_a_restart_while_streams_run(tmp_pat
 def test_settings_are_followed_and_wrong_ones_change_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A new index is followed meanwhile; what could not be opened is tried again."""
     folder = ingested(tmp_path, SETTINGS)
     file = folder / "ragwright.yaml"
     good = file.read_text("utf-8")

@@ -37,12 +37,10 @@ class HubServer:
 
     @property
     def sent(self) -> list[str]:
-        """Files whose bytes were asked for."""
         return [line.partition("/resolve/")[2] for line in self.requests if line[:3] == "GET"]
 
 
 def commit_of(text: str) -> str:
-    """A commit's 40 hexadecimal digits."""
     return hashlib.sha1(text.encode()).hexdigest()
 
 
@@ -115,7 +113,6 @@ class _Handler(QuietHandler):
 
 @contextmanager
 def hub_server(models: dict[str, dict[str, Path]]) -> Iterator[HubServer]:
-    """Run a hub on a free port of this machine."""
     hub = HubServer(models)
     with serving(type("_Handler", (_Handler,), {"hub": hub})) as port:
         hub.url = f"http://127.0.0.1:{port}"

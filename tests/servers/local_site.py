@@ -42,15 +42,12 @@ class Asked:
 
 @dataclass
 class Site:
-    """Routes by path, and what was asked for."""
-
     port: int = 0
     routes: dict[str, Route] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
     @property
     def base(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -89,8 +86,6 @@ OPEN = FetchOptions(open_networks=("127.0.0.1/32",))
 def get(
     request: Fetch | str, options: FetchOptions = OPEN, resolver: Resolve = resolve
 ) -> FetchReply:
-    """One fetch, through the real handler."""
-
     async def once() -> FetchReply:
         handler = FetchHandler(options, resolver)
         try:
@@ -102,5 +97,4 @@ def get(
 
 
 def fetch_bytes(url: str) -> FetchReply:
-    """What the workbench gives to readers."""
     return get(url)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 
 def binaries() -> Path:
-    """The newest installed server's programs."""
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     on_path = shutil.which("initdb")
     if on_path:
@@ -25,7 +24,6 @@ def binaries() -> Path:
 
 
 def plain_user() -> str | None:
-    """Whom to run the server as: it refuses root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -53,7 +51,6 @@ def stop_server(folder: str) -> None:
 
 
 def start_server(folder: str) -> None:
-    """Start a server that was stopped."""
     place = Path(folder)
     flags = f"-k {folder} -c listen_addresses='' -c fsync=off"
     start = [f"{binaries()}/pg_ctl", "-D", str(place / "data"), "-w", "-o", flags]
@@ -61,7 +58,6 @@ def start_server(folder: str) -> None:
 
 
 def empty_folder() -> Path:
-    """A folder of the user that the server runs as."""
     folder, user = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp")), plain_user()
     if user:
         shutil.chown(folder, user)

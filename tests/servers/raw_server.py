@@ -50,10 +50,7 @@ def events(*chunks: Any) -> Raw:
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """A handler that logs nothing."""
-
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Send the head of a reply."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -87,7 +84,6 @@ def serving(handler: Any, context: ssl.SSLContext | None = None) -> Iterator[int
 
 @contextmanager
 def raw_server(script: Script | Raw) -> Iterator[RawServer]:
-    """A server on a free local port, for a while."""
     play = (lambda _path, _body: script) if isinstance(script, Raw) else script
 
     class Handler(QuietHandler):

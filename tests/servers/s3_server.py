@@ -36,14 +36,12 @@ class Bucket:
     fault: Fault = _none
 
     def files(self) -> Iterator[bytes]:
-        """The content of every object."""
         for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=NAME):
             for one in page.get("Contents", ()):
                 yield self.client.get_object(Bucket=NAME, Key=one["Key"])["Body"].read()
 
     @contextmanager
     def broken(self, fault: Fault) -> Iterator[None]:
-        """Answers with a fault for a while."""
         self.fault = fault
         try:
             yield

@@ -38,7 +38,6 @@ def asks(*turns: str, **more: Any) -> dict[str, Any]:
 
 
 def calls(name: str, **arguments: Any) -> dict[str, Any]:
-    """The body of a call of a tool."""
     params = {"name": name, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
@@ -49,7 +48,6 @@ def written_by(model: ScriptedServer, more: str = "") -> str:
 
 
 def key(folder: Path, name: str, role: Any = "reader", **rights: Any) -> str:
-    """A new key of a project."""
     return ServeKeys(ProjectFolder(folder)).add(ServeKey(name, role, **rights), again=True)
 
 
@@ -70,25 +68,21 @@ class Running:
         self.http = self.client()
 
     def client(self, key: str = "") -> httpx2.Client:
-        """A client that sends this key."""
         headers = {"authorization": f"Bearer {key}"} if key else {}
         made = httpx2.Client(base_url=self.address, headers=headers, timeout=20, verify=PLAIN)
         return self.stack.enter_context(made)
 
     def openai(self, key: str = "none") -> openai.OpenAI:
-        """OpenAI's client."""
         http = openai.DefaultHttpxClient(verify=PLAIN)
         address = f"{self.address}/v1"
         made = openai.OpenAI(base_url=address, api_key=key, max_retries=0, http_client=http)
         return self.stack.enter_context(made)
 
     def ask(self, *turns: str, key: str = "", **more: object) -> httpx2.Response:
-        """Ask by a plain HTTP client."""
         client = self.client(key) if key else self.http
         return client.post("/v1/chat/completions", json=asks(*turns, **more))
 
     def tool(self, name: str, key: str = "", **arguments: object) -> httpx2.Response:
-        """Call a tool by a plain HTTP client."""
         client = self.client(key) if key else self.http
         return client.post("/mcp/", json=calls(name, **arguments), headers=BOTH)
 
@@ -108,7 +102,6 @@ class Running:
             yield made
 
     def metric(self, name: str) -> float:
-        """A number of /metrics."""
         line = rf"^{re.escape(name)} (\S+)$"
         found = re.search(line, self.http.get("/metrics").text, re.MULTILINE)
         return float(found[1]) if found else 0.0
@@ -124,7 +117,6 @@ def served(
     gives_way: float = 10,
     port: int = 0,
 ) -> Iterator[Running]:
-    """A server of the project."""
     app = make_app(ServedProject(folder, overrides, own, watch, body, gives_way))
     config = uvicorn.Config(
         app, port=port, log_level="critical", timeout_graceful_shutdown=5, proxy_headers=False
@@ -146,6 +138,5 @@ def served(
 
 @contextmanager
 def handbook(folder: Path, more: str = "", *overrides: str, **files: str) -> Iterator[Running]:
-    """A server of the small project with two personas."""
     with served(ingested(folder, HANDBOOK + more, **files), *overrides) as running:
         yield running

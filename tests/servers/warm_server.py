@@ -40,8 +40,6 @@ sys.exit(int(link.makefile().read() or 70))
 
 
 class WarmServer:
-    """The server, and runs of it; a context manager."""
-
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="warm"))
         self._listening = socket.socket(socket.AF_UNIX)
@@ -96,7 +94,6 @@ class WarmServer:
 
 
 def _become(asked: dict[str, Any], streams: list[Connection]) -> None:
-    """Become what was asked for."""
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()

@@ -22,13 +22,11 @@ class Hook:
 
     @property
     def address(self) -> str:
-        """As settings name it."""
         return f"json://127.0.0.1:{self.port}"
 
 
 @contextmanager
 def web_hook() -> Iterator[Hook]:
-    """A web hook that runs."""
     hook = Hook()
 
     class Handler(QuietHandler):

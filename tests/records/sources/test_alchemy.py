@@ -235,22 +235,6 @@ def test_a_date_of_no_calendar_is_named(address: str, kind: str, value: str) -> 
     assert len(rows_of(opened(address, mended))) == 2_999
 
 
-@pytest.mark.slow
-def test_texts_of_no_encoding_are_utf8_or_refused(server: str) -> None:
-    execute(server, "CREATE DATABASE mixed ENCODING 'SQL_ASCII' TEMPLATE template0")
-    execute(
-        server,
-        "CREATE TABLE t AS SELECT 1 AS id, convert_from('\\xc3a9', 'SQL_ASCII') AS text "
-        "UNION ALL SELECT 2, convert_from('\\xe9', 'SQL_ASCII')",
-        database="mixed",
-    )
-    address = f"postgresql+psycopg://admin@/mixed?host={server}"
-    found = rows_of(opened(address, "SELECT * FROM t WHERE id = 1"))
-    assert found == [{"id": 1, "text": "é"}]
-    with pytest.raises(DatabaseError):
-        rows_of(opened(address, "SELECT * FROM t"))
-
-
 # -- SQLite --------------------------------------------------------------------------------------
 
 

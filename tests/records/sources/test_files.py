@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 from pyarrow import parquet
 from story_tools import write_files
@@ -33,7 +32,6 @@ def rows_of(folder: Path, source: str, **more: Any) -> list[dict[str, Any]]:
 
 
 def written(folder: Path, name: str, content: str | bytes | pa.Table) -> str:
-    """A file, and its name."""
     if isinstance(content, pa.Table):
         parquet.write_table(content, folder / name)
     else:
@@ -42,7 +40,6 @@ def written(folder: Path, name: str, content: str | bytes | pa.Table) -> str:
 
 
 def jsonl(*values: Any) -> str:
-    """A row for each value of ``x``."""
     return "\n".join(json.dumps({"id": at, "x": value}) for at, value in enumerate(values))
 
 
@@ -217,17 +214,6 @@ def test_a_field_that_comes_late_is_null_before(
     assert batches[5].place(5) == "a.jsonl, row 41"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
-def test_a_text_of_ten_megabytes(tmp_path: Path, name: str) -> None:
-    texts = ["é" * 5_000_000 if at == 2 else "x" for at in range(5)]
-    lines = [json.dumps({"id": at, "text": text}) for at, text in enumerate(texts)]
-    if name == "a.csv":
-        lines = ["id,text", *(f'{at},"{text}"' for at, text in enumerate(texts))]
-    found = rows_of(tmp_path, written(tmp_path, name, "\n".join(lines)))
-    assert [len(row["text"]) for row in found] == [1, 1, 5_000_000, 1, 1]
-
-
 # -- against Python's own readers ----------------------------------------------------------------
 
 JSON = st.recursive(
@@ -365,15 +351,3 @@ def test_the_stamp_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     # Times that lie; the change of the inode does not.
     os.utime(tmp_path / "a.csv", ns=(status.st_atime_ns, status.st_mtime_ns))
     assert opened(tmp_path, source).stamp() not in {"", stamp}
-
-
-@pytest.mark.needs_data
-def test_real_files_are_read_as_python_reads_them() -> None:
-    source = DATA / "sms_spam" / "SMSSpamCollection"
-    lines = source.read_text("utf-8").split("\n")[1:]
-    found = rows_of(DATA, str(source))
-    assert [[row["Label"], row["SMS"]] for row in found] == [x.split("\t") for x in lines if x]
-    assert len(found) == 5_574
-    source = DATA / "political_emails" / "tests.csv"
-    with source.open(encoding="utf-8-sig", newline="") as file:
-        assert rows_of(DATA, str(source)) == list(csv.DictReader(file))

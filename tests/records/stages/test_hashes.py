@@ -20,8 +20,6 @@ Row = dict[str, Any]
 
 
 class Given(RowSource):
-    """Rows that a test writes down."""
-
     def __init__(self, rows: Sequence[Row], size: int, schema: Any = None) -> None:
         self._table, self._size = pa.Table.from_pylist(list(rows), schema=schema), size
 
@@ -66,7 +64,6 @@ def test_columns_of_the_source_with_key_and_hash() -> None:
 
 
 def test_what_decides_on_a_change() -> None:
-    """Not the size of batches, nor the order of columns, nor a new column without a value."""
     turned: list[Row] = [dict(reversed(row.items())) for row in ROWS]
     wider = [*({**row, "new": None} for row in ROWS), {"id": 9, "text": "", "new": "x"}]
     for same in (hashes(ROWS, 1), hashes(ROWS, 5), hashes(turned), hashes(wider)[:5]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import pickle
 import re
@@ -11,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 from records_rows import bronze_of, cleaning_of, plainly_cleaned, plainly_tagged, tags_of
 
@@ -125,7 +123,6 @@ def test_rows_are_the_same_in_any_batch() -> None:
 
 
 def test_texts_and_why_they_are_left_out() -> None:
-    """A limit counts characters of the clean text, and no text holds a nul."""
     long: list[str | None] = ["😀" * 39, "😀" * 40, "x" * 2_314, "  " + "é" * 39]
     told = [f"too long: {n} characters (limit 40)" for n in ("40", "2,314", "41")]
     assert [row[REASON] for row in silver(long, "max_characters: 40")] == [None, *told]
@@ -162,7 +159,6 @@ NAMES = [f"{word} hook" for word in "abcdef"]
 def test_tagging_again_equals_tagging_afresh(
     texts: list[str | None], before: list[str], after: tuple[list[str], set[str]]
 ) -> None:
-    """Tags added, removed, moved and changed, in one go."""
     order, changed = after
     order = order[: max(1, len(order) - len(changed) // 2)]
     old = "\n".join(["tags:", *(f"  {n}: '{n[0]}'" for n in before)])
@@ -172,40 +168,6 @@ def test_tagging_again_equals_tagging_afresh(
     stale = tuple(n for n in tags.names if tags.fingerprints[n] != known.get(n))
     afresh = step_of(NO_STEPS, new)(bronze_of(texts))
     assert RetagStep(tags, stale)(held).to_pylist() == afresh.to_pylist()
-
-
-SYNTHETIC = r"""
-steps:
-- peers:
-  - {'<[^>]{1,80}>': ' ', 'https?://\S+': ' ', '\S+@\S+\.\S+': ' ', '&nbsp;|&amp;': ' '}
-  - {'\bFwd?:': ' ', '\bRe:': ' ', '\[image\]': ' ', '-{3,}': ' ', '_{3,}': ' ', '\*{2,}': ' '}
-  - {"[‘’]": "'", '[“”]': '"', '!{2,}': '!', '\?{2,}': '?'}
-- max_repeat: {times: 4, except: digits}
-- squeeze_spaces
-- strip
-"""
-
-
-def words_of(count: int) -> str:
-    words = "price refund order delivery late broken free call urgent winner text mobile"
-    lines = [rf"  {word} hook: '(?i)\b{word}(s|ed|ing)?\b'" for word in words.split()[:count]]
-    return "\n".join(
-        ["tags:", *lines, r"  sum ask: '[£$]\d+'", r"  loud tone: '(?<!\w)[A-Z]{4,}\b'"]
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-def test_real_messages_are_those_of_plain_python() -> None:
-    file = DATA / "sms_spam" / "SMSSpamCollection"
-    lines = file.read_text("utf-8", "replace").splitlines()[1:]
-    texts: list[str | None] = [line.partition("\t")[2] for line in lines]
-    assert len(texts) > 5000
-    assert_equal(texts, cleaning_of(SYNTHETIC), tags_of(words_of(12)))
-    with (DATA / "political_emails" / "tests.csv").open(encoding="utf-8", newline="") as mails:
-        texts = [max(row.values(), key=len) for row in csv.DictReader(mails)]
-    assert len(texts) == 100
-    assert_equal(texts, cleaning_of(f"max_characters: 4000{SYNTHETIC}"), tags_of(words_of(12)))
 
 
 def test_the_template_drops_control_characters_and_keeps_joiners(tmp_path: Path) -> None:
@@ -259,7 +221,6 @@ def silver_of(*rows: Row) -> Any:
 
 
 def plainly(row: Row) -> Row:
-    """The record of a row, rule by rule."""
     text, tags = row["text"], tags_of(GOLD_TAGS).tags
     carried = [tag for tag in tags if re.search(tag.pattern.find, text)]
     made: Row = {

@@ -26,7 +26,6 @@ TEXTS = {"service.md": MANUAL, "codes.md": CODES, "<b>hostile<b>.md": HOSTILE}
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server without a model and without keys."""
     with handbook(tmp_path_factory.mktemp("plain"), **TEXTS) as running:
         yield running
 
@@ -110,7 +109,6 @@ def test_without_a_script_a_question_follows_an_answer_and_is_rated(plain: Runni
 
 
 def test_readers_sign_in_with_their_key_and_see_their_part(tmp_path: Path) -> None:
-    """Sources are listed, searched and shown, the last ingest to those who may see all."""
     with handbook(tmp_path, **TEXTS, **{"broken.pdf": "no PDF"}) as running:
         folder = running.folder
         reader = key(folder, "reader", filters=("source=docs/codes.md",))
@@ -176,7 +174,6 @@ def enter(page: Any, running: Running, secret: str) -> None:
 
 
 def turns(page: Any, count: int, what: str = ".turn") -> None:
-    """Wait for so many."""
     until(page, f"() => document.querySelectorAll('{what}').length === {count}")
 
 
@@ -184,7 +181,6 @@ def turns(page: Any, count: int, what: str = ".turn") -> None:
 def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
     browser: Any, writing: Running, model: ScriptedServer
 ) -> None:
-    """Citations open the passage beside; a conversation is deleted where it is kept."""
     model.play(Reply(MARKED, pace=0.01))
     faults: list[str] = []
     page = opened(browser, writing.address, faults)
@@ -235,60 +231,9 @@ def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
 
 
 @pytest.mark.slow
-def test_a_question_follows_an_answer_and_readers_rate_it(
-    browser: Any, signing: Running, model: ScriptedServer
-) -> None:
-    faults: list[str] = []
-    model.play("Every two years [1].")
-    before = len(model.requests)
-    page = opened(browser, f"{signing.address}/login", faults)
-    enter(page, signing, key(signing.folder, "rating"))
-    faults.clear()  # Chromium wishes a user name beside the key
-    page.fill("#q", "What about")
-    page.press("#q", "Shift+Enter")
-    page.keyboard.type("the brake fluid?")
-    assert page.input_value("#q") == "What about\nthe brake fluid?"
-    page.press("#q", "Enter")
-    page.wait_for_selector(".turn .feedback", timeout=20_000)
-    assert page.input_value("#q") == "", "ready for the next question"
-    ask(page, "How do I change it?")
-    turns(page, 2, ".turn .feedback")
-    newest = page.locator(".turn >> nth=1")
-    assert newest.locator(".asked").inner_text() == "How do I change it?"
-    newest.get_by_role("button", name="Bad answer").click()
-    newest.get_by_role("status").wait_for()
-    assert newest.locator("[aria-pressed=true]").get_attribute("value") == "rejected"
-    newest.locator("input[name=note]").fill("which tool?")
-    newest.get_by_role("button", name="Send").click()
-    until(page, "() => document.querySelector('.feedback').dataset.verdict !== ''")
-    page.locator(".turn >> nth=0").get_by_text("Edit").click()
-    asked = page.locator(".turn >> nth=0").locator("textarea[name=q]")
-    asked.fill("What about the coolant?")
-    asked.press("Enter")
-    turns(page, 1, ".turn .feedback")
-    page.wait_for_selector("#turns[aria-busy=false]")
-    for _ in range(2):
-        assert page.locator(".asked").all_inner_texts() == ["What about the coolant?"]
-        page.reload()
-    shown = page.locator("main").text_content()
-    assert "writer" in shown
-    assert model.url not in shown, "readers see no address"
-    page.close()
-    condensing = model.requests[before + 1].body["messages"][-1]["content"]
-    assert "the brake fluid?" in condensing
-    assert "How do I change it?" in condensing
-    with Workbench.open(signing.folder) as bench:
-        [rated] = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
-    assert rated.request["question"] == "How do I change it?"
-    assert rated.note == "which tool?"
-    assert not faults
-
-
-@pytest.mark.slow
 def test_conversations_go_when_another_reader_comes(
     browser: Any, signing: Running, model: ScriptedServer
 ) -> None:
-    """Also when the same reader comes with other rights, and when a reader signs out."""
     model.play("Every two years [1].")
     ann, ben = (key(signing.folder, name, groups=("hr",)) for name in ("ann", "ben"))
     context = browser.new_context()
@@ -338,46 +283,4 @@ def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(
         assert page.evaluate(KEPT) == []
         page.close()
         assert bench.outputs.count() == before
-    assert not faults
-
-
-DRAWN = """text => {
-const box = document.createElement("div"); box.append(formatted.block(text));
-const of = (name) => [...box.querySelectorAll(name)].map((one) => one.textContent);
-return [of("pre"), of("b")] }"""
-FENCED = "```python\nstart()\n```\n\nAfter it, **press** the key.\n"
-
-
-@pytest.mark.slow
-def test_a_passage_cut_inside_a_code_fence_is_no_code_behind_it(
-    browser: Any, writing: Running
-) -> None:
-    faults: list[str] = []
-    page = opened(browser, writing.address, faults)
-    for text, code, bold in (
-        (FENCED, ["start()"], ["press"]),
-        ("stop()\n```\n\nAfter it, **press** the key.", [], ["press"]),
-        (f"stop()\n```\n\n**Then**\n\n{FENCED}", ["start()"], ["Then", "press"]),
-        (f"{FENCED}\n```python\nend(", ["start()", "end("], ["press"]),
-    ):
-        assert page.evaluate(DRAWN, text) == [code, bold]
-    assert not faults
-    page.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1200])
-def test_a_word_of_200_000_characters_breaks_no_page(
-    browser: Any, tmp_path: Path, width: int
-) -> None:
-    word, faults = "x" * 200_000, list[str]()
-    long = {"long.md": f"# Long\n\nThe fuse {word} is red.\n"}
-    with served(ingested(tmp_path, **long)) as server:
-        page = opened(browser, "about:blank", faults, viewport={"width": width, "height": 800})
-        ways = ("/?q=fuse", "/source?id=docs/long.md", "/source?id=docs/long.md&chunks=true")
-        for way in (*ways, f"/?q={word[:5_000]}", "/outputs", "/sources"):
-            page.goto(server.address + way)
-            page.wait_for_load_state("networkidle")
-            assert page.evaluate("() => document.documentElement.scrollWidth") <= width, way
-        page.close()
     assert not faults

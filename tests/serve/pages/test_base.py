@@ -75,18 +75,6 @@ def addresses(project: tuple[Path, str]) -> Iterator[tuple[Running, dict[str, st
         yield running, {name: path.replace("SWEEP", sweep) for name, path in PAGES.items()}
 
 
-def test_no_page_is_heavy(addresses: tuple[Running, dict[str, str]]) -> None:
-    running, paths = addresses
-
-    def size(path: str) -> int:
-        return len(running.http.get(path).content)
-
-    shared = sum(size(f"/static/{name}") for name in ("pages.css", "pages.js", "htmx.min.js"))
-    holding = ("sweep", "trial", "run", "compare")  # reports hold their charts and rows
-    sizes = {name: shared + size(path) for name, path in paths.items() if name not in holding}
-    assert all(total < 150_000 for total in sizes.values()), sizes
-
-
 # -- the links and forms that the role of a reader may open, and no others -------------------------
 
 SEEN = {"reader": {"/", "/sources"}}
@@ -103,7 +91,6 @@ FORM = re.compile(r'<form[^>]* method="post"[^>]* action="([^"]+)"|hx-post="([^"
 def keyed(
     project: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Running, dict[str, str]]]:
-    """The same project with keys."""
     folder = tmp_path_factory.mktemp("keyed") / "project"
     shutil.copytree(project[0], folder)
     hr: Any = {"groups": ("hr",)}
@@ -141,7 +128,6 @@ def crawled(client: httpx2.Client) -> tuple[dict[str, int], set[str]]:
 
 @pytest.mark.parametrize("role", SEEN)
 def test_every_link_of_every_page_opens(keyed: tuple[Running, dict[str, str]], role: str) -> None:
-    """The navigation holds the pages of the role, and no link or form leads to a refusal."""
     running, keys = keyed
     client: Any = running.client(keys[role])
     asked = client.post("/", data={"q": QUESTION})
@@ -235,34 +221,6 @@ def test_axe_finds_nothing_and_nothing_overflows(
     checked(axe, page)
     # On a phone tables are read row by row; only leaderboards scroll, and a shadow shows it.
     assert page.evaluate(WIDER) == []
-
-
-PALE = (
-    "document.querySelector('h1').style.color = "
-    "matchMedia('(prefers-color-scheme: dark)').matches ? '#222' : '#eee'"
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "rule"),
-    [
-        ("document.querySelector('main').append(document.createElement('img'))", "image-alt"),
-        (PALE, "color-contrast"),
-    ],
-)
-def test_axe_finds_a_planted_fault(
-    browser: Any, axe: Any, addresses: tuple[Running, dict[str, str]], fault: str, rule: str
-) -> None:
-    page = opened(browser, addresses[0].address + "/sources", [])
-    page.evaluate(fault)
-    with pytest.raises(AssertionError, match=rule):
-        checked(axe, page)
-    page.emulate_media(color_scheme="dark")
-    page.evaluate(fault)
-    in_the_dark = examined(axe, page, COLOURS).violations_count
-    assert bool(in_the_dark) == (rule == "color-contrast")
-    page.close()
 
 
 @pytest.mark.slow

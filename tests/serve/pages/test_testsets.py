@@ -59,7 +59,6 @@ def statuses(running: Running) -> list[str]:
 
 
 def form(page: str) -> dict[str, str]:
-    """Hidden fields of the form that decides."""
     match = re.search(r'id="decide">(.*?)</form>', page, re.DOTALL)
     assert match is not None
     fields = re.findall(r'name="(\w+)" value="([^"]*)"', match[1])
@@ -67,7 +66,6 @@ def form(page: str) -> dict[str, str]:
 
 
 def decide(http: Any, page: str, decision: str, **more: str) -> Any:
-    """Send a decision on the row that a page shows."""
     return http.post(f"{MAIN}/decide", data={**form(page), "decision": decision, **more})
 
 
@@ -207,7 +205,6 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, running: Running) -> No
 
 # -- outputs -------------------------------------------------------------------------------------
 
-DAYS = 33
 NOTE = "It must say <b>every two years</b>."
 MEASURED = "serve: {name: handbook, measure: {share: 1, window: 14}}\n"
 MEASURE = "KPrecision(content+bigrams)"
@@ -285,7 +282,6 @@ def test_texts_have_scores_the_worst_come_first_and_pages_hold_each_once(drifted
 
 
 def test_outputs_and_testsets_of_a_new_project_say_the_next_step(tmp_path: Path) -> None:
-    """Outputs take feedback; a plot of one day is drawn in the middle."""
     with served(MakeProject(tmp_path)(MEASURED)) as running:
         assert "ragwright synth" in shown(running, "/testsets")
     folder = ingested(tmp_path)
@@ -311,33 +307,11 @@ def test_outputs_and_testsets_of_a_new_project_say_the_next_step(tmp_path: Path)
     assert float(band) > 54, "its interval lies within the plot"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_nothing_and_the_plot_fits(
-    browser: Any, axe: Any, drifted: Running, width: int, scheme: str
-) -> None:
-    faults: list[str] = []
-    look = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    page = opened(browser, f"{drifted.address}/outputs", faults, bypass_csp=True, **look)
-    report = axe.Axe().run(page)
-    assert report.violations_count == 0, report.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.locator("svg.drift circle.dot").count() == DAYS
-    box = page.locator("svg.drift").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    page.locator("summary", has_text="Days as a table").click()
-    assert page.locator("details[open] tbody tr").count() == DAYS
-    page.close()
-    assert not faults
-
-
 # -- experiments ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_runs_are_listed_with_scores_compared_and_swept(tmp_path: Path) -> None:
-    """An abstention counts as the worst value, where there is one."""
     folder = ingested(tmp_path, HANDBOOK)
     asked = {"user_input": QUESTION, "reference": "two years", "split": "tune"}
     unknown = {"user_input": "Who paints zeppelins in Quito?", "reference": "Ana"}
