@@ -28,6 +28,7 @@ from ragwright.experiment import (
     add_answer,
     add_reply,
     answer_and_score_row,
+    clusters_of_rows,
     compute_results,
     ranking_search,
     read_plain,
@@ -225,6 +226,13 @@ def test_gold_passages_become_gold_spans_and_ids_are_compared_where_that_is_aske
     by_id = SystemReply("x", ("rewritten",), ("d2",))
     found = add_reply(Row("1", "q", reference_spans=SPANS), by_id, "ids")
     assert scored(found, "Recall@5") == [0.5]
+
+
+def test_rows_of_a_system_are_dependent_only_if_they_have_the_same_gold_passages() -> None:
+    texts = ["one fact", "another fact", "one fact"]
+    rows = [Row(f"r{at}", f"q{at}", reference_contexts=(text,)) for at, text in enumerate(texts)]
+    clusters = clusters_of_rows([add_reply(row, SystemReply("x", ("no",))) for row in rows])
+    assert clusters["r0"] == clusters["r2"] != clusters["r1"]
 
 
 def test_every_form_of_a_resolved_mark_is_taken_out_of_the_answer() -> None:

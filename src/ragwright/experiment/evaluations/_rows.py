@@ -351,9 +351,6 @@ def add_null_baselines(
 
 Match = Literal["auto", "text", "ids"]
 
-_GOLD = "gold"
-"""Document of gold passages that name none."""
-
 
 def add_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
     """Add a system's reply to a row without an answer, and match its passages with the gold.
@@ -400,16 +397,20 @@ def meets_gold(row: Row) -> bool:
 
 
 def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
-    """Return gold with texts: the spans of a row, or else its gold passages, in order."""
+    """Return gold with texts: the spans of a row, or else its gold passages, in order.
+
+    Gold passages name no document: those of a row are one, which rows with the same gold share.
+    """
     if row.reference_spans:
         return row.reference_spans if all(s.text.strip() for s in row.reference_spans) else ()
     if row.reference_ids:
         return ()
     spans, start = [], 0
-    for text in row.reference_contexts:
-        if text.strip():
-            spans.append(GoldSpan(_GOLD, start, start + len(text), text))
-            start += len(text) + 1
+    texts = [text for text in row.reference_contexts if text.strip()]
+    document = f"gold {text_hash(case_folded(' '.join(texts)))[:12]}"
+    for text in texts:
+        spans.append(GoldSpan(document, start, start + len(text), text))
+        start += len(text) + 1
     return tuple(spans)
 
 
