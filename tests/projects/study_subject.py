@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ragwright.core import GoldSpan, Row, Score, Usage
-from ragwright.experiment import AnswerRecord, Objective, RowResult
+from ragwright.experiment import AnswerRecord, RowResult
 from ragwright.measure import aggregate
 from ragwright.report import Board, ScoredRun, Subject
 
@@ -112,7 +112,7 @@ class MakeStudy:
             "study",
             tuple(entries),
             (Board(tuple(one.id for one in order)),),
-            (Objective("TokenF1", True),),
+            "TokenF1",
             MEASURES,
             {"testset": f"made up {self.text}", "run": "run-1"},
             "T000",

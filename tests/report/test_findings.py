@@ -13,7 +13,6 @@ from ragwright.experiment import (
     CurvePoint,
     JudgeFigures,
     JudgePassport,
-    Objective,
     Passport,
     PeopleFigures,
     TrialResult,
@@ -30,8 +29,6 @@ from ragwright.report import (
 
 # -- trials: what is shown of them, whatever is missing --------------------------------------------
 
-ORDER = ("TokenF1",)
-
 
 def trial(number: int, mean: float | None, **values: object) -> TrialResult:
     scale = parse_measure("TokenF1").scale
@@ -41,7 +38,7 @@ def trial(number: int, mean: float | None, **values: object) -> TrialResult:
 
 
 def test_the_project_alone_is_a_board_too_and_a_trial_as_json_names_its_run() -> None:
-    text = leaderboard_block([trial(0, 0.5)], objectives=ORDER).text(120)
+    text = leaderboard_block([trial(0, 0.5)], objective="TokenF1").text(120)
     assert "T000" in text
     assert "0.500 [0.10, 0.90] (80%)" in text
     assert leaderboard_block([]).text() == "no trial has results"
@@ -78,10 +75,10 @@ def test_what_orders_trials_that_lost_rows_is_said() -> None:
         one = trial(number, 1.0)
         return replace(one, summaries=(replace(one.summaries[0], worst=worst),))
 
-    text = leaderboard_block([lost(n, 0.25) for n in range(5)], objectives=ORDER).text(120)
+    text = leaderboard_block([lost(n, 0.25) for n in range(5)], objective="TokenF1").text(120)
     assert "0.250 (80%)" in text, "a lead is a difference of what is shown"
     assert "1.000" not in text
-    endless = leaderboard_block([lost(3, None)], objectives=ORDER).text(120)
+    endless = leaderboard_block([lost(3, None)], objective="TokenF1").text(120)
     assert "TokenF1 has no worst value: T003 ordered by their scored rows" in endless
     assert "ordered by" not in leaderboard_block([lost(3, 0.25)]).text()
 
@@ -93,9 +90,9 @@ def test_trials_that_abstain_are_ordered_by_the_worst_value_and_show_both_means(
 
     careful = ended(1, Score("TokenF1", "abstained", missed=True))
     plain = ended(2, Score("TokenF1", "scored", 0.4))
-    board = leaderboard([careful, plain], Objective("TokenF1", True))
+    board = leaderboard([careful, plain], parse_measure("TokenF1"))
     assert [one.id for one in board] == ["T002", "T001"]
-    lines = leaderboard_block(board, objectives=ORDER).text(120).splitlines()
+    lines = leaderboard_block(board, objective="TokenF1").text(120).splitlines()
     head, _, first, second, *_ = lines
     for line, words in (
         (head, ("abstained = 0", "answered rows only")),

@@ -27,7 +27,7 @@ from study_subject import (
 )
 
 from ragwright.core import MissingExtraError, Score
-from ragwright.experiment import Ablation, Objective, PartEffect, PartResult, RowResult
+from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
 from ragwright.report import Board, Report, Subject, unpack_block
 
 VOID = {"meta", "input", "br", "path", "circle"}
@@ -155,7 +155,7 @@ def test_verdict_first_and_what_limits_it() -> None:
 
 
 def test_where_something_is_missing_that_is_said() -> None:
-    empty = Subject("Empty", "study", (), goals=(Objective("TokenF1", True),), measures=MEASURES)
+    empty = Subject("Empty", "study", (), goal="TokenF1", measures=MEASURES)
     found = Outline(empty)
     assert " Nothing was measured." in found.texts
     assert embedded_data(found.document)["index"]["entries"] == []

@@ -76,7 +76,7 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
     board = result.board
     placed = {trial.number for trial in board}
     ranked = {trial.number for trial in result.judged_by_first}
-    unscored = f"no row has a score for {result.objective.name}"
+    unscored = f"no row has a score for {result.objective}"
     rest = [
         trial
         if trial.state != "done"
@@ -89,14 +89,14 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
             {
                 "run": result.run,
                 "testset": result.testset,
-                "objective": result.objective.name,
+                "objective": str(result.objective),
                 "trials": [trial_json(trial) for trial in (*board, *rest)],
                 "selection": None if result.selection is None else asdict(result.selection),
                 "notes": list(result.notes),
             }
         )
         return
-    block = leaderboard_block(board, rest=rest, objectives=(result.objective.name,))
+    block = leaderboard_block(board, rest=rest, objective=str(result.objective))
     sentences = []
     if result.selection is not None:
         sentences.append(StudyVerdict(result.selection).text)

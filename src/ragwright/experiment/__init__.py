@@ -204,7 +204,6 @@ from .promise import (
     withdraw_promise,
 )
 from .studies import (
-    Objective,
     Study,
     StudyOptions,
     SweepForecast,
@@ -268,7 +267,6 @@ __all__ = [
     "KnownRun",
     "Label",
     "LabelPlan",
-    "Objective",
     "OnForecast",
     "OnResult",
     "PartEffect",

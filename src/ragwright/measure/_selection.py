@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +69,6 @@ def choose_best(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
     scale: MeasureScale | None = None,
-    eligible: Collection[str] | None = None,
 ) -> Selection:
     """Choose the candidate with the best mean difference, and estimate the effect of the choice.
 
@@ -79,24 +78,21 @@ def choose_best(
 
     Args:
         incumbent: Row id -> score of the current settings.
-        candidates: Name -> (row id -> score), in any order. A candidate that was dropped early has
-            only some rows: it could have been selected, and counts in ``p``.
+        candidates: Name -> (row id -> score), in any order.
         higher_is_better: Direction of the measure.
         seed: Seed of flips and resampling.
         clusters: Row id -> cluster, where rows depend on each other: flipped and drawn whole.
         scale: Scale of the measure, if its text does not define it.
-        eligible: Names of the candidates that may be selected, those with all rows; all if None.
 
     Raises:
-        MeasureError: No eligible candidate shares a scored row with the incumbent.
+        MeasureError: No candidate shares a scored row with the incumbent.
     """
     comparable = {
         name: scores
         for name, scores in candidates.items()
         if any(_has_value(score) and _has_value(incumbent.get(at)) for at, score in scores.items())
     }
-    selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
-    if not selectable:
+    if not comparable:
         raise MeasureError(_NOTHING_SHARED, hint="check why their rows have no score")
     names, systems = list(comparable), comparable.values()
     scored = {row for scores in (incumbent, *systems) for row, s in scores.items() if _has_value(s)}
@@ -107,7 +103,7 @@ def choose_best(
     differences = sign * np.array([_row_differences(incumbent, s, rows, worst) for s in systems])
     sums, counts = _cluster_sums(differences, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)
-    best = selectable[int(np.argmax(np.round(means[selectable], 6)))]
+    best = int(np.argmax(np.round(means, 6)))
     chosen = comparable[names[best]]
     lost = sum(_lacks_value(incumbent[at]) or _lacks_value(chosen.get(at)) for at in rows)
     return Selection(

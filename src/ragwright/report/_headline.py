@@ -11,7 +11,7 @@ from ..core import MeasureError, count_noun
 from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure
 from ._baseline import shift_text
 from ._results import judge_failed_text
-from ._subject import FACT_NAMES, ScoredRun, Subject
+from ._subject import ScoredRun, Subject
 from ._text import name_with_scale, settings_text
 
 
@@ -99,15 +99,15 @@ def _distances(subject: Subject) -> Headline:
 
 def _study(subject: Subject) -> Headline:
     best, incumbent = subject.best, subject.entry(subject.incumbent)
-    goal = subject.goals[0] if subject.goals else None
-    if best is None or goal is None:
+    goal = subject.goal
+    if best is None:
         failed = sum(entry.state != "done" for entry in subject.entries)
         failures = f"{failed} of {len(subject.entries)} trials failed."
         return Headline("No trial has a result.", sentences=(failures,))
     board = subject.boards[0].entries
     if incumbent is None or incumbent.id not in board or len(board) < 2:
         return Headline(
-            f"{best.id} has the best {goal.name} of {len(board)} trials: {_mean(best, goal.name)}.",
+            f"{best.id} has the best {goal} of {len(board)} trials: {_mean(best, goal)}.",
             sentences=(
                 f"{best.id} is {values_of(best)}.",
                 "There is no other trial to compare it with.",
@@ -115,18 +115,16 @@ def _study(subject: Subject) -> Headline:
         )
     if best.id == incumbent.id:
         same = sum(
-            entry.id in board
-            and entry.id != best.id
-            and entry.value(goal.name) == best.value(goal.name)
+            entry.id in board and entry.id != best.id and entry.value(goal) == best.value(goal)
             for entry in subject.entries
         )
         rest = len(board) - 1 - same
         beside = f", {same} the same" if same else ""
         return Headline(
-            f"No trial beats the current settings on {goal.name}.",
+            f"No trial beats the current settings on {goal}.",
             "open",
             (
-                f"The current settings score {_mean(best, goal.name)}; "
+                f"The current settings score {_mean(best, goal)}; "
                 f"{count_noun(rest, 'trial scores', 'trials score')} less{beside}.",
             ),
         )
@@ -136,9 +134,8 @@ def _study(subject: Subject) -> Headline:
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
     confirmed = verdict.confirmations[:1] if verdict is not None else ()
     text = (
-        f"Not confirmed yet: {chosen.id} leads the current settings on "
-        f"{FACT_NAMES.get(goal.name, goal.name)}, on the {subject.questions or 'questions'} that "
-        "chose it."
+        f"Not confirmed yet: {chosen.id} leads the current settings on {goal}, on the "
+        f"{subject.questions or 'questions'} that chose it."
     )
     advice = (
         "The best of many trials looks better than it is: `ragwright confirm` compares the two on "

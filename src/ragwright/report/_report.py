@@ -273,7 +273,7 @@ def leaderboard_block(
     board: Sequence[TrialLike],
     *,
     rest: Iterable[TrialLike] = (),
-    objectives: Sequence[str] = (),
+    objective: str = "",
     most: int = 20,
     title: str = "",
 ) -> ResultBlock:
@@ -282,7 +282,7 @@ def leaderboard_block(
     Args:
         board: Trials with results, best first.
         rest: Trials without results; the remarks say why.
-        objectives: Measures and facts that trials are ordered by: with intervals.
+        objective: The measure that trials are ordered by: with intervals.
         most: Trials shown; the current settings are always shown.
         title: Heading.
     """
@@ -294,7 +294,7 @@ def leaderboard_block(
     ]
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     measures = [
-        _measure_columns(board, summary, summary.measure in objectives)
+        _measure_columns(board, summary, summary.measure == objective)
         for summary in (board[0].summaries if board else ())
     ]
     rows = tuple(
@@ -320,7 +320,7 @@ def leaderboard_block(
         ("", "trial", *keys, *heads, "n", *(_FACTS[name] for name in facts)),
         rows,
         section="leaderboard",
-        remarks=(*remarks, *_describe_order(board, objectives), *_list_without_result(rest)),
+        remarks=(*remarks, *_describe_order(board, objective), *_list_without_result(rest)),
     )
 
 
@@ -355,17 +355,15 @@ def _measure_columns(
     return tuple(heads), cells
 
 
-def _describe_order(board: Sequence[TrialLike], objectives: Sequence[str]) -> Iterator[str]:
-    for name in objectives:
-        endless = [
-            trial.id
-            for trial in board
-            for s in trial.summaries
-            if s.measure == name and s.coverage < 1 and s.worst is None and s.mean is not None
-        ]
-        if endless:
-            some = shorten_list(endless)
-            yield f"{name} has no worst value: {some} ordered by their scored rows"
+def _describe_order(board: Sequence[TrialLike], name: str) -> Iterator[str]:
+    endless = [
+        trial.id
+        for trial in board
+        for s in trial.summaries
+        if s.measure == name and s.coverage < 1 and s.worst is None and s.mean is not None
+    ]
+    if endless:
+        yield f"{name} has no worst value: {shorten_list(endless)} ordered by their scored rows"
 
 
 def _list_without_result(rest: Iterable[TrialLike]) -> list[str]:
@@ -381,12 +379,11 @@ def _board_blocks(subject: Subject) -> list[ResultBlock]:
     """A leaderboard per judge; trials without a place are named below the first."""
     ranked = {name for board in subject.boards for name in board.entries}
     rest = [entry for entry in subject.entries if entry.id not in ranked]
-    goals = [goal.name for goal in subject.goals]
     boards = [
         leaderboard_block(
             subject.ranked(board),
             rest=() if at else rest,
-            objectives=goals,
+            objective=subject.goal,
             most=len(board.entries),
             title=f"Judged by {board.judge}" if board.judge else "",
         )

@@ -15,7 +15,6 @@ from ..experiment import (
     Curve,
     DiagnosedRow,
     Evaluation,
-    Objective,
     RowResult,
     StudyVerdict,
     TrialResult,
@@ -40,7 +39,7 @@ from ..experiment import (
     usage_means,
 )
 from ..flow import Run, Runs
-from ..measure import parse_measures
+from ..measure import Measure, parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline import baseline_subject
@@ -179,9 +178,9 @@ class _Reader:
             "study",
             entries,
             boards,
-            (objective,),
+            str(objective),
             tuple(map(str, measures)),
-            facts | {"trials": str(len(trials)), "ordered by": objective.name},
+            facts | {"trials": str(len(trials)), "ordered by": str(objective)},
             "" if incumbent is None else incumbent.id,
             self._verdict(run, [t for t in trials if t.id in first], objective, confirmed),
             self._openings(run),
@@ -212,19 +211,18 @@ class _Reader:
         return list(load_results(self.runs, run)) if run else []
 
     def _verdict(
-        self, run: Run, trials: Sequence[TrialResult], objective: Objective, confirmed: str
+        self, run: Run, trials: Sequence[TrialResult], objective: Measure, confirmed: str
     ) -> StudyVerdict | None:
         """Return results of the best trial on the tune split, and on the confirm split if known."""
-        name = objective.name
         others = [t for t in trials if t.number and t.state != "same"]
-        candidates = [t for t in others if t.value(name) is not None]
+        candidates = [t for t in others if t.value(str(objective)) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None
         rows = self._rows(incumbent.run)
         selection = selection_of(
-            objective_scores(rows, name),
-            {t.id: objective_scores(self._rows(t.run), name) for t in candidates if t.run},
+            objective_scores(rows, objective),
+            {t.id: objective_scores(self._rows(t.run), objective) for t in candidates if t.run},
             objective,
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
             clusters=clusters_of_results(rows) or None,
@@ -323,7 +321,7 @@ def _entry_of(run: Run, evaluation: Evaluation) -> ScoredRun:
 
 
 def _boards(
-    trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objective: Objective
+    trials: Sequence[TrialResult], entries: Sequence[ScoredRun], objective: Measure
 ) -> tuple[Board, ...]:
     judged: dict[str, list[TrialResult]] = {}
     for trial, entry in zip(trials, entries, strict=True):

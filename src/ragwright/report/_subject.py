@@ -18,7 +18,6 @@ from ..experiment import (
     BaselineResult,
     Curve,
     Diagnosis,
-    Objective,
     RowResult,
     StudyVerdict,
 )
@@ -103,7 +102,7 @@ class Subject:
         kind: ``run`` (one entry), ``pair`` (the second against the first), or ``study``.
         entries: Every entry; boards hold their order.
         boards: One per judge, that of the current settings first.
-        goals: Ordering criteria, the most important first.
+        goal: The measure that orders the trials of a study.
         measures: Measures in order.
         facts: Its evidence, label -> text: testset, run, time, settings.
         incumbent: Id of the entry of the current settings, empty if there is none.
@@ -125,7 +124,7 @@ class Subject:
     kind: SubjectKind
     entries: tuple[ScoredRun, ...]
     boards: tuple[Board, ...] = ()
-    goals: tuple[Objective, ...] = ()
+    goal: str = ""
     measures: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     incumbent: str = ""
@@ -183,10 +182,8 @@ class Subject:
 
     def upward(self, name: str) -> bool:
         """Return True if higher is better for a measure or fact."""
-        directions = {goal.name: goal.higher_is_better for goal in self.goals}
         scale = self.scale(name)
-        otherwise = name not in FACT_NAMES and (scale is None or scale.higher_is_better)
-        return directions.get(name, otherwise)
+        return name not in FACT_NAMES and (scale is None or scale.higher_is_better)
 
 
 _FEWEST = 4

@@ -25,12 +25,10 @@ _MOST_VALUES = 24
 
 def setting_charts(subject: Subject) -> Iterator[ResultBlock]:
     """Yield the heat map of two keys, and the score against every swept key."""
-    if subject.kind != "study" or not subject.goals:
+    if subject.kind != "study":
         return
-    trials, goal = (
-        subject.ranked(subject.boards[0]) if subject.boards else [],
-        subject.goals[0].name,
-    )
+    trials = subject.ranked(subject.boards[0]) if subject.boards else []
+    goal = subject.goal
     swept = [entry for entry in trials if entry.values]
     keys = [key for key in subject.keys if not key.startswith("judge.")]
     yield from _heat_chart(subject, swept, keys, goal)

@@ -12,13 +12,11 @@ import pytest
 from study_project import study_project, swept
 
 from ragwright import EvaluationOptions, Session, Workbench
-from ragwright.core import BudgetStopped, Score, StoreError, StudyError, Usage, make_plain
+from ragwright.core import BudgetStopped, Score, StoreError, StudyError
 from ragwright.experiment import (
-    AnswerRecord,
     Confirmation,
     ConfirmOptions,
     ConfirmResult,
-    Objective,
     RowResult,
     StudyVerdict,
     compare_with_incumbent,
@@ -26,10 +24,9 @@ from ragwright.experiment import (
     load_trials,
     objective_of,
     objective_scores,
-    read_plain,
     selection_of,
 )
-from ragwright.measure import Selection, parse_measures
+from ragwright.measure import Measure, Selection, parse_measures
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, load_testset
 
@@ -180,11 +177,12 @@ def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:
 
 # -- verdicts --------------------------------------------------------------------------------
 
-M = Objective("M", True)
-F1 = Objective("TokenF1", True)
+M, F1 = parse_measures("Column(M), TokenF1")
 
 
-def rows(values: Sequence[float | None], prefix: str = "r", name: str = "M") -> list[RowResult]:
+def rows(
+    values: Sequence[float | None], prefix: str = "r", name: str = "Column(M)"
+) -> list[RowResult]:
     return [
         RowResult(
             f"{prefix}{at}",
@@ -206,12 +204,11 @@ def f1(values: Sequence[float | None]) -> list[RowResult]:
 def chosen(
     incumbent: Sequence[RowResult],
     candidates: Mapping[str, Sequence[RowResult]],
-    objective: Objective,
+    objective: Measure,
     **how: Any,
 ) -> Selection:
-    name = objective.name
-    scores = {trial: objective_scores(results, name) for trial, results in candidates.items()}
-    return selection_of(objective_scores(incumbent, name), scores, objective, **how)
+    scores = {trial: objective_scores(results, objective) for trial, results in candidates.items()}
+    return selection_of(objective_scores(incumbent, objective), scores, objective, **how)
 
 
 Sides = tuple[list[list[RowResult]], list[list[RowResult]]]
@@ -228,11 +225,11 @@ def study(draw: np.random.Generator, lifts: list[float], size: int = 30) -> Side
 
 
 def confirmation(
-    sides: Sides, trial: str = "T1", objective: Objective = M, seed: int = 0
+    sides: Sides, trial: str = "T1", objective: Measure = M, seed: int = 0
 ) -> Confirmation:
     at = int(trial[1:])
     tune, held = (compare_with_incumbent(side[0], side[at], objective, seed=seed) for side in sides)
-    return Confirmation(trial, {}, objective.name, tune, held)
+    return Confirmation(trial, {}, str(objective), tune, held)
 
 
 def concluded(sides: Sides, seed: int = 0) -> StudyVerdict:
@@ -291,26 +288,6 @@ def test_no_change_proven_says_which_difference_so_many_questions_can_prove() ->
     assert "; this many questions can prove a difference of about 0." in found.text
 
 
-def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
-    def taken(seconds: float) -> list[RowResult]:
-        usages = [Usage(1, 10, 10, 0.5, seconds * (1 + n % 2 / 8)) for n in range(8)]
-        score = (Score("M", "scored", 1.0),)
-        return [
-            RowResult(f"r{n}", (), score, None, AnswerRecord((), usage, 5))
-            for n, usage in enumerate(usages)
-        ]
-
-    fast = Objective("seconds", False)
-    found = chosen(taken(2.0), {"quick": taken(1.0), "slow": taken(3.0)}, fast)
-    assert (found.best, found.difference) == ("quick", 1.0625)
-    one = Confirmation("quick", {}, "seconds", compare_with_incumbent(taken(2.0), taken(1.0), fast))
-    again = read_plain(Confirmation, make_plain(one))
-    assert (again, again.tune.verdict) == (one, "better")
-    assert objective_scores([RowResult("r", (), ())], "cost")["r"].state == "not_applicable"
-    with pytest.raises(StudyError, match="no score for Q"):
-        objective_scores(taken(1), "Q")
-
-
 Values = tuple[Sequence[float | None], Sequence[float | None]]
 RIGHT_OR_SILENT: Values = ([0.0] * 10 + [1.0] * 30, [1.0] * 10 + [None] * 30)
 TURNED = (
@@ -340,8 +317,7 @@ def test_lost_rows(values: Values, outcome: str, difference: float, said: tuple[
 
 
 def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says_so() -> None:
-    objective = Objective("Perplexity", False)
-    assert objective_of("Perplexity", parse_measures("Perplexity")).name == "Perplexity"
+    objective = objective_of("Perplexity", parse_measures("Perplexity"))
     before, after = (rows(one, name="Perplexity") for one in ([2.0] * 12, [1.0] * 11 + [None]))
     found = chosen(before, {"T001": after}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)

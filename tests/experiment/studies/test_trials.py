@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ragwright.core import Score, make_plain
 from ragwright.experiment import (
-    Objective,
     RowResult,
     TrialResult,
     evaluation_of,
@@ -46,6 +45,6 @@ def test_without_a_worst_value_the_mean_ranks_and_a_rubric_has_its_own_scale() -
     silent = Score("Perplexity", "abstained", reason="refused")
     endless = trial(3, [2.0, silent], "Perplexity")
     assert endless.ranked_value("Perplexity") == 2.0
-    assert endless.ranked_value("seconds") is None
+    assert endless.ranked_value("MRR@5") is None
     rubric = set_scale(parse_measure("Rubric(tone)"), MeasureScale(1, 7))
-    assert objective_of("", [rubric]) == Objective("Rubric(tone)", True, MeasureScale(1, 7))
+    assert objective_of("", [rubric]).known_scale == MeasureScale(1, 7)

@@ -11,6 +11,7 @@ from ...core import StudyError, TestsetError, count_noun, make_plain
 from ...flow import Forecast, Runs
 from ...measure import (
     Comparison,
+    Measure,
     MeasureScale,
     Selection,
     compare_rows,
@@ -29,7 +30,6 @@ from ..evaluations import (
     read_plain,
 )
 from ..studies import (
-    Objective,
     Study,
     TrialResult,
     incumbent_hash,
@@ -37,7 +37,6 @@ from ..studies import (
     objective_scores,
     open_once,
     run_trials,
-    scale_of,
     selection_of,
     set_swept_values,
     study_rows,
@@ -156,14 +155,14 @@ class _Opening:
         self._incumbent = self._tune_results(swept.trials[0])
         self._clusters = clusters_of_results(self._incumbent, self._by) or None
         board = [trial for trial in swept.board if trial.number]
-        objective = swept.objective.name
+        objective = swept.objective
         self._selection = selection_of(
             objective_scores(self._incumbent, objective),
             {  # one trial's rows are in memory at a time
                 trial.id: objective_scores(self._tune_results(trial), objective)
                 for trial in sorted(board, key=lambda trial: trial.number)
             },
-            swept.objective,
+            objective,
             seed=swept.study.options.seed,
             clusters=self._clusters,
             questions=questions_of(self._incumbent),
@@ -242,7 +241,7 @@ class _Opening:
         clusters = clusters_of_results([RowResult(row.id, (), (), row) for row in held], self._by)
         units, side = len(set(clusters.values())) or len(held), tune[0].deciding
         least = side.provable(units, len(self._chosen) * openings)
-        name = objective.name + (f" ({side.scale})" if side.scale else "")
+        name = f"{objective} ({side.scale})" if side.scale else str(objective)
         on = f"{count_noun(len(held), 'held-out question')}"
         on += f" in {count_noun(units, 'cluster')}" if clusters else ""
         outlook = (
@@ -275,7 +274,7 @@ class _Opening:
         fresh = run_trials(project, swept.study, points, testset, self._measures)
         clusters = clusters_of_results(fresh[0], self._by)
         both = [
-            Confirmation(trial.id, trial.values, swept.objective.name, before, after)
+            Confirmation(trial.id, trial.values, str(swept.objective), before, after)
             for trial, before, after in zip(
                 self._chosen, tune, self._compare(fresh, clusters or None), strict=True
             )
@@ -353,7 +352,7 @@ class Confirmation:
     Attributes:
         trial: Its name in the study.
         values: Swept key -> value.
-        objective: The measure or fact by which it was chosen.
+        objective: The measure by which it was chosen.
         tune: The comparison on the rows that selected it, biased by the selection.
         confirmed: The comparison on held-out rows; None before they are opened.
         p: Two-sided p-value on the confirm split (``Comparison.p_verdict``), times the number of
@@ -397,30 +396,30 @@ class StudyVerdict:
 def compare_with_incumbent(
     incumbent: Sequence[RowResult],
     other: Sequence[RowResult],
-    objective: Objective,
+    objective: Measure,
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Comparison:
     """Compare another system with the incumbent by an objective, row by row."""
     sides = [
-        {row: (score,) for row, score in objective_scores(rows, objective.name).items()}
+        {row: (score,) for row, score in objective_scores(rows, objective).items()}
         for rows in (incumbent, other)
     ]
-    # for facts, and rubrics without a file, the objective knows the direction
-    scale = scale_of(objective) or MeasureScale(0.0, None, objective.higher_is_better)
+    # for rubrics without a file the objective knows the direction
+    scale = objective.known_scale or MeasureScale(0.0, None, objective.definition.higher_is_better)
     [comparison] = compare_rows(
         *sides,
         seed=seed,
         clusters=clusters,
-        scales={objective.name: scale},
+        scales={str(objective): scale},
         questions=questions_of(incumbent),
     ).measures
     return comparison
 
 
 def correct_confirmations(
-    confirmations: Sequence[Confirmation], objective: Objective, openings: int
+    confirmations: Sequence[Confirmation], objective: Measure, openings: int
 ) -> tuple[Confirmation, ...]:
     """Return confirmations with corrected p-values and their outcomes.
 
@@ -435,7 +434,7 @@ def correct_confirmations(
     )
 
 
-def _outcome(confirmation: Confirmation, p: float, objective: Objective) -> ConfirmationOutcome:
+def _outcome(confirmation: Confirmation, p: float, objective: Measure) -> ConfirmationOutcome:
     """Return the comparison's verdict, if it survives the correction of its p."""
     comparison = confirmation.confirmed
     if comparison is None:
@@ -443,7 +442,7 @@ def _outcome(confirmation: Confirmation, p: float, objective: Objective) -> Conf
     if p > LEVEL or comparison.verdict == "no change proven":
         return "no change proven"
     ahead = (comparison.deciding.difference or 0.0) > 0
-    return "better" if ahead == objective.higher_is_better else "worse"
+    return "better" if ahead == objective.definition.higher_is_better else "worse"
 
 
 def _verdict_sentence(verdict: StudyVerdict) -> str:

@@ -17,7 +17,6 @@ from ._sweep import (
     trial_job,
 )
 from ._trials import (
-    Objective,
     Point,
     TrialResult,
     grid_points,
@@ -26,7 +25,6 @@ from ._trials import (
     objective_scores,
     random_points,
     read_study,
-    scale_of,
     search_points,
     selection_of,
     trial_result,
@@ -36,7 +34,6 @@ from ._trials import (
 
 __all__ = [
     "Axis",
-    "Objective",
     "Point",
     "Study",
     "StudyOptions",
@@ -59,7 +56,6 @@ __all__ = [
     "rebuild_study",
     "run_sweep",
     "run_trials",
-    "scale_of",
     "search_points",
     "select_first_judge",
     "selection_of",

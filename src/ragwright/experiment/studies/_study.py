@@ -31,9 +31,6 @@ _LARGEST = 2**53
 _MOST = 2000
 """Most trials of a study."""
 
-FACTS = ("cost", "seconds", "context_tokens")
-"""Objectives besides measures: facts of making an answer; lower is better."""
-
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
@@ -45,8 +42,7 @@ class StudyOptions:
     )
     objective: str = option(
         "",
-        "What trials are ordered by: a measure, cost, seconds or context_tokens; by default the "
-        "first measure.",
+        "The measure that trials are ordered by; by default the first measure.",
     )
     search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
     trials: int = option(40, "Trials of a random or tpe search.", ge=1, le=_MOST)

@@ -48,7 +48,6 @@ from ..evaluations import (
 )
 from ._study import Study, rebuild_study
 from ._trials import (
-    Objective,
     Point,
     TrialResult,
     common_reason,
@@ -104,7 +103,7 @@ class SweepResult:
     study: Study
     testset: str
     measures: tuple[str, ...]
-    objective: Objective
+    objective: Measure
     trials: tuple[TrialResult, ...]
     stopped: RagwrightError | None = None
     notes: tuple[str, ...] = ()
@@ -260,7 +259,7 @@ class _Sweep:
     options: SweepOptions
     testset: Testset
     measures: tuple[Measure, ...]
-    objective: Objective
+    objective: Measure
     current: str
     """Hash of the current settings, see :func:`incumbent_hash`."""
     run_id: str = ""
@@ -277,7 +276,7 @@ class _Sweep:
         with suppress(StopIteration):
             while True:
                 trial = self._run_point(search.send(value))
-                value = trial.ranked_value(self.objective.name)
+                value = trial.ranked_value(str(self.objective))
         self.project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         notes = self.testset.notes
         if self.study.sweeps_embedder and "ChunkScore" in map(str, self.measures):
@@ -304,7 +303,7 @@ class _Sweep:
             "testset": self.testset.name,
             "rows": self.testset.fingerprint,
             "measures": [str(measure) for measure in self.measures],
-            "objective": self.objective.name,
+            "objective": str(self.objective),
             "incumbent": self.current,
         }
         runs, reuse = self.project.runs, self.project.session.reuse
@@ -364,7 +363,7 @@ class _Sweep:
                 trial, state="skipped", run=summary.run, rows=summary.done, reason=reason
             )
         evaluation = load_evaluation(self.project.runs, summary.run, self.study.options.seed)
-        scores = objective_scores(evaluation.results, self.objective.name)
+        scores = objective_scores(evaluation.results, self.objective)
         self.scores[trial.id] = scores
         result = trial_result(trial.number, trial.values, summary.run, evaluation)
         return replace(result, reason=common_reason(scores.values()))
@@ -473,7 +472,7 @@ def load_sweep(project: Project, name: str) -> SweepResult:
     )
     if not any(trial.number for trial in swept.board) or not swept.trials[0].run:
         raise StudyError(
-            f"no trial of the sweep {run.id} has a value of {swept.objective.name}",
+            f"no trial of the sweep {run.id} has a value of {swept.objective}",
             hint="see its trials: ragwright report, or sweep again",
         )
     return swept

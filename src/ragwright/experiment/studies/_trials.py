@@ -19,25 +19,13 @@ from ...core import (
     StudyError,
     canonical_json,
 )
-from ...measure import Measure, MeasureScale, Selection, Summary, choose_best, find_scale
+from ...measure import Measure, Selection, Summary, choose_best
 from ...project import Overrides, Project, Settings, load_settings, project_sections
-from ..evaluations import AnswerRecord, Evaluation, RowResult
-from ._study import FACTS, Axis, Study, load_study
+from ..evaluations import Evaluation, RowResult
+from ._study import Axis, Study, load_study
 
 TrialState: TypeAlias = Literal["done", "errored", "invalid", "same", "skipped"]
 """``invalid`` if the values are incompatible; ``same`` as the current settings: no candidate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """An objective of trials: a measure, or a fact of making an answer.
-
-    ``scale`` is that of a measure whose text does not define it, such as a custom rubric.
-    """
-
-    name: str
-    higher_is_better: bool
-    scale: MeasureScale | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +65,28 @@ class TrialResult:
         """``T007``: sorts by number up to a thousand trials, and is a row's name in the run."""
         return f"T{self.number:03d}"
 
-    def value(self, objective: str) -> float | None:
-        """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; else None."""
-        if objective in FACTS:
-            value = self.facts.get(objective)
-        else:
-            value = next((s.mean for s in self.summaries if s.measure == objective), None)
+    def value(self, measure: str) -> float | None:
+        """Mean of a measure over its scored rows, rounded to 6 digits; None without one."""
+        value = next((s.mean for s in self.summaries if s.measure == measure), None)
         return None if value is None else round(value, 6)
 
-    def ranked_value(self, objective: str) -> float | None:
+    def ranked_value(self, measure: str) -> float | None:
         """The value for ordering: rows without a score count as the worst value.
 
         Rows without gold are not counted. Otherwise refusing hard questions would lead every
         leaderboard. If the scale has no worst end it is the plain value.
         """
-        if objective not in FACTS:
-            for summary in self.summaries:
-                if summary.measure == objective and summary.worst is not None:
-                    return round(summary.worst, 6)
-        return self.value(objective)
+        worst = next((s.worst for s in self.summaries if s.measure == measure), None)
+        return self.value(measure) if worst is None else round(worst, 6)
 
 
-def objective_of(name: str, measures: Sequence[Measure]) -> Objective:
-    """The objective with a name; by default the first measure.
+def objective_of(name: str, measures: Sequence[Measure]) -> Measure:
+    """The measure with a name, by which trials are ordered; by default the first.
 
     Raises:
-        StudyError: It is neither a measure of the study nor a fact.
+        StudyError: It is no measure of the study.
     """
-    known = {
-        str(m): Objective(str(m), m.definition.higher_is_better, m.known_scale) for m in measures
-    }
-    known.update((fact, Objective(fact, False)) for fact in FACTS)
+    known = {str(measure): measure for measure in measures}
     if name and name not in known:
         raise StudyError(
             f"the objective {name!r} is not measured",
@@ -117,21 +96,16 @@ def objective_of(name: str, measures: Sequence[Measure]) -> Objective:
     return known[name or str(measures[0])]
 
 
-def _facts_of(answer: AnswerRecord) -> dict[str, float | None]:
-    usage = answer.usage
-    return {
-        "context_tokens": float(answer.context_tokens),
-        "cost": usage.cost if usage.calls else 0.0,
-        "seconds": usage.seconds,
-    }
-
-
 def usage_means(results: Sequence[RowResult]) -> dict[str, float]:
-    """Return the mean usage per answer; a cost that is unknown for one row is unknown."""
-    facts = [_facts_of(result.made) for result in results if result.made is not None]
+    """Mean cost, seconds and tokens of passages per answer; a cost unknown for one is unknown."""
+    made = [result.made for result in results if result.made is not None]
+    facts: dict[str, list[float | None]] = {
+        "context_tokens": [float(answer.context_tokens) for answer in made],
+        "cost": [answer.usage.cost if answer.usage.calls else 0.0 for answer in made],
+        "seconds": [answer.usage.seconds for answer in made],
+    }
     means = {}
-    for name in sorted(FACTS):
-        values = [fact[name] for fact in facts]
+    for name, values in facts.items():
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             means[name] = round(fmean(known), 9)
@@ -148,39 +122,26 @@ def trial_result(
     )
 
 
-def leaderboard(trials: Sequence[TrialResult], objective: Objective) -> tuple[TrialResult, ...]:
+def leaderboard(trials: Sequence[TrialResult], objective: Measure) -> tuple[TrialResult, ...]:
     """Trials that are done and have a value, best first; ties are broken by number.
 
     Rows without a score count as the worst value (:meth:`TrialResult.ranked_value`).
     """
-    sign = -1 if objective.higher_is_better else 1
+    sign, name = -1 if objective.definition.higher_is_better else 1, str(objective)
     placed = [
         (sign * value, trial.number, trial)
         for trial in trials
         if trial.state == "done"
-        and trial.value(objective.name) is not None
-        and (value := trial.ranked_value(objective.name)) is not None
+        and (value := trial.ranked_value(name)) is not None
+        and trial.value(name) is not None
     ]
     return tuple(trial for _, _, trial in sorted(placed, key=lambda place: place[:2]))
 
 
-def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
-    """Row id -> score of an objective; a fact of making an answer counts as a score."""
-    scores = {}
-    for result in results:
-        if name in FACTS:
-            value = None if result.made is None else _facts_of(result.made)[name]
-            score: Score | None = (
-                Score(name, "not_applicable", reason="the project answered no row")
-                if value is None
-                else Score(name, "scored", value)
-            )
-        else:
-            score = next((s for s in result.scores if s.measure == name), None)
-        if score is None:
-            raise StudyError(f"the rows have no score for {name}", where=result.row_id)
-        scores[result.row_id] = score
-    return scores
+def objective_scores(results: Iterable[RowResult], objective: Measure) -> dict[str, Score]:
+    """Row id -> score of an objective."""
+    name = str(objective)
+    return {r.row_id: score for r in results for score in r.scores if score.measure == name}
 
 
 def common_reason(scores: Iterable[Score]) -> str:
@@ -195,7 +156,7 @@ def common_reason(scores: Iterable[Score]) -> str:
 def selection_of(
     incumbent: Mapping[str, Score],
     candidates: Mapping[str, Mapping[str, Score]],
-    objective: Objective,
+    objective: Measure,
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
@@ -208,19 +169,12 @@ def selection_of(
     selection = choose_best(
         incumbent,
         candidates,
-        higher_is_better=objective.higher_is_better,
+        higher_is_better=objective.definition.higher_is_better,
         seed=seed,
         clusters=clusters,
-        scale=scale_of(objective),
+        scale=objective.known_scale,
     )
     return replace(selection, questions=questions or selection.questions)
-
-
-def scale_of(objective: Objective) -> MeasureScale | None:
-    """Range and direction of an objective; None for cost, seconds and tokens."""
-    if objective.name in FACTS:
-        return None
-    return objective.scale or find_scale(objective.name)
 
 
 _TRIES = 100
@@ -240,7 +194,7 @@ def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
 
 
 def search_points(
-    study: Study, objective: Objective | None = None
+    study: Study, objective: Measure | None = None
 ) -> Generator[Point, float | None, None]:
     """Yield different points to try; each is answered by the value of its trial, None without one.
 
@@ -275,7 +229,7 @@ def random_points(study: Study) -> list[Point]:
     return list(search_points(replace(study, options=replace(study.options, search="random"))))
 
 
-def _open_search(study: Study, objective: Objective | None) -> Any:
+def _open_search(study: Study, objective: Measure | None) -> Any:
     import optuna
 
     samplers, options = optuna.samplers, study.options
@@ -285,7 +239,7 @@ def _open_search(study: Study, objective: Objective | None) -> Any:
         sampler=samplers.TPESampler(seed=options.seed)
         if options.search == "tpe"
         else samplers.RandomSampler(options.seed),
-        direction="maximize" if objective and objective.higher_is_better else "minimize",
+        direction="maximize" if objective and objective.definition.higher_is_better else "minimize",
     )
     optuna.logging.set_verbosity(before)
     return search
