@@ -388,7 +388,7 @@ _SPENDING = (
 _OWN = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
-    8,
+    9,
     local=ACCESS_STATEMENTS,
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
     "the history of jobs, keys of the server and promotions begin anew",
