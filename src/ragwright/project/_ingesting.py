@@ -131,6 +131,7 @@ def ingest_sources(
     used = choose_engine(settings, engine)
     scans = ScanProgress()
     feeds, reading_key = feeds_of(project, sources, scans)
+    project.settled_spec()  # a server is asked for the length of its vectors before all else
     notes = _without_other_lengths(project) if embed_again else ()
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
