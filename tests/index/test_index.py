@@ -27,7 +27,6 @@ from naive_index import (
     slow_relaxed,
     weight_of,
 )
-from naive_relaxed import naive_relaxed
 
 from ragwright.core import (
     Document,
@@ -67,7 +66,6 @@ ALL = 10_000
 QUERY = make_vector("q")
 BOTH_WAYS: tuple[Any, ...] = ("engine pump Manual", QUERY)
 ENGLISH = Filter("language", ("en",))
-NOT_GERMAN = Filter("language", ("de",), exclude=True)
 NOT_FIRST = Filter("half", ("first",), exclude=True)
 CLIENT = Filter("client", ("client 1",))
 TOPICS = (Filter("topics", ("t1",)), Filter("topics", ("t4",)))
@@ -80,14 +78,6 @@ def soft(weights: Sequence[float], *conditions: Filter) -> tuple[SoftFilter, ...
     return tuple(SoftFilter(one, weight) for one, weight in zip(conditions, weights, strict=True))
 
 
-def excluded(condition: Filter) -> Filter:
-    return replace(condition, exclude=True)
-
-
-DISTINCT = soft((8, 3.5, 3, 1, 0.1), CLIENT, *TOPICS, PART, YEARS)
-EXCLUDING = soft(
-    (8, 3.5, 2, 1, 0.1), excluded(CLIENT), CLIENT, excluded(TOPICS[0]), excluded(YEARS), NOT_FIRST
-)
 TIED = soft((6, 3, 3, 2, 1), CLIENT, *TOPICS, PART, YEARS)
 
 
@@ -749,24 +739,6 @@ def test_writers_at_once_duplicate_nothing(kind: str, tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.slow
-def test_all_stores_give_the_same_answers_under_the_same_name(tmp_path: Path) -> None:
-    stores = [open_it(tmp_path / name) for name, open_it in KINDS.items()]
-    for start in (0, 20):
-        items = made(*range(start, start + 25))
-        assert len({store.upsert(PAIR, items) for store in stores}) == 1
-    assert len({store.remove(["doc/0003"]) for store in stores}) == 1
-    queries = np.stack([make_vector(f"q{n}") for n in range(5)])
-    answers: list[Any] = []
-    for store in stores:
-        view = store.view(PAIR)
-        found = view.keyword("engine oil APP_w304", 50), view.dense(queries, 50)
-        hits = view.lookup([key for key, _ in view.keyword("engine", 20)])
-        answers.append((view.snapshot, found, view.fields(), hits))
-        store.close()
-    assert answers[0] == answers[1] == answers[2]
-
-
 # -- soft filters: relaxed -------------------------------------------------------------------
 
 WEIGHTS = ("0", "0.1", "0.2", "0.3", "1", "2", "3", "5", "8", "1000000", "0.000001", "1e30")
@@ -827,21 +799,3 @@ def test_one_pass_is_the_definition(
         reached = view.relaxed(query, ALL, replace(relax, threshold=least_score), filters)
         passing = tuple((key, score) for key, score, _ in expected if score >= least_score)
         assert reached.candidates == passing
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wishes", [DISTINCT, EXCLUDING], ids=("met", "excluding"))
-@pytest.mark.parametrize("filters", [(), (NOT_GERMAN, NOT_FIRST)], ids=("all", "narrowed"))
-def test_one_pass_equals_one_query_for_each_combination(
-    view: View, wishes: tuple[SoftFilter, ...], filters: tuple[Filter, ...]
-) -> None:
-    """Where sums of weights differ, hits and levels equal the naive algorithm."""
-    for query, threshold in ((BOTH_WAYS[0], None), (QUERY, 0.05)):
-        for k, unfiltered in ((7, True), (ALL, False)):
-            relax = Relaxation(wishes, threshold, unfiltered)
-            reply = view.relaxed(query, k, relax, filters)
-            naive = naive_relaxed(view, query, k, relax, filters)
-            assert (reply.candidates, reply.rungs) == (naive.candidates, naive.rungs)
-            assert reply.ladder == naive.ladder
-            assert reply.candidates
-    assert not view.relaxed(QUERY, ALL, Relaxation(wishes, 99.0), filters).candidates

@@ -92,18 +92,6 @@ def test_a_commit_that_fails_in_the_middle_loses_nothing(bucket: Bucket, fault: 
     assert len(again.content_hashes(PAIR)) == 8
 
 
-def test_throttling_for_a_while_is_only_slow(bucket: Bucket) -> None:
-    store, asked = opened(), [0]
-
-    def some(method: str, path: str) -> str:
-        asked[0] += 1
-        return "503" if asked[0] % 5 == 0 else "slow" if asked[0] % 7 == 0 else ""
-
-    with bucket.broken(some):
-        assert store.upsert(PAIR, made(0, 5)).added == 5
-    assert asked[0] > 10
-
-
 def refused(kind: type[RagwrightError], work: Callable[[], object]) -> str:
     """What is said; keys are named, never shown."""
     with pytest.raises(kind) as told:

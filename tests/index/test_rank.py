@@ -68,29 +68,6 @@ def test_ladders_that_cannot_be_climbed_are_refused() -> None:
             rungs_of(relax, ())
 
 
-@pytest.mark.parametrize("count", [16, 17, 62])
-def test_many_filters(tmp_path: Path, count: int) -> None:
-    """Document n has the tags n to n + 4; tag t weighs t % 5."""
-    store = SqliteStore(tmp_path / "store.sqlite")
-    tags = [tuple(f"g{t}" for t in range(n, n + 5)) for n in range(count)]
-    items = [make_indexed(make_document(n, metadata={"tags": tags[n]})) for n in range(count)]
-    store.upsert(PAIR, items)
-    view = store.view(PAIR)
-    relax = soft(*((Filter("tags", (f"g{t}",)), t % 5) for t in range(count)))
-    for k in (7, 1000):
-        found = view.relaxed(make_vector("q"), k, relax)
-        keys = []
-        for (name, score), rung in zip(found.candidates, found.rungs, strict=True):
-            first = int(name[4:8])
-            met = range(first, min(first + 5, count))
-            assert rung == sum(1 << tag for tag in met)
-            keys.append((-sum(tag % 5 for tag in met), -score, name))
-        assert keys == sorted(keys)
-    whole = view.relaxed(make_vector("q"), 0, relax)
-    assert sum(total for _, total in whole.ladder) == sum(len(i.chunks) for i in items)
-    store.close()
-
-
 def test_similarities_near_the_threshold_are_worked_out_exactly(tmp_path: Path) -> None:
     """Rounded to six digits, not as a float32 product has them."""
     store = SqliteStore(tmp_path / "store.sqlite")

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -94,30 +93,6 @@ def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
         assert set(store.content_hashes(PLAIN)) == {"a"}
         other.execute("ROLLBACK")
     assert store.upsert(PLAIN, [item("b", "two")]).added == 1
-    store.close()
-
-
-@pytest.mark.slow
-def test_many_threads_read_and_write_one_store(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.sqlite")
-    errors: list[BaseException] = []
-
-    def work(worker: int) -> None:
-        try:
-            for n in range(15):
-                store.upsert(PLAIN, [item(f"{worker}/{n}", f"word {n}")])
-                view = store.view(PLAIN)
-                assert len(view.keyword("word", 10_000)) == view.statistics().chunks
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert store.view(PLAIN).statistics().documents == 60
     store.close()
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -261,40 +258,3 @@ def test_small_writes_leave_few_segments_and_young_ones_alone(
     put(store, b="w1")
     assert young.exists()
     assert not old.exists()
-
-
-ROWS = 10_000
-BUILDING = f"""
-import json, sys, tracemalloc
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from ragwright.core import Chunk, Span
-from test_view import *
-pair = replace(PAIR, embedder="", dimensions=0)
-store = SqliteStore(sys.argv[1], analyzers=lambda _: Spaces())
-for first in range(0, {ROWS}, 1000):
-    batch = []
-    for number in range(first, first + 1000, 20):
-        text, chunks = "", []
-        for row in range(number, number + 20):
-            part = " ".join(f"w{{(row * 7 + at * at) % 5003}}" for at in range(60)) + " "
-            span, text = Span(len(text), len(text) + len(part)), text + part
-            name = f"d{{number}}:{{span.start}}-{{span.end}}"
-            chunks.append(Chunk(name, f"d{{number}}", len(chunks), span, part, headings=(name,)))
-        document = Document(f"d{{number}}", f"mem:{{number}}", text, metadata={{"year": number}})
-        batch.append(IndexedDocument(document, tuple(chunks)))
-    store.upsert(pair, batch)
-tracemalloc.start()
-view = store.view(pair)
-peak, own = tracemalloc.get_traced_memory()[1], view.statistics().bytes
-print(json.dumps([peak, own, len(view.keyword("w17", {ROWS}))]))
-"""
-
-
-@pytest.mark.slow
-def test_a_view_is_built_within_a_few_times_its_own_size(tmp_path: Path) -> None:
-    """In a process of its own: objects for each chunk and posting took 4 GB for 200,000 chunks."""
-    command = [sys.executable, "-c", BUILDING, str(tmp_path / "store.sqlite")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peak, own, hits = json.loads(done.stdout)
-    assert hits > 0
-    assert peak - own < 25 * 2**20, f"{peak / 2**20:.0f} MiB, {own / 2**20:.0f} MiB its own"

@@ -147,12 +147,6 @@ def test_what_single_documents_hold(documents: dict[str, Document]) -> None:
     assert "dummy content" not in mail.text
 
 
-def test_reading_twice_gives_the_same(documents: dict[str, Document]) -> None:
-    again = FileReader(SourceOptions(), base=FOLDER / "sources").read(".", no_network)
-    hashes = {item.id: item.content_hash() for item in again if isinstance(item, Document)}
-    assert hashes == {name: document.content_hash() for name, document in documents.items()}
-
-
 # Others.
 
 

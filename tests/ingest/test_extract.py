@@ -207,16 +207,6 @@ def test_limits_of_size_memory_and_time_hold_and_the_next_file_is_read() -> None
     assert read("b.pdf", make.pdf_of("next")).text == "next"
 
 
-@pytest.mark.slow
-def test_long_lines_are_read_in_every_format() -> None:
-    data = b"all of the work and no play " * 72_000
-    extract = read("a.txt", data)
-    assert (len(extract.text), extract.language) == (len(data), "en")
-    for name in ("a.md", "a.csv", "a.html", "a.eml"):
-        assert "no play" in read(name, b"<p>" + b"all work and no play " * 50_000).text
-    assert "one" in read("a.html", "<p>one<br>" * 12_000, max_seconds=40).text
-
-
 WHOLE: dict[str, Data] = {
     "a.pdf": make.pdf([make.lines("some words"), make.ruled_table([["a", "b"], ["c", "d"]], 500)]),
     "a.odt": make.odt("<text:p>words</text:p>"),

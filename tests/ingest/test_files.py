@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.documents import no_network
 from made_files import pdf_of
 from one_file import read_folder
 
 from ragwright.core import MissingExtraError, SourceError
-from ragwright.ingest import FileReader
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -128,29 +125,6 @@ def test_missing_empty_large_and_forbidden(tmp_path: Path, monkeypatch: pytest.M
     _, (forbidden,) = read_folder(tmp_path)
     assert "Permission denied" in forbidden.error.what
     assert "right" in (forbidden.error.hint or "")
-
-
-def test_accepts_paths_and_leaves_addresses_to_others(tmp_path: Path) -> None:
-    reader = FileReader(base=write(tmp_path, "odd:name.txt"))
-    paths = ("docs", "a/b.pdf", "/tmp/x", "file:///tmp/x", r"C:\x.pdf", "odd:name.txt")
-    assert all(map(reader.accepts, paths))
-    assert not any(map(reader.accepts, ("https://x.org", "beir:data", "wikipedia:Duck")))
-
-
-@pytest.mark.slow
-def test_one_document_in_memory_at_a_time(tmp_path: Path) -> None:
-    """Thirty files of 200 kB: the peak stays near one file, not near their sum."""
-    for number in range(30):
-        (tmp_path / f"{number:03}.txt").write_bytes(b"some words %d " % number * 14_000)
-    reader = FileReader(base=tmp_path)
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in reader.read(".", no_network))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert count == 30
-    assert peak < 4_000_000
 
 
 def test_nothing_of_the_file_system_gets_into_the_content(tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import served
 from story_tools import write_files
 
 from ragwright import Workbench
 from ragwright.core import Document, reader_filter
 from ragwright.ingest import Failure, FetchBytes, Reader, SourceFile, SuffixReader, clean_metadata
-from ragwright.project import init_project
 from ragwright.retrieve import parse_filter
 from ragwright.workbench import AskOptions
 
@@ -237,23 +235,6 @@ def test_fields_of_a_source_reach_every_format_and_win_over_the_document(
     with Workbench.open(folder) as bench:
         bench.ingest("docs/hr/")  # a folder given by hand keeps its fields
         assert "docs/hr/a.md" in sources(bench, "group=people")
-
-
-def test_only_personas_of_the_project_are_served(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "new", {"a.md": "# A\n\nThe coolant must be changed.\n"})
-    init_project(folder, ("a.md",))
-    with Workbench.open(folder) as bench:
-        bench.ingest()
-        assert bench.ask("What must be changed?", "engineer").text, "on request they are there"
-
-    def models() -> list[str]:
-        with served(folder, "serve.name=x") as running:
-            return [one["id"] for one in running.http.get("/v1/models").json()["data"]]
-
-    assert models() == ["x"]
-    example = folder / "personas/support.yaml.example"
-    example.rename(folder / "personas/support.yaml")
-    assert models() == ["x", "x/support"]
 
 
 @pytest.mark.parametrize("source", ["docs/desk.cards", "docs/"])

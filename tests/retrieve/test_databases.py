@@ -16,7 +16,6 @@ from hand_driver import Driver
 
 from ragwright.core import ConfigError, DatabaseError, StatementError
 from ragwright.flow import ChatReply, Runner, Sql, SqlReply, sql
-from ragwright.models import Models, model_handlers
 from ragwright.retrieve import (
     Column,
     DatabaseOptions,
@@ -28,7 +27,6 @@ from ragwright.retrieve import (
     read_statement,
     sql_context,
 )
-from ragwright.testing import ScriptedServer
 
 MAKE = """
 CREATE TABLE orders (id integer PRIMARY KEY, customer text, amount real, placed text);
@@ -393,19 +391,3 @@ def test_no_value_breaks_out_of_its_cell() -> None:
     assert (lines[0], lines[2]) == ("| a | b\\|c |", "| x \\| y \\| | true |")
     assert "```" not in lines[3]
     assert "no rows" in markdown_table(SqlReply(("a",), ()))
-
-
-def test_end_to_end_over_http_on_a_real_file(tmp_path: Path) -> None:
-    make_file(tmp_path / "shop.db", "CREATE TABLE orders (id); INSERT INTO orders VALUES (7);")
-    databases = Databases([SHOP.options], tmp_path)
-    (database,) = databases.described()
-    script = [statement("DELETE FROM orders"), statement("SELECT id FROM orders")]
-    with ScriptedServer([*script]) as server:
-        name = f"{server.url}#scripted"
-        with Runner({**model_handlers(Models()), Sql: SqlHandler(databases)}) as runner:
-            found = runner.run(sql_context("Which order?", database, name))
-            assert "| 7 |" in found.hits[0].text
-            assert "not authorized" in server.requests[1].prompt
-            forecast = runner.forecast([lambda: sql_context("Which other?", database, name)])
-            assert (forecast.calls.low, forecast.calls.high) == (1, 2)
-            assert not forecast.uncertain

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.data_sets import DATA
 from hand_driver import hit
 from hypothesis import given, strategies as st
 
-from ragwright.core import Filter, FilterError, Hit, RetrieveError, Span, Term, rank_best
-from ragwright.flow import Lookup, Runner, Search
-from ragwright.index import IndexedDocument, IndexSpec, StoreOptions, ViewHandler, Views, open_store
-from ragwright.ingest import ChunkOptions, FileReader, make_chunker
-from ragwright.models import Analyzer, AnalyzerOptions, Tokenizer, WordTokenizer, make_analyzer
+from ragwright.core import FilterError, Hit, RetrieveError, Span, Term, rank_best
+from ragwright.models import Analyzer, Tokenizer
 from ragwright.retrieve import (
-    RetrieveOptions,
     SelectOptions,
-    Target,
     balance,
     convex,
     dissimilar,
     measure_score_share,
     one_sided,
-    retrieve,
     rrf,
     select_depth,
     select_hits,
@@ -145,7 +135,6 @@ def terms(**idf: float) -> tuple[Term, ...]:
 
 
 FIX, PUMP = terms(fix=1.0, e12=3.0, _12=3.0), terms(pump=1.0, manifold=3.0)
-ENDLESS = "x" * 100_000
 
 
 @pytest.mark.parametrize(
@@ -164,16 +153,6 @@ def test_words_count_by_pieces_and_rarity(
     text: str, asked: Any, analyzer: Any, tokenizer: Any, share: float
 ) -> None:
     assert unknown_share(text, asked, analyzer, tokenizer) == pytest.approx(share)
-
-
-def test_an_endless_word_costs_its_beginning_and_a_tokenizer_out_of_use_is_let_go() -> None:
-    asked = terms(**dict.fromkeys(Analyzer().tokens(ENDLESS), 2.0))
-    tokenizer = Pairs()
-    assert 0.9 < unknown_share(ENDLESS, asked, Analyzer(), tokenizer) < 1.0
-    gone = weakref.ref(tokenizer)
-    del tokenizer
-    gc.collect()
-    assert gone() is None
 
 
 def test_what_the_best_chunk_holds_is_a_share_of_the_greatest_score() -> None:
@@ -333,56 +312,3 @@ def test_one_side_is_told_only_where_another_was_found(kept: str, told: bool) ->
     # What all hits of the pool share is no side.
     assert "all 2 hits have section 'Act I', while the search also found 'Act II' (bal" in said
     assert one_sided([one, two], [one, two, found(3, headings=PLAY[:2])], "section") == ""
-
-
-# -- SPEC C5 on a real play: the right words from the wrong act -------------------------------
-
-THEFT = "Qui a volé la cassette d'Harpagon ?"
-"""Act V speaks of the theft all along, and has Valère accused of it; act IV shows the thief."""
-
-THIEF = "guigné ceci tout le jour"
-"""La Flèche's words in act IV, scene VI, with the box under his arm."""
-
-
-@pytest.fixture(scope="module")
-def ask(needs_data: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Keyword search over L'Avare; the act is metadata, the headings are those of the edition."""
-    (document,) = FileReader().read_file(DATA / "moliere" / "moliere_avare.xml")
-    assert not hasattr(document, "error")
-    chunker = make_chunker(ChunkOptions(by="headings", size=200, overlap=0), WordTokenizer())
-    chunks = tuple(
-        replace(chunk, metadata={"act": chunk.headings[1]}) if len(chunk.headings) == 3 else chunk
-        for chunk in chunker.chunks(document)
-    )
-    store = open_store(StoreOptions(), tmp_path_factory.mktemp("play"))
-    spec = IndexSpec("headings", make_analyzer(AnalyzerOptions(language="fr")).spec)
-    store.upsert(spec, [IndexedDocument(document, chunks)])
-    views, target = Views(store), Target(store.snapshot(spec))
-    with Runner({Search: ViewHandler(views), Lookup: ViewHandler(views)}) as runner:
-        yield (
-            lambda **settings: runner.run(retrieve(THEFT, target, RetrieveOptions(**settings))).hits
-        )
-    views.close()
-    store.close()
-
-
-def acts(hits: Sequence[Hit]) -> set[str]:
-    return {str(one.metadata["act"]) for one in hits if "act" in one.metadata}
-
-
-@pytest.mark.slow
-def test_the_right_words_from_the_wrong_act_are_told_and_turns_or_a_filter_help(ask: Any) -> None:
-    def shown(hits: Sequence[Hit]) -> bool:
-        return any(THIEF in one.text for one in hits)
-
-    pool = ask(top_k=30)
-    kept, (note,) = select_hits(pool, 4, SelectOptions(watch=("act",)))
-    assert kept == pool[:4]
-    assert (acts(kept), shown(kept), shown(pool)) == ({"Acte V"}, False, True)
-    assert "all 4 hits have act 'Acte V'" in note
-    assert "'Acte IV'" in note
-    for field in ("act", "section:2"):
-        kept, notes = select_hits(pool, 5, SelectOptions(balance=field))
-        assert (shown(kept), len(acts(kept)), notes) == (True, 4, ())
-    for act, helps in (("Acte IV", True), ("Acte V", False)):
-        assert shown(ask(top_k=4, filters=(Filter("act", (act,)),))) is helps

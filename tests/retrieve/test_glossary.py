@@ -12,7 +12,6 @@ from hypothesis import given, strategies as st
 
 from ragwright.core import ConfigError, Document, Filter, Section, Span
 from ragwright.flow import Search, SearchReply
-from ragwright.models import is_code
 from ragwright.retrieve import (
     Glossary,
     Meaning,
@@ -301,9 +300,3 @@ def test_any_text_is_mined_and_every_span_lies_in_it(text: str) -> None:
         for meaning in meanings:
             assert 0 <= meaning.start <= meaning.end <= len(text)
             assert 0 < len(meaning.text) <= 240
-
-
-def test_codes_and_identifiers_are_codes_and_words_numbers_and_measures_are_none() -> None:
-    codes = ["C2065", "APP_w304", "XX-31201", "std::move", "camelCase", "v2.3.1", "04321"]
-    words = ["pump", "Pump", "1998", "12kg", "3-phase", "NOTE", "E1", "x" * 50]
-    assert [word for word in (*codes, *words) if is_code(word, written=True)] == codes

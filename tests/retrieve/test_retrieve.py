@@ -23,7 +23,7 @@ from ragwright.core import (
     RetrieveError,
 )
 from ragwright.flow import ChatReply, Flow, RetryPolicy, Runner, gather
-from ragwright.models import LexicalReranker, Models, ModelSettings, Reranker, model_handlers
+from ragwright.models import Models, ModelSettings, Reranker, model_handlers
 from ragwright.retrieve import (
     IterateOptions,
     RerankOptions,
@@ -34,7 +34,7 @@ from ragwright.retrieve import (
     rerank_method,
     rerank_windows,
 )
-from ragwright.testing import Reply, RerankerSuite, ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 TEXTS = ("an orchestra played", "a red car stood there", "the red car was sold in May")
 QUERY = "when was the red car sold?"
@@ -207,12 +207,7 @@ def ordering(key: Callable[[str, str], Any]) -> Callable[[ServerRequest], str]:
     return reply
 
 
-def words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
-
-
 BY_LENGTH = ordering(lambda question, text: len(text))
-BY_WORDS = ordering(lambda question, text: -len(words(question) & words(text)))
 
 
 def test_a_chat_model_orders_windows(rerank: Desk) -> None:
@@ -311,53 +306,6 @@ def test_whatever_a_reply_says_the_order_is_a_permutation(text: str, count: int)
     order, problem = read_order(ChatReply(text), count)
     assert sorted(order) == list(range(count))
     assert not problem or order == tuple(range(count))
-
-
-# -- the suite of rerankers ------------------------------------------------------------------
-
-
-class ByFlow(Reranker):
-    """The flow through a runner, in the shape that the suite asks for."""
-
-    identity = "flow"
-    scale = "the share of passages that one is not behind, or a similarity"
-
-    def __init__(self, models: Models, model: str) -> None:
-        self._models, self._options = models, RerankOptions(model)
-
-    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        hits = found_by(*passages)
-        with Runner(model_handlers(self._models)) as runner:
-            found, _ = runner.run(rerank_hits(query, hits, self._options))
-        scores = {h.document_id: h.score for h in found}
-        return [scores[h.document_id] for h in hits]
-
-
-class FlowSuite(RerankerSuite):
-    model = ""
-    script: Any = "ok"
-
-    @pytest.fixture(autouse=True)
-    def _models_of(self, rerank: Desk) -> None:
-        rerank.server.play(self.script)
-        self._models = rerank.models
-
-    def make(self) -> Reranker:
-        return ByFlow(self._models, self.model)
-
-
-class TestEmbedConforms(FlowSuite):
-    model = "embed:acme:large"
-    tolerance = 1e-6
-
-
-class TestListwiseConforms(FlowSuite):
-    model, pointwise = "acme:chat", False
-    script = staticmethod(BY_WORDS)
-
-
-class TestLexicalFlowConforms(FlowSuite):
-    model, pointwise = LexicalReranker.name, False
 
 
 # -- searching again: what is followed, what stays, when it stops -------------------------------

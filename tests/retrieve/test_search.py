@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from command_line import ragwright
 from counted_index import CountedIndex, Own
 from hand_driver import Driver
 
-from ragwright.core import Filter, FilterError, ModelUnavailableError, RagwrightError, RetrieveError
-from ragwright.flow import Chat, ChatReply, Lookup, LookupReply, Rerank, RerankReply, Runner, Search
-from ragwright.models import Models, WordTokenizer, model_handlers
+from ragwright.core import Filter, FilterError, RagwrightError, RetrieveError
+from ragwright.flow import Chat, ChatReply, Lookup, LookupReply, Rerank, RerankReply, Search
+from ragwright.models import WordTokenizer
 from ragwright.retrieve import (
     ChannelWeights,
     Column,
@@ -42,7 +42,6 @@ from ragwright.retrieve import (
     route,
     rrf,
 )
-from ragwright.testing import ScriptedServer
 
 # -- channels, on four pages -----------------------------------------------------------------
 
@@ -313,38 +312,6 @@ def test_channels_of_later_rounds_are_not_taken_for_the_questions(songs: Counted
     assert any("hop dense" in hit.channels for hit in found.hits)
 
 
-def noting(index: CountedIndex, note: str, when: Callable[[Any], bool]) -> Own:
-    """The index, whose replies carry a note wherever that is so."""
-
-    def say(request: Any) -> Any:
-        reply = index.search.say(request)
-        return replace(reply, notes=(*reply.notes, note)) if when(request) else reply
-
-    return Own(say)
-
-
-ONE_HIT = {"pool": 1, "top_k": 1, "threshold": -1.0}
-
-
-@pytest.mark.parametrize(
-    ("handled", "when", "settings", "notes"),
-    [
-        (Search, lambda r: r.k > 1 and "Snow" in r.text, {"iterate": READING}, ["round 2: slow"]),
-        (Search, lambda r: True, {"iterate": READING}, ["slow"]),
-        (Lookup, lambda r: not r.vectors, {}, ["slow"]),
-        (Lookup, lambda r: r.vectors, {**ONE_HIT, "search": "auto"}, ["slow"]),
-    ],
-    ids=["a later round", "every round", "texts", "vectors"],
-)
-def test_notes_are_told_once(
-    songs: CountedIndex, handled: type, when: Any, settings: dict[str, Any], notes: list[str]
-) -> None:
-    more = {handled: noting(songs, "slow", when), **READER}
-    query = "1974 liverpool" if "pool" in settings else QUESTION
-    found = songs.ask(query, more, **{"search": "keyword", **settings})
-    assert [note for note in found.notes if "slow" in note] == notes
-
-
 @pytest.mark.parametrize(
     ("method", "said"),
     [
@@ -365,17 +332,6 @@ def test_reranking_asks_the_question_itself(songs: CountedIndex, method: Any, sa
     assert chat.asked
     assert [request.query for request in ranker.asked] == [QUESTION]
     assert found.query == QUESTION
-
-
-def test_a_failing_reranker_costs_no_hit(songs: CountedIndex) -> None:
-    ranker = Own(lambda request: ModelUnavailableError("m:ranker answered 500"))
-    rerank = RerankOptions("m:ranker", candidates=2)
-    found = songs.ask(QUESTION, {Rerank: ranker}, top_k=3, rerank=rerank)
-    plain = songs.ask(QUESTION, top_k=3)
-    assert [(h.chunk_id, h.score) for h in found.hits] == [
-        (h.chunk_id, h.score) for h in plain.hits
-    ]
-    assert any("answered 500" in note for note in found.notes)
 
 
 def test_a_meaning_does_not_beat_who_holds_the_code(songs: CountedIndex) -> None:
@@ -555,15 +511,3 @@ def test_a_bad_reply_is_asked_for_once_more_and_then_the_index_answers(reply: st
     assert "could not be used" in found.notes[-1]
     roles = [[m.role for m in chat.messages] for chat in driver.chats]
     assert roles == [["system", "user"], ["system", "user", "assistant", "user"]]
-
-
-def test_over_http_a_failing_router_costs_the_route_not_the_question() -> None:
-    with ScriptedServer(said(route="corpus")) as server:
-        options = RouteOptions("model", f"{server.url}#scripted")
-        with Runner(model_handlers(Models())) as runner:
-            assert runner.run(route("What is it?", options)).kind == "corpus"
-            forecast = runner.forecast([lambda: route("What is it?", options)])
-            assert (forecast.calls.expected, forecast.calls.high) == (1, 2)
-            server.play("no idea")
-            found = runner.run(route("What was it?", options))
-            assert (found.kind, len(found.notes)) == ("index", 1)

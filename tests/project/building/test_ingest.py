@@ -20,7 +20,7 @@ from story_tools import playing
 from waiting import skip_short_pauses
 
 from ragwright import Session, Workbench
-from ragwright.core import Document, ModelError, RagwrightError, RetrieveError, Span
+from ragwright.core import Document, ModelError, RagwrightError, Span
 from ragwright.flow import FetchReply
 from ragwright.ingest import Chunker, Failure, FetchBytes, FileReader, Reader
 from ragwright.models import Embedder
@@ -155,21 +155,6 @@ def test_known_texts_are_embedded_once(
     with opened(folder, "chunk.by=whole", embedder=embedder) as bench:
         assert bench.ingest().counts.added == 40  # another pair is built …
     assert len(embedder.texts) == 5  # … from the vectors that are there
-
-
-def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> None:
-    folder = make_project()
-    with opened(folder) as bench:
-        bench.ingest()
-        before = bench.retrieve("brake fluid").hits
-    with opened(folder, "chunk.by=sentences", "chunk.size=12", "chunk.overlap=0") as bench:
-        with pytest.raises(RetrieveError, match="nothing is indexed"):
-            bench.retrieve("brake fluid")
-        bench.ingest()
-        assert len(bench.retrieve("brake fluid").hits[0].text) < 120
-    with opened(folder) as bench:
-        assert bench.retrieve("brake fluid").hits == before
-        assert len(bench.project.store.index_specs()) == 2
 
 
 def test_an_empty_folder_is_no_failure_until_documents_were_in_it(
