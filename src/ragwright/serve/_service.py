@@ -36,7 +36,7 @@ from ._limits import Charges, Metrics, Tracing, Turns
 from ._options import ServeOptions, serve_options
 
 _DRAFTS = 4
-"""Drafts and scores made at once by one worker; further requests wait."""
+"""Drafts made at once by one worker; further requests wait."""
 
 _HOUR = 3_600.0
 """Seconds between two deletions of answers that were kept long enough."""
