@@ -131,6 +131,19 @@ def test_the_entry_of_a_code_comes_first(folder: Path, question: str) -> None:
     assert best["text"] == "E402\nThe battery is empty. Charge it for an hour."
 
 
+def test_a_chunk_that_begins_with_a_code_is_its_entry(tmp_path: Path) -> None:
+    """Two entries that begin with code and title are no list; cut by entries, each is one."""
+    (tmp_path / "ragwright.yaml").write_text(
+        "sources: [docs/]\nchunk: {by: entries, pattern: '^VLV_'}\n"
+    )
+    (tmp_path / "docs").mkdir()
+    entries = "VLV_e215 Outlet open\nClose it by hand.\n\nVLV_e216 Blocked\nAs VLV_e215.\n"
+    (tmp_path / "docs" / "valves.txt").write_text(f"What the panel shows.\n\n{entries}")
+    ragwright(tmp_path, "ingest", "-q")
+    best = asked(tmp_path, "The panel shows VLV_e215. What should I do?")["snippets"][0]
+    assert best["text"] == "VLV_e215 Outlet open\nClose it by hand."
+
+
 def test_what_no_passage_covers_is_not_answered_and_the_words_are_named(folder: Path) -> None:
     answer = asked(folder, "Which Zeppelins visited Lakehurst?")
     assert (answer["abstained"], answer["snippets"], answer["citations"]) == (True, [], [])

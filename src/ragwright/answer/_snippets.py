@@ -217,11 +217,17 @@ def _windows(question: QuestionWords, hit: Hit, at: int) -> Iterator[_Window]:
         parts = [whole]
         while parts:
             units = parts.pop()
-            named = units is whole and question.names_code(headings[-1:])
+            begins = () if number else _first_word(hit)
+            named = units is whole and question.names_code((*headings[-1:], *begins))
             window = _best_window(question, hit, headings, units, _CODE if named else _OPENS)
             begin = units.index(window.units[0])
             parts += filter(None, (units[:begin], units[begin + len(window.units) :]))
             yield replace(window, order=window.order + gain)
+
+
+def _first_word(hit: Hit) -> Sequence[str]:
+    """The first word of a passage, if it has one: its code, where documents are cut by entries."""
+    return hit.text.split(maxsplit=1)[:1]
 
 
 def _best_window(
@@ -425,7 +431,7 @@ def snippet_answer(
     texts = (" ".join((hit.title, *hit.headings, hit.text)) for hit in hits[:_PASSAGES])
     share = max(map(asked.covered, texts), default=0.0)
     named = asked.codes and any(
-        asked.names_code((hit.title, *hit.headings))
+        asked.names_code((hit.title, *hit.headings, *_first_word(hit)))
         or any(entry.code.casefold() in asked.codes for entry in read_entries(hit.text))
         for hit in hits[:_PASSAGES]
     )
