@@ -334,26 +334,6 @@ def test_work_waits_for_one_who_forgets_and_goes_on(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.slow
-def test_work_that_overlaps_without_end_lets_one_in_who_forgets(tmp_path: Path) -> None:
-    lock, stop = WorkLock(tmp_path / "work"), threading.Event()
-
-    def work(delay: float) -> None:
-        stop.wait(delay)
-        while not stop.is_set():
-            with lock.working("requests"), lock.working("within"):
-                stop.wait(0.1)
-
-    with ThreadPoolExecutor(2) as pool:
-        pool.map(work, (0, 0.05))
-        try:
-            with lock.alone("forget", wait=60):
-                assert lock.awaited
-        finally:
-            stop.set()
-    assert not lock.awaited
-
-
 def test_an_empty_name_is_refused_everywhere(tmp_path: Path) -> None:
     with Workbench.open(ingested(tmp_path)) as bench:
         before = len(list(bench.documents()))

@@ -235,20 +235,6 @@ def test_no_verdict_rests_on_rows_that_failed(folder: Path, model: ScriptedServe
     assert not found.safe
 
 
-def test_an_ablation_stopped_by_its_budget_goes_on(folder: Path, model: ScriptedServer) -> None:
-    price = f"'{model.url}#reader': {{price_in: 0, price_out: 100000, concurrency: 1}}"
-    settings(folder, model.url, f"models: {{{price}}}\n")
-    how = AblationOptions(parts=("idle", "first"), personas=("engineer",), limit=4, confirm=True)
-    part_of = ablated(folder, how, Session(max_cost=5.0))
-    assert part_of.stopped is not None
-    assert len(part_of.ablation.parts) < 2
-    assert part_of.ablation.openings == 0
-    assert 0 < len(model.requests) < 12
-    whole = ablated(folder, how)
-    assert (whole.stopped, len(whole.ablation.parts)) == (None, 2)
-    assert len(model.requests) <= 12 + 2
-
-
 BAD = "order: [role, idle, context, question]\nparts:\n  role: one\n  idle: '{{ personna }}'\n"
 OWN = "template: prompts/own.yaml"
 SHORTER = f"preset: without_style, {OWN}"

@@ -21,7 +21,6 @@ from ragwright.experiment import (
     StudyVerdict,
     compare_with_incumbent,
     correct_confirmations,
-    load_trials,
     objective_of,
     objective_scores,
     selection_of,
@@ -117,27 +116,6 @@ def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Pa
         more = confirmed(folder, how=ConfirmOptions(top=2)).verdict
         assert (more.confirmations[0].trial, more.openings) == ("T002", 2)
         assert any("opened" in note for note in more.notes)
-
-
-@pytest.mark.slow
-def test_the_latest_sweep_of_the_index_that_is_there_is_confirmed(tmp_path: Path) -> None:
-    with ScriptedServer(answer) as server:
-        folder = project(tmp_path, server)
-        text = (folder / "s.yaml").read_text()
-        (folder / "t.yaml").write_text(text.replace("WILD words", "VERY WILD words"))
-        swept(folder, file="t.yaml")
-        first = swept(folder).run
-        assert confirmed(folder).study.name == "s"
-        (folder / "docs" / "service.md").write_text("# Plan\n\nThe brake fluid lasts.\n")
-        with Workbench.open(folder) as bench:
-            bench.ingest()
-            with pytest.raises(StudyError, match="its index"):
-                bench.confirm("latest")
-        again = swept(folder)
-        assert again.run != first
-        with Workbench.open(folder) as bench:
-            assert load_trials(bench.project, again.run) == again.trials
-            assert bench.confirm("latest").study.name == "s"
 
 
 @pytest.mark.slow

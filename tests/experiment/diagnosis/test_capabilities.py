@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ragwright.core import GoldSpan, Row, Score, TestsetError
 from ragwright.experiment import Curve, RowResult, capability_curves, evaluation_of
 from ragwright.measure import MeasureSetup, parse_measures
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import SuiteOptions, Testset, gold_answer, write_rows
+from ragwright.testsets import SuiteOptions, Testset, write_rows
 
 # -- from results alone ----------------------------------------------------------------------
 
@@ -115,6 +115,28 @@ def test_false_alarms_stand_at_dose_zero() -> None:
     assert [point.mean for point in right.points] == [1.0, 0.5]
 
 
+def test_what_the_model_knows_without_passages_is_a_population_of_its_own() -> None:
+    rows = [row("counterfactual", 1.0, base, "Odo", falsified=True, fake=("Odo",)) for base in "12"]
+    rows += [row("closed_book", 0.0, base, text) for base, text in (("1", "Rollo"), ("2", "?"))]
+    found = {(curve.quantity, curve.among): curve.points[0] for curve in curves(*rows)}
+    told = {among: found["false answer given", among] for among in ("all", "known")}
+    assert {among: (point.n, point.mean) for among, point in told.items()} == {
+        "all": (2, 1.0),
+        "known": (1, 1.0),
+    }
+
+
+def test_rows_that_failed_are_counted_at_their_dose() -> None:
+    kept = [row("noise", dose, "1", "Rollo") for dose in (0.0, 0.5)]
+    results = [RowResult(r.id, (), (Score("Pairwise", "scored", 1.0),), r) for r in kept]
+    results.append(RowResult("noise/0.5/2", (), (Score("Pairwise", "errored", reason="gone"),)))
+    [curve] = capability_curves(evaluation_of(results, parse_measures("Pairwise")))
+    assert [(p.dose, p.n, dict(p.without)) for p in curve.points] == [
+        (0.0, 1, {}),
+        (0.5, 1, {"errored": 1}),
+    ]
+
+
 def test_cues_are_those_of_the_setup_and_an_own_suite_has_a_curve_too() -> None:
     one = row("rejection", 1.0, "1", "Non saprei.", answerable=False)
     result = RowResult(one.id, (), (Score("Pairwise", "scored", 1.0),), one)
@@ -146,10 +168,7 @@ def test_a_run_that_has_no_curve_is_refused(one: Row, accuracy: str, said: str) 
 PEOPLE = "Abel Bruno Clara Dora Emil Frida Gustav Hanna".split()  # noqa: SIM905
 TEAMS = "north south east west harbour forest river hill".split()  # noqa: SIM905
 LEADERS = dict(zip(TEAMS, PEOPLE, strict=True))
-HEART = dict(list(LEADERS.items())[:4])
-"""What some of them know without passages."""
 CUE = "The passages do not answer this question."
-ERROR = "There is a factual error in the passages."
 
 
 def made_project(folder: Path, generator: str = "snippet") -> Path:
@@ -200,53 +219,7 @@ def needs_the_gold(request: ServerRequest) -> Reply | str:
     return " ".join(f"It is {known[team]}." for team in teams)
 
 
-def fails_in_the_north(request: ServerRequest) -> Reply | str:
-    teams, passages, _ = asked(request)
-    return Reply.too_long() if teams == ["north"] and passages else needs_the_gold(request)
-
-
-def detects(request: ServerRequest, heart: dict[str, str] = LEADERS) -> str:
-    """Reports a passage that contradicts what it knows by heart, where asked to."""
-    [team], passages, text = asked(request)
-    said, known = told_by(passages).get(team), heart.get(team)
-    if known and said and said != known and ERROR in text:
-        return f"{ERROR} The leader is {known}."
-    return f"It is {said or known or 'unknown'}."
-
-
-def detects_half(request: ServerRequest) -> str:
-    return detects(request, HEART)
-
-
-Run = tuple[dict[tuple[str, str, str], Curve], Testset, int]
-
-
-def run(
-    folder: Path, generator: Callable[[ServerRequest], Reply | str], options: SuiteOptions
-) -> Run:
-    """Curves by suite, quantity and population; the suite; and how many requests it took."""
-    how = EvaluationOptions(answers=True)
-    with ScriptedServer(generator) as server:
-        with Workbench.open(made_project(folder, f"{server.url}#planted")) as bench:
-            suite = bench.suite(leaders(bench), options)
-            calls = bench.forecast_evaluate(suite, "", how).calls
-            assert not server.requests
-            _, summary = bench.evaluate(suite, "", how)
-            stored = bench.results(summary.run)
-            count = len(server.requests)
-            assert calls.low == calls.expected == calls.high == count
-            bench.evaluate(suite, "", how)
-        assert len(server.requests) == count or summary.errored, "nothing is paid twice"
-    curves = capability_curves(stored)
-    return {(one.suite, one.quantity, one.among): one for one in curves}, suite, count
-
-
-def means(curve: Curve) -> list[float | None]:
-    return [None if p.mean is None else round(p.mean, 6) for p in curve.points]
-
-
 REPORTED, CORRECTED = "errors reported", "errors corrected, of those reported"
-FALSE = "false answer given"
 
 
 @pytest.fixture(scope="module")
@@ -282,72 +255,6 @@ def test_a_suite_of_ones_own_corpus(project: Workbench, tmp_path: Path) -> None:
     assert len({row.retrieved_contexts for row in found.rows}) == 8
 
 
-@pytest.mark.slow
-def test_one_that_needs_the_gold_is_flat_until_there_is_none(tmp_path: Path) -> None:
-    curves, suite, requests = run(tmp_path, needs_the_gold, SuiteOptions())
-    accuracy = curves["noise", "accuracy", "all"]
-    # exact: 8 of 8, and 0 of 8 (Clopper and Pearson, one-sided 0.025 ** (1 / 8) where none differs)
-    first, last = accuracy.points[0], accuracy.points[-1]
-    assert (first.low, first.high) == pytest.approx((0.025 ** (1 / 8), 1))
-    assert last.high == pytest.approx(1 - 0.025 ** (1 / 8))
-    assert [point.above for point in accuracy.points] == [1, 1, 1, 1, 1, 0]
-    assert last.abstained == 1
-    # it follows the false passage, reports nothing, corrects nothing
-    assert {
-        (suite, what): means(curves[suite, what, "all"]) for suite, what in FOLLOWED
-    } == FOLLOWED
-    prompts = {
-        (one.user_input, one.retrieved_contexts, one.metadata.get("ask")) for one in suite.rows
-    }
-    assert requests == len(prompts)  # what two suites have in common is asked once
-
-
-FOLLOWED = {
-    ("noise", "accuracy"): [1, 1, 1, 1, 1, 0],
-    ("rejection", "rejection rate"): [1],
-    ("integration", "accuracy"): [1, 1, 1, 1],
-    ("sources", "accuracy"): [1, 1, 1],
-    ("counterfactual", "accuracy"): [1, 0],
-    ("counterfactual", FALSE): [0, 1],
-    ("counterfactual", REPORTED): [0, 0],
-    ("counterfactual", CORRECTED): [None, None],
-}
-
-
-Expected = dict[tuple[str, str], list[float | None]]
-MENDED: Expected = {(REPORTED, "all"): [0, 1], (CORRECTED, "all"): [None, 1]}
-MENDED |= {("accuracy", "all"): [1, 1], (FALSE, "all"): [0, 0]}
-UNASKED: Expected = {(REPORTED, "all"): [0, 0], (FALSE, "all"): [0, 1]}
-HALF: Expected = {
-    (REPORTED, "all"): [0, 0.5],
-    (REPORTED, "known"): [0, 1],
-    (FALSE, "known"): [0, 0],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("generator", "asks", "expected"),
-    [(detects, True, MENDED), (detects, False, UNASKED), (detects_half, True, HALF)],
-    ids=["detects and mends", "is not asked to report", "knows half by heart"],
-)
-def test_falsified_passages(
-    tmp_path: Path, generator: Callable[[ServerRequest], str], asks: bool, expected: Expected
-) -> None:
-    options = SuiteOptions(("counterfactual",), report_errors=asks)
-    curves, _, _ = run(tmp_path, generator, options)
-    found = {key: curves["counterfactual", *key] for key in expected}
-    assert {key: means(curve) for key, curve in found.items()} == expected
-    assert {curve.points[1].n for (_, among), curve in found.items() if among == "known"} <= {4}
-
-
-@pytest.mark.slow
-def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
-    curves, _, _ = run(tmp_path, fails_in_the_north, SuiteOptions(("noise",)))
-    points = curves["noise", "accuracy", "all"].points
-    assert [(point.n, point.without) for point in points] == [(7, {"errored": 1})] * 6
-
-
 def given(base: str, team: str, dose: float, *passages: str) -> Row:
     shown = (*passages, f"The {team} team is led by {LEADERS[team]}.")
     told: dict[str, Any] = {"suite": "noise", "dose": dose, "base": base}
@@ -369,25 +276,7 @@ def test_rows_with_passages_of_their_own_need_no_index_and_stand_apart(tmp_path:
     assert found["Contains"].states == {"scored": 1, "errored": 1}
     [errored] = [r for r in found.results if r.row_id == "b"]
     assert "2 passages were given" in errored.scores[0].reason
-    assert means(capability_curves(found)[0]) == [1]
-
-
-def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
-    text = "Le filtre a été changé par l'équipe de Lyon, et elle le fera encore dans les deux ans. "
-    gold, other = (
-        "l'équipe de Lyon",
-        "Les pneus sont vérifiés avec le niveau de l'huile, chaque mois.",
-    )
-    with Workbench.open(MakeProject(tmp_path)("", **{"a.txt": text * 3, "b.txt": other})) as bench:
-        bench.ingest()
-        at = text.index(gold)
-        span = GoldSpan("docs/a.txt", at, at + len(gold), gold)
-        row = Row("1", "Qui a changé le filtre ?", reference=gold, reference_spans=(span,))
-        made = bench.suite(Testset("t", (row,)), SuiteOptions(("rejection",)))
-    assert {one.metadata["language"] for one in made.rows} == {"fr"}
-    answer = gold_answer(made.rows[0])
-    assert answer is not None
-    assert answer.held("C'était une équipe de Lyon.") == (True,)
+    assert [point.mean for point in capability_curves(found)[0].points] == [1]
 
 
 def test_questions_that_can_be_no_part_of_a_suite_are_counted(project: Workbench) -> None:

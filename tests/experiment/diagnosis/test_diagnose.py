@@ -16,7 +16,6 @@ from ragwright.core import ConfigError, Row, TestsetError
 from ragwright.experiment import Diagnosis, DiagnosisOptions, diagnose_run
 from ragwright.project import ProjectFolder
 from ragwright.report import (
-    diagnosis_json,
     diagnosis_table,
     run_diagnosis_json,
     run_diagnosis_table,
@@ -211,15 +210,6 @@ def test_gold_may_be_lost_from_the_index(folder: Path, model: ScriptedServer) ->
     assert diagnosed(opened(folder, model, NOISY), testset="ids").stage == "filter"
 
 
-def test_slices_and_json(folder: Path, model: ScriptedServer) -> None:
-    how = DiagnosisOptions(by=("persona_name",))
-    found = diagnosed(opened(folder, model), how)
-    assert set(found.parts) == {"persona_name = engineer", "persona_name = marketing"}
-    told = json.loads(json.dumps(diagnosis_json(found, run="r"), default=list))
-    assert (told["stage"], len(told["rows"])) == (None, ALL)
-    assert told["rows"][0]["gold"][0]["shown"] == 1
-
-
 @pytest.mark.slow
 def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: ScriptedServer) -> None:
     how = DiagnosisOptions()
@@ -251,23 +241,6 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     assert not forecast.calls.exact
     assert forecast.calls.low == ALL + ALL  # a vector a question, however they are batched
     assert forecast.calls.low <= made + ALL <= forecast.calls.high
-
-
-@pytest.mark.slow
-def test_a_diagnosis_stopped_by_its_budget_goes_on(folder: Path, model: ScriptedServer) -> None:
-    settings = "answer: {model: 'URL#reader', max_tokens: 10}\nmodels: {'URL#reader': "
-    settings += "{price_in: 0, price_out: 100000, concurrency: 1}}\n"
-    given = load_testset(str(folder / "set.jsonl"))
-    with opened(folder, model, settings, Session(max_cost=4.0)) as bench:
-        part, first = bench.diagnose(given, MEASURES, DiagnosisOptions())
-    assert first.reason is not None
-    assert 0 < len(part.rows) < ALL
-    assert any(note.startswith("left out: row") for note in part.notes)
-    paid = len(model.requests)
-    with Workbench.open(folder) as bench:
-        found, again = bench.diagnose(given, MEASURES, DiagnosisOptions(resume=True))
-    assert (again.run, again.complete, len(found.rows)) == (first.run, True, ALL)
-    assert len(model.requests) <= ALL + paid - len(part.rows)
 
 
 BARE = Testset("bare", (Row("1", "What?"),))

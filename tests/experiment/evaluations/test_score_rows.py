@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ragwright
 from small_project import MakeProject
 
 from ragwright import EvaluationOptions, Session, Workbench, evaluate
@@ -261,87 +258,23 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path: Path, measures: 
     assert large - small < 120_000
 
 
-@pytest.mark.slow
-def test_rows_of_a_file_pass_through_a_project(tmp_path: Path) -> None:
-    """Few are alive at once: those in flight and in the writer's queue."""
-    alive: list[int] = []
-    passed: list[str] = []
-
-    def each(result: RowResult) -> None:
-        passed.append(result.row_id)
-        if len(passed) % 250 == 0:
-            alive.append(sum(isinstance(one, RowResult | Row) for one in gc.get_objects()))
-
-    path = rows_file(tmp_path, 2000)
-    with Workbench.open(MakeProject(tmp_path)(), Session(jobs=4)) as bench:
-        found, _ = bench.score(str(path), "KPrecision", each=each)
-    assert (len(passed), found.results) == (2000, ())
-    assert max(alive) < 200
-
-
-@pytest.mark.slow
-def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) -> None:
-    with ScriptedServer(says) as server:
-        name = f"{server.url}#judge"
-        judge = f"judge: {{model: '{name}', max_tokens: 100}}\n"
-        folder = MakeProject(tmp_path)(judge)
-        path = rows_file(folder, 3)
-        score = ("score", path.name, "--measures", "AnswerRelevance")
-        ragwright(folder, *score)
-        said = ragwright(folder, "score", rows_file(folder, 5).name, *score[2:]).stderr
-        calls = f"calling {name}: 2 .. 2 .. 4 calls, 3 more from stored replies"
-        assert f"{calls}; no price is known" in said
-        prices = f"models: {{'{name}': {{price_in: 1000000, price_out: 1000000}}}}\n"
-        MakeProject(tmp_path)(judge.replace("100", "101") + prices)
-        server.requests.clear()
-        refused = ragwright(folder, "score", path.name, "--max-cost", "0.5", code=101)
-        assert not server.requests
-        assert f"calling {name}: " in refused.stderr
-        assert "cost" in refused.stderr
-        free = ragwright(folder, "score", path.name, "--measures", "TokenF1")
-        assert not server.requests
-        assert "asking" not in free.stderr
-        assert "3 .. 3 .. 6 calls" in ragwright(folder, *score).stderr
-        assert len(server.requests) == 3
-        assert ragwright(folder, *score, "--quiet", "--no-cache").stderr == ""
-        assert len(server.requests) == 6
-
-
 # -- judges and turns ------------------------------------------------------------------------------
 
-HISTORY = (Turn("user", "How often is the fluid changed?"), Turn("assistant", "Every two years."))
-KEYS = {
-    "AnswerRelevance": "c66fa331cd1771794b73ce3b2952077200090d7fcdf3c4dff07fbc14c8d58233",
-    "Faithfulness": "7c98c055c96c2f33deaf64b63302973e452b3b28c0fa24ada70633a7fe72433f",
-    "ContextRelevance": "f579b407545d70e86ec064e3f6e7bc2470ac4318924b923e2f962188526da019",
-    "Claims": "8814717580a5b400d499eadc9ea1f3d4793e0102371f8ba40855a7c8cfe954fe",
-    "Groundedness": "e45628c78f1f79e46373cd68d211d2661f1b2a2de34d6c4746bd7a752edc2ae1",
-}
-"""SHA-256 of the first messages of each measure before rows had history (commit f9e7e8ca)."""
 
-
-def test_a_judge_sees_the_turns_only_of_rows_with_history() -> None:
-    said, passage = "Every five years.", "The coolant must be changed every five years."
-    row = Row("r", "How often must the coolant be changed?", said, said, (passage,))
+def test_a_judge_sees_the_turns_before_a_question() -> None:
+    turns = (Turn("user", "Is the fluid changed?"), Turn("assistant", "Every two years."))
+    row = Row("r", "And the coolant?", "Every five years.", history=turns)
     with ScriptedServer(says) as server, Runner(model_handlers(Models())) as runner:
-        setup = MeasureSetup(model=f"{server.url}#judge")
-        for measure, key in KEYS.items():
-            server.requests.clear()
-            runner.run(score_row(row, parse_measures(measure), setup))
-            messages = json.dumps(server.requests[0].body["messages"], sort_keys=True)
-            assert hashlib.sha256(messages.encode()).hexdigest() == key, measure
-            assert "conversation before the question" not in messages
-        server.requests.clear()
-        with_turns = replace(row, history=HISTORY)
-        runner.run(score_row(with_turns, parse_measures("AnswerRelevance"), setup))
-        assert "assistant: Every two years." in server.requests[0].prompt
+        setup, measures = MeasureSetup(model=f"{server.url}#j"), parse_measures("AnswerRelevance")
+        for asked in (row, replace(row, history=())):
+            runner.run(score_row(asked, measures, setup))
+    told = ["assistant: Every two years." in request.prompt for request in server.requests]
+    assert told == [True, False]
 
 
 def test_asking_back_is_counted_where_the_question_is_underspecified() -> None:
     told = {"answerability": "underspecified"}
     asked_back = "There are many. Which one are you referring to?"
     rows = [Row("r", "What colour?", one, metadata=told) for one in (asked_back, "It is red.")]
-    [back], [told_at_once], [other] = score_rows(
-        [*rows, Row("s", "?", asked_back)], parse_measures("AskBackRate")
-    )
-    assert (back.value, told_at_once.value, other.no_gold) == (1.0, 0.0, True)
+    scores = score_rows([*rows, Row("s", "?", asked_back)], parse_measures("AskBackRate"))
+    assert [score.value for [score] in scores] == [1.0, 0.0, None]

@@ -106,22 +106,15 @@ def test_learning_is_foretold_by_stand_ins(tmp_path: Path, server: ScriptedServe
 
 @pytest.mark.slow
 def test_a_large_study_is_estimated_from_some_rows(tmp_path: Path, server: ScriptedServer) -> None:
-    how = {"options": "limit: 20", "measures": "AnswerRelevance"}
+    how = {"measures": "AnswerRelevance"}
     folder = project(tmp_path, server, SIZES, JUDGED, rows=many(40), **how)
     found = told(folder)
-    assert any("1 of 20 rows, every trial" in note for note in found.notes)
+    assert any("20 of 21 rows, every trial" in note for note in found.notes)
     swept(folder)
     made = len(server.requests)
     assert found.forecast.calls.expected == pytest.approx(made, rel=0.2)
     assert found.forecast.calls.low <= made <= found.forecast.calls.high
     assert told(folder).forecast.calls.high == 0  # everything is known now
-    # rows that no run has seen are a group of their own
-    file = folder / "s.yaml"
-    file.write_text(file.read_text().replace("limit: 20", "limit: 30"))
-    more = told(folder).forecast.calls
-    swept(folder)
-    assert more.low <= len(server.requests) - made <= more.high
-    assert more.expected == pytest.approx(len(server.requests) - made, rel=0.2)
 
 
 @pytest.mark.slow
@@ -140,7 +133,7 @@ def test_indexes_are_estimated_from_some_documents(tmp_path: Path, server: Scrip
     before = len(server.requests)
     found = told(folder)
     [note] = [note for note in found.notes if "missing indexes" in note]
-    assert 40 < int(note.split()[5]) < 80
+    assert "from 20 of 121 documents" in note
     assert len(server.requests) == before
     swept(folder)
     made = [request.body for request in server.requests[before:]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -85,26 +84,6 @@ def test_random_points_differ_repeat_by_seed_and_stay_in_their_ranges() -> None:
     assert all(0 <= point["retrieve.keyword_share"] <= 1 for point in points)
     few = list(random_points(study("study: {search: random}\nretrieve: {top_k: [1, 2]}\n")))
     assert sorted(point["retrieve.top_k"] for point in few) == [1, 2]
-
-
-def drawn_sizes(among: str) -> Counter[int]:
-    """How often each size is drawn by studies of one trial, over 300 seeds."""
-    return Counter(
-        random_points(
-            study(f"study: {{search: random, seed: {seed}, trials: 1}}\nchunk: {{size: {among}}}")
-        )[0]["chunk.size"]
-        for seed in range(300)
-    )
-
-
-@pytest.mark.slow
-def test_each_value_of_a_range_is_drawn_with_its_share() -> None:
-    drawn = drawn_sizes("{low: 1, high: 3}")
-    assert sorted(drawn) == [1, 2, 3]
-    assert all(abs(count - 100) < 40 for count in drawn.values())
-    logs = drawn_sizes("{low: 1, high: 3, log: true}")  # its ends have their full share
-    shares = [logs[size] / 300 for size in (1, 2, 3)]
-    assert shares == pytest.approx([0.565, 0.262, 0.173], abs=0.1)  # ln 3, ln 5/3, ln 7/5
 
 
 def test_optuna_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:

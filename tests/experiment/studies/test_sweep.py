@@ -157,23 +157,6 @@ def test_judges_of_a_study(tmp_path: Path, server: ScriptedServer) -> None:
     assert values(own, "AnswerRelevance") == [5, 5, 5]  # it judges the project, too
 
 
-@pytest.mark.slow
-def test_tpe_repeats_and_finds_what_the_grid_finds(tmp_path: Path) -> None:
-    study = "retrieve: {top_k: [1, 2, 3], keyword_share: {low: 0, high: 1}}\n"
-    options = "search: tpe, trials: 12, seed: 3"
-    found, repeated = (
-        swept(project(tmp_path / name, study, SMALL, options)) for name in ("a", "b")
-    )
-    assert len(found.trials) == 13
-    assert len({json.dumps(dict(trial.values)) for trial in found.trials}) == 13
-    assert [t.values for t in repeated.trials] == [t.values for t in found.trials]
-    assert found.board[0].value("TokenF1") == max(one or 0 for one in values(found, "TokenF1"))
-    # It ends where every point was run.
-    options = "search: tpe, trials: 30"
-    few = swept(project(tmp_path / "c", "retrieve: {top_k: [1, 2, 3]}\n", options=options))
-    assert sorted(dict(t.values)["retrieve.top_k"] for t in few.trials[1:]) == [1, 2, 3]
-
-
 def test_a_trial_of_the_current_settings_is_not_run(tmp_path: Path, server: ScriptedServer) -> None:
     settings = f"answer: {{model: '{server.url}#m'}}\nretrieve: {{top_k: 2}}\n"
     folder = project(tmp_path, "retrieve: {top_k: [1, 2, 3]}\n", settings)
@@ -185,21 +168,6 @@ def test_a_trial_of_the_current_settings_is_not_run(tmp_path: Path, server: Scri
     assert len(server.requests) <= 9, "three settings for three questions"
     with Workbench.open(folder) as bench:
         assert bench.results("T002").name == found.trials[0].run
-
-
-@pytest.mark.slow
-def test_chunk_scores_are_of_one_embedder_each(tmp_path: Path, server: ScriptedServer) -> None:
-    models = ["", f"{server.url}#one", f"{server.url}#two"]
-    study = f"embed: {{model: {json.dumps(models)}}}\n"
-    folder = project(tmp_path, study, measures="TokenF1, ChunkScore")  # itself without vectors
-    found = swept(folder)
-    assert [trial.state for trial in found.trials] == ["done", "same", "done", "done"]
-    scores = [trial.value("ChunkScore") for trial in found.trials]
-    assert scores[0] is None
-    assert all(score is not None and -1 <= score <= 1 for score in scores[2:])
-    assert any("trials of one model only" in note for note in found.notes)
-    with Workbench.open(folder) as bench:
-        assert bench.forecast_sweep(read_study(bench.project, folder / "s.yaml")).trials == 4
 
 
 # -- killed at any moment, a sweep goes on where it was and comes to the same end -----------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from ...core import ConfigError, RetrieveError, Row, text_hash
+from ...core import ConfigError, RetrieveError, text_hash
 from ...flow import Flow, Forecast, Runner, embed
 from ...index import IndexSpec, Store, View, Views, open_store
-from ...project import TRIAL, Feed, Project, StoredDocuments, make_ingest, refuse_fetch
-from ...testsets import Testset
+from ...project import Feed, Project, StoredDocuments, make_ingest, refuse_fetch
 from ..evaluations import plan_evaluation
 from ._study import Study
 from ._sweep import study_rows, trial_options
@@ -26,11 +25,9 @@ T = TypeVar("T")
 _ALL = 100
 """Most answers of a study (trials times rows) for which a dry run goes through each of them."""
 
-_PART = 40
-"""Beyond that, a dry run goes through one row in this many, and one document in this many."""
-
-_CHARACTERS = 200_000
-"""Least text, in characters, of an index that a dry run builds on a sample."""
+_PART, _LEAST = 40, 20
+"""Beyond that, a dry run goes through one row in this many and one document in this many, and
+through at least so many of each."""
 
 _MARGIN = 0.2
 """Share by which a sample's low and high ends are widened."""
@@ -60,6 +57,15 @@ class SweepForecast:
     indexes: int
     forecast: Forecast
     notes: tuple[str, ...] = ()
+
+
+def _draw(items: Collection[T], complete: bool) -> tuple[tuple[T, ...], float]:
+    """Draw items by a hash, or take all; and tell how many each of them stands for."""
+    if complete or len(items) <= _LEAST:
+        return tuple(items), 1.0
+    count = max(_LEAST, round(len(items) / _PART))
+    drawn = sorted(items, key=lambda item: text_hash(f"forecast\x00{getattr(item, 'id', item)}"))
+    return tuple(drawn[:count]), len(items) / count
 
 
 class _Beside(Views):
@@ -135,47 +141,24 @@ class _DryRun:
         self._complete = (len(points) + 1) * len(rows.rows) <= _ALL
         planned = plan_evaluation(self._variant({}), rows, options.measures, how)
         testset, invalid = planned.rows, 0
-        groups = self._groups(testset)
+        sample, times = _draw(testset.rows, self._complete)
+        part = replace(testset, rows=sample)
         for point in ({}, *points):
             try:
                 variant = self._variant(point)
             except ConfigError:
                 invalid += 1
                 continue
-            for sample, times in groups:
-                part = replace(testset, rows=sample)
-                plan = plan_evaluation(variant, part, planned.measures, how, sampled=True)
-                self._makers[variant.runner, times] += [make for _, make in plan.job.items]
+            plan = plan_evaluation(variant, part, planned.measures, how, sampled=True)
+            self._makers[variant.runner, times] += [make for _, make in plan.job.items]
         return SweepForecast(
             1 + len(points) - invalid,
             invalid,
             len(testset.rows),
             self._missing_indexes,
             self._total(),
-            self._notes(sum(len(sample) for sample, _ in groups), len(testset.rows)),
+            self._notes(len(sample), len(testset.rows)),
         )
-
-    def _groups(self, testset: Testset) -> list[tuple[tuple[Row, ...], float]]:
-        """Return groups of rows to walk, and the number of rows that each row stands for.
-
-        Rows that an earlier run has seen are a group, since replies for them are known; so are
-        those that a persona's own model answers.
-        """
-        if self._complete:
-            return [(testset.rows, 1.0)]
-        # Of runs on equal rows one is read.
-        runs = {
-            run.manifest.get("rows"): run.id
-            for run in self._project.runs.list(TRIAL)
-            if run.manifest.get("testset") == testset.name
-        }
-        seen = {row for run in runs.values() for row in self._project.runs.states(run)}
-        groups: dict[tuple[bool, str], list[Row]] = {}
-        for row in sorted(testset.rows, key=lambda row: text_hash(f"forecast\x00{row.id}")):
-            model = self._project.persona(row.persona_name).model
-            groups.setdefault((row.id in seen, model), []).append(row)
-        drawn = [(group, max(1, round(len(group) / _PART))) for group in groups.values()]
-        return [(tuple(group[:count]), len(group) / count) for group, count in drawn]
 
     def _variant(self, point: Point) -> Project:
         """A trial's project, with a temporary index if its own is missing or out of date."""
@@ -198,31 +181,16 @@ class _DryRun:
     def _build_aside(self, variant: Project) -> None:
         store, spec = self._project.store, self._project.index_spec
         names, times = self._documents
-        reader = StoredDocuments(store, spec, names)
+        reader = StoredDocuments(store, spec, frozenset(names))
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = make_ingest(variant, store=store)
         makers = ingest.forecast_into(feeds, refuse_fetch, self._aside, self._in_flight)
         self._makers[variant.runner, times] += makers
 
     @cached_property
-    def _documents(self) -> tuple[frozenset[str], float]:
-        """The documents that missing indexes are built of, and how many each of them stands for.
-
-        They are drawn until both the number of characters and the share of documents are reached.
-        """
-        store = self._project.store
-        names = sorted(
-            store.content_hashes(self._project.index_spec),
-            key=lambda name: text_hash(f"forecast\x00{name}"),
-        )
-        characters = count = 0
-        while count < len(names) and (
-            self._complete or characters < _CHARACTERS or count < len(names) / _PART
-        ):
-            document = store.document(names[count])
-            characters += len(document.text) if document else 0
-            count += 1
-        return frozenset(names[:count]), len(names) / max(1, count)
+    def _documents(self) -> tuple[tuple[str, ...], float]:
+        """The documents that missing indexes are built of, and how many each of them stands for."""
+        return _draw(self._project.store.content_hashes(self._project.index_spec), self._complete)
 
     def _total(self) -> Forecast:
         """Forecast all flows; estimates from a sample have wider ends."""
