@@ -47,11 +47,6 @@ def test_the_demo_answers_three_questions(shown: tuple[Path, str]) -> None:
     assert "0 added" in demo(COMMAND, folder)
 
 
-def test_the_sample_corpus_is_worth_reading() -> None:
-    words = sum(len(p.read_text("utf-8").split()) for p in (ROOT / "docs" / "guide").glob("*.md"))
-    assert words > 12_000  # about 25 printed pages
-
-
 def needed(requirements: list[str]) -> dict[str, metadata.Distribution]:
     """The installed packages that these requirements ask for, and all that those ask for."""
     found: dict[str, metadata.Distribution] = {}

@@ -194,63 +194,6 @@ def test_textbook_table_beside_the_chapters_own() -> None:
     assert re.search(r"^fine-tuned \+ rerank \(20 -> 2\) +40.7 +49 +47 +48$", theirs, re.MULTILINE)
 
 
-def test_textbook_with_models_that_are_named() -> None:
-    def reply(request: ServerRequest) -> str:
-        if request.body.get("model") == "judge":
-            return json.dumps({"reasoning": "Seen.", "score": 1})
-        return written(request, "What is said of {}?") or "As the passages say [1]."
-
-    documents = str(EXAMPLES / "persona_qa" / "documents")
-    with ScriptedServer(reply) as server:
-        named = [f"--{part}={server.url}#{part}" for part in ("embed", "model", "judge")]
-        reranker = f"--rerank=embed:{server.url}#embed"
-        printed = run("textbook/textbook.py", documents, "--questions=8", *named, reranker)
-    assert "SCRIPTED" not in printed
-    assert "base: dense search by" in printed
-    (count,) = re.findall(r"^(\d) generated questions \(\1 model fact\)", printed, re.MULTILINE)
-    assert len(re.findall(rf"{count} of {count} .* {count} of {count} ", printed)) == 2
-
-
-def written(request: ServerRequest, form: str) -> str:
-    """A question on a passage, or the answer to one from its evidence; else empty."""
-    passage = re.search(r"<<passage (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
-    evidence = re.search(r"<<evidence (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
-    if passage:
-        quote = max(re.findall(r"[^.!?\n]+\.", passage[2]), key=len).strip()
-        asked = form.format(" ".join(quote.split()[-5:]).rstrip("."))
-        entry = {"level": "fact", "question": asked, "quote": quote, "answer": quote}
-        return json.dumps({"questions": [entry]})
-    return json.dumps({"answerable": True, "answer": evidence[2]}) if evidence else ""
-
-
-def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
-    def reply(request: ServerRequest) -> str:
-        if "input" in request.body:
-            return ""
-        passage = re.search(r"<<passage (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
-        evidence = re.search(r"<<evidence (\w+)>>\n(.*?)\n<<end", request.prompt, re.DOTALL)
-        if passage:
-            quote = max(re.findall(r"[^.!?\n]+\.", passage[2]), key=len).strip()
-            asked = f"Que dit la pièce de {' '.join(quote.split()[-5:]).rstrip('.')} ?"
-            entry = {"level": "fact", "question": asked, "quote": quote, "answer": quote}
-            return json.dumps({"questions": [entry]})
-        if evidence:
-            return json.dumps({"answerable": True, "answer": evidence[2]})
-        if '"items"' in str(request.body["messages"][0]["content"]):
-            return json.dumps({"items": []})
-        return "Un modèle a répondu au sujet du baromètre [1]."
-
-    with ScriptedServer(reply) as server:
-        named = (f"--model={server.url}#auteur", f"--embed={server.url}#mots")
-        printed = run("baseline/baseline.py", *named, "--avare", "none")
-        asked = {request.body["model"] for request in server.requests}
-    assert asked == {"auteur", "mots"}
-    assert "SCRIPTED" not in printed
-    assert "cloze" not in printed
-    [count] = re.findall(r"# Baseline: (\d+) pairs", printed)
-    assert int(count) > 12
-
-
 @pytest.mark.needs_postgres
 def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     with running_server() as socket:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tomllib
@@ -74,19 +73,3 @@ def test_a_test_that_reads_the_data_is_marked() -> None:
     files = [p for p in (ROOT / "tests").rglob("test_*.py") if reads.search(p.read_text("utf-8"))]
     assert files
     assert not [p.name for p in files if "needs_data" not in p.read_text("utf-8")]
-
-
-@pytest.mark.slow
-def test_an_ignored_sigint_of_the_shell_fails_no_test() -> None:
-    """A shell that starts the tests in the background hands down an ignored SIGINT."""
-    names = ["tests/app/test_main.py", "tests/drafting/test_draft.py"]
-    done = subprocess.run(
-        [*PYTEST, "-k", "ctrl_c or interrupt", *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout

@@ -121,21 +121,6 @@ def test_it_is_listed(run: Run) -> None:
         assert name in output
 
 
-def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
-    unknown = run("retrieve", "pump", "--set", "recency.half_live=3")
-    assert unknown.returncode == 1
-    assert "half_life" in unknown.stderr
-    section = run("retrieve", "pump", "--set", "recencyy.half_life=3")
-    assert "recency" in section.stderr
-    run("ingest")
-    stage = run("retrieve", "pump", "--set", "retrieve.stages=[recent]")
-    assert stage.returncode == 1
-    assert "recency" in stage.stderr
-    (tmp_path / "desk" / "x.jsonl").write_text('{"user_input": "a", "response": "One."}\n')
-    measure = run("score", "x.jsonl", "--measures", "WordsPerSentenc")
-    assert "WordsPerSentence" in measure.stderr
-
-
 def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> None:
     keys = {setting["key"] for setting in document(run("doctor", "--keys", "--json"))["keys"]}
     assert {"recency.half_life", "serve.port", "jobs.NAME.steps"} <= keys

@@ -65,12 +65,3 @@ def test_no_class_name_stands_twice() -> None:
 
 def test_public_functions_are_verbs() -> None:
     assert {name for name in public_functions() if is_no_verb(name)} == set()
-
-
-def test_the_rule_tells_verbs_apart() -> None:
-    assert is_no_verb("stored_run")
-    assert is_no_verb("beside")
-    assert is_no_verb("kept_of")
-    assert not is_no_verb("open_store")
-    assert not is_no_verb("embed_texts")
-    assert not is_no_verb("read")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -410,7 +410,7 @@ class CallRunner:
             kind=type(request).__name__,
             lane=lane,
             scope=key.scope,
-            body=lambda: encode(reply),
+            body=encode(reply),
             reusable=reusable(reply),
             usage=usage_of(reply),
             characters=len(request_text(request)) if usage_of(reply).prompt_tokens else 0,
@@ -418,9 +418,3 @@ class CallRunner:
             sources=sources_of(request),
         )
         await asyncio.shield(asyncio.wrap_future(self.replies.put(entry)))
-
-    def note_sources(self, key: Key, request: Request, more: Sequence[str] = ()) -> None:
-        """Record the sources of a request whose reply is known or shared, and those of its flow."""
-        sources = (*sources_of(request), *more)
-        if sources and self.replies is not None:
-            self.replies.add_sources(key.text, sources)

@@ -35,7 +35,7 @@ from ._handlers import (
 )
 from ._lanes import RetryPolicy
 from ._replies import Replies
-from ._requests import ChatReply, Reply, Request, Search, decode, reply_key
+from ._requests import ChatReply, Reply, Request, Search, decode, reply_key, sources_of
 from ._spending import Budget
 from ._verbs import (
     Branch,
@@ -276,8 +276,10 @@ class RunnerLoop:
             if not isinstance(handler, BatchHandler) and not handler.free(request):
                 return context.scenario.forecast(handler, request, key.text if key else None)
         reply = await self._shared(key, handler, request, key, context)
-        if key is not None:
-            self.caller.note_sources(key, request, context.sources)
+        # The reply may be known or shared: it is forgotten with the sources of this flow too.
+        sources = (*sources_of(request), *context.sources)
+        if key is not None and sources and self._replies is not None:
+            self._replies.add_sources(key.text, sources)
         return reply
 
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:

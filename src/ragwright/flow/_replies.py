@@ -51,16 +51,13 @@ _KEYS_OF_SOURCE = "SELECT key FROM reply_sources WHERE source = ?"
 
 @dataclass(frozen=True, slots=True)
 class ReplyEntry:
-    """A reply with its statistics, to be committed.
-
-    A ``body`` that is slow to make is a function, called on the writer's thread.
-    """
+    """A reply with its statistics, to be committed."""
 
     key: str
     kind: str
     lane: str
     scope: str
-    body: bytes | Callable[[], bytes]
+    body: bytes
     reusable: bool
     usage: Usage
     characters: int
@@ -311,9 +308,8 @@ class Replies:
 
 def _write(entry: ReplyEntry, connection: Connection) -> None:
     usage = entry.usage
-    body = entry.body if isinstance(entry.body, bytes) else entry.body()
     state = "done" if entry.reusable else "spent"
-    row = (entry.key, entry.kind, entry.lane, entry.scope, state, body)
+    row = (entry.key, entry.kind, entry.lane, entry.scope, state, entry.body)
     tokens = (usage.prompt_tokens, usage.completion_tokens)
     connection.execute(_PUT, (*row, *tokens, usage.cost, entry.characters, entry.seconds))
     connection.executemany(_ADD_SOURCE, [(source, entry.key) for source in entry.sources])

@@ -358,19 +358,8 @@ Reply: TypeAlias = (
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
     """Key of a durable reply: everything that determines it, and its scope."""
-    return text_hash(
-        canonical_json([type(request).__name__, identity, scope, attempt, payload(request)])
-    )
-
-
-def payload(request: Request) -> list[Any]:
-    """Return the parts of a request that determine its reply, as JSON-able values."""
     parts = [_plain(getattr(request, each.name)) for each in fields(request) if each.compare]
-    if isinstance(request, Embed):
-        return [*parts, "checked"]  # excludes vectors that were stored without a check
-    if isinstance(request, AskSystem) and not request.history:
-        return parts[:-1]
-    return parts
+    return text_hash(canonical_json([type(request).__name__, identity, scope, attempt, parts]))
 
 
 def _plain(value: Any) -> Any:

@@ -281,14 +281,14 @@ class Runner:
 
     # -- stopping --------------------------------------------------------------------------
 
-    def interrupt(self, reason: RagwrightError | None = None) -> None:
+    def interrupt(self) -> None:
         """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies.
 
         It waits for ``options.grace`` seconds at most; calls without a reply by then are cancelled.
         """
         if self._loop is not None and not self._closed:
             self.ask_to_stop(
-                reason or Interrupted("stopped by the user", hint="run it again: replies are kept")
+                Interrupted("stopped by the user", hint="run it again: replies are kept")
             )
             self._drain(self.options.grace)
 

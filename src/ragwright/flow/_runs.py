@@ -221,14 +221,6 @@ T = TypeVar("T")
 Maker: TypeAlias = Callable[[], Flow[T]]
 
 
-def _never_failed(_value: Any) -> bool:
-    return False
-
-
-def _no_sources(_value: Any) -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
     """A job: a flow for each row, and how its results are stored.
@@ -256,12 +248,12 @@ class Job(Generic[T]):
     manifest: Mapping[str, Any]
     items: Iterable[tuple[str, Maker[T]]]
     encode: Callable[[T], Mapping[str, Any]]
-    sources: Callable[[T], Sequence[str]] = _no_sources
+    sources: Callable[[T], Sequence[str]] | None = None
     scope: str = ""
     resume: bool = True
     reuse: bool = False
     retry_errors: bool = False
-    failed: Callable[[T], bool] = _never_failed
+    failed: Callable[[T], bool] | None = None
     limit: int | None = None
     timeout: float | None = None
 
@@ -407,8 +399,9 @@ class _Work(Generic[T]):
         state = "skipped"
         if outcome.state == "done":
             value = outcome.unwrap()
-            state = "errored" if self._job.failed(value) else "done"
-            body, sources = self._job.encode(value), self._job.sources(value)
+            state = "errored" if self._job.failed and self._job.failed(value) else "done"
+            body = self._job.encode(value)
+            sources = self._job.sources(value) if self._job.sources else ()
         elif outcome.state == "failed":
             state, body = "errored", _error_body(outcome.error)
         elif isinstance(outcome.error, RagwrightError):

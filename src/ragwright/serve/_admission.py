@@ -276,19 +276,6 @@ class Caller:
         if not self.owner:
             raise ApiError(403, "this needs a key with the role `owner`", "owner_only")
 
-    def require_reviewer(self) -> None:
-        """Refuse a reader, and a reviewer whose filters hide documents.
-
-        Raises:
-            ApiError: 403.
-        """
-        if not self.reviewer:
-            raise ApiError(
-                403,
-                "this needs the role `reviewer`, without filters, or the role `owner`",
-                "reviewer_only",
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class RequestNeeds:

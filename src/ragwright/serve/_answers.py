@@ -112,16 +112,12 @@ def citation_json(span: CitedSpan) -> dict[str, Any]:
 
 def link_lines(spans: Sequence[CitedSpan]) -> str:
     """A list of sources as Markdown links, one a line; empty without any."""
-    lines = [
-        f"[{span.number}]: [{_link_text(span.citation.title or span.citation.source)}]({span.url})"
-        for span in spans
-    ]
+    lines = []
+    for span in spans:
+        title = span.citation.title or span.citation.source
+        shown = re.sub(r"[\[\]()<>\s]+", " ", title).strip()  # it cannot end its link
+        lines.append(f"[{span.number}]: [{shown}]({span.url})")
     return "\n\n" + "  \n".join(lines) if lines else ""
-
-
-def _link_text(title: str) -> str:
-    """A title that cannot end its link."""
-    return re.sub(r"[\[\]()<>\s]+", " ", title).strip()
 
 
 def snippets_json(answer: Answer, link: Link) -> list[dict[str, Any]]:

@@ -15,9 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core import FilterError, RagwrightError, is_group_name
+from ..core import RagwrightError, is_group_name
 from ..index import View
-from ..workbench import AskOptions
 from ._admission import Caller
 from ._audit import HttpMiddleware
 from ._configurations import target_of
@@ -122,9 +121,8 @@ class Door(HttpMiddleware):
         origin = request.headers.get("origin")
         if origin in self._service.options.cors:
             return
-        is_foreign = origin is not None and not _is_same_host(
-            origin, request.headers.get("host", "")
-        )
+        host = request.headers.get("host", "")
+        is_foreign = origin is not None and origin.partition("://")[2] != host
         if (is_foreign or site == "cross-site") and not bears_secret(request):
             raise ApiError(
                 403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
@@ -172,14 +170,6 @@ def _require_readable_host(request: Request) -> None:
         is_readable = False
     if not is_readable:
         raise ApiError(400, "the Host header cannot be read", "host")
-
-
-def _is_same_host(origin: str, host: str) -> bool:
-    """True for an origin of this host."""
-    try:
-        return urlsplit(origin).netloc == host
-    except ValueError:
-        return False
 
 
 _LONGEST_NAME = 255
@@ -269,18 +259,14 @@ async def reads_all(service: Service, identity: Identity) -> bool:
             asking = opened.asking(identity)
             if not asking.filters:
                 return True
-            count = partial(_hides_none, asking=asking)
+
+            def hides_none(view: View) -> bool:
+                return view.count(asking.filters) == view.count()
+
             snapshot = target_of(asking).snapshot
-            hides_none, _ = await asyncio.to_thread(bench.project.views.answer, snapshot, count)
-            return hides_none
-    except RagwrightError:  # nothing is searched, so nobody knows whose the documents are
-        return False
-
-
-def _hides_none(view: View, asking: AskOptions) -> bool:
-    try:
-        return view.count(asking.filters) == view.count()
-    except FilterError:  # no chunk has what the rights ask for
+            reads, _ = await asyncio.to_thread(bench.project.views.answer, snapshot, hides_none)
+            return reads
+    except RagwrightError:  # nothing is searched, or no chunk has what the rights ask for
         return False
 
 

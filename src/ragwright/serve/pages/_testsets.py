@@ -62,7 +62,9 @@ def _require_reviewer(caller: Caller) -> str:
     Raises:
         ApiError: 403; also to whom groups of readers hide documents that rows may quote.
     """
-    caller.require_reviewer()
+    if not caller.reviewer:
+        fault = "this needs the role `reviewer`, without filters, or the role `owner`"
+        raise ApiError(403, fault, "reviewer_only")
     if caller.hindered:
         raise ApiError(
             403,
@@ -364,14 +366,15 @@ async def outputs(
 ) -> HTMLResponse:
     """List texts with their scores: newest first, or the worst by a measure."""
     listing = _OutputListing(verdict, day, worst, at)
-    values = await run_as_owner(
-        request, lambda bench: _listing_page(bench, listing) | _score_figures(bench)
-    )
+    values = await run_as_owner(request, lambda bench: _outputs_values(bench, listing))
     return page(request, "outputs.html", {"title": "Outputs", "listing": listing, **values})
 
 
-def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
-    """A page of the texts, and the ways to the pages beside it."""
+def _outputs_values(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
+    """A page of the texts, the ways to the pages beside it, and what all scores say.
+
+    The scores are of all tenants together: numbers, no texts.
+    """
     stored, query = bench.outputs, listing.query()
     worst: dict[str, Any] = {}
     if listing.worst:
@@ -390,19 +393,12 @@ def _listing_page(bench: Workbench, listing: _OutputListing) -> dict[str, Any]:
         "first": skipped + 1,
         "previous": listing.href(page=listing.page - 1) if listing.page > 1 else "",
         "next": listing.href(page=listing.page + 1) if skipped + len(texts) < total else "",
-    }
-
-
-def _score_figures(bench: Workbench) -> dict[str, Any]:
-    """Return what the scores of served answers say, of all tenants together: numbers, no texts."""
-    scores, report = bench.outputs.scores, bench.drift()
-    return {
         "options": measure_options(bench.project.settings),
-        "served": scores.served(_PERIOD),
+        "served": stored.scores.served(_PERIOD),
         "period": _PERIOD,
-        "today": scores.today(),
-        "waiting": scores.count_waiting(),
-        "report": report,
+        "today": stored.scores.today(),
+        "waiting": stored.scores.count_waiting(),
+        "report": bench.drift(),
     }
 
 
