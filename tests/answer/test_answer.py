@@ -319,7 +319,6 @@ def plan(method: Any, model: str = "snippet", **more: Any) -> AskPlan:
 
 
 def asked(question: str, plan: AskPlan, databases: Databases | None = None) -> Answer:
-    """The first persona's answer."""
     shelf = Shelf(LETTERS)
     routes: dict[type, Any] = {**model_handlers(Models()), Search: shelf, Lookup: shelf}
     if databases is not None:

@@ -56,8 +56,6 @@ def extracted(*names: str) -> Callable[[Chat], str]:
 
 
 class Library(Driver):
-    """The hand driver with a shelf behind it."""
-
     def __init__(self, reply: Any = "", hits: list[Any] = LETTERS) -> None:
         self.shelf = Shelf(hits)
         super().__init__(reply, others=self.shelf.one)

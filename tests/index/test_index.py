@@ -115,7 +115,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def reopen(kind: str, tmp_path: Path) -> Open:
-    """Opens the store under test, empty at first."""
     return lambda: KINDS[kind](tmp_path / "data" / "store")
 
 
@@ -209,7 +208,6 @@ UNICODE = (
 
 
 def test_documents_come_back_whole(store: Store) -> None:
-    """Also ids, titles, metadata and texts in any script, even what UTF-8 cannot spell."""
     documents = [make_document(n) for n in (3, 1, 2)]
     empty = Document(id="empty", source="s", text="")
     store.upsert(PAIR, [make_indexed(one) for one in (*documents, empty)], root="folder")
@@ -231,7 +229,6 @@ def test_documents_come_back_whole(store: Store) -> None:
 
 
 def test_bad_input_is_refused_whole_and_loses_nothing(store: Store) -> None:
-    """Twins in a batch; vectors with NaN, of another width or number, or none."""
     store.upsert(PAIR, made(1))
     before = store.snapshot(PAIR)
     with pytest.raises(DuplicateIdError):
@@ -275,7 +272,6 @@ def test_scores_equal_the_slow_references_through_changes_and_removals(store: St
 
 
 def test_ties_are_broken_by_id(store: Store) -> None:
-    """Equal texts have equal scores; the lowest ids come first, for every k."""
     names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]
     twin = make_document(1, pages=(), sections=())
     for start in range(0, 300, 60):
@@ -289,7 +285,6 @@ def test_ties_are_broken_by_id(store: Store) -> None:
 
 
 def test_lookup_gives_hits_in_the_order_asked_for(store: Store) -> None:
-    """Texts, spans, pages, headings, metadata and vectors of exactly these chunks."""
     items = made(*range(8))
     store.upsert(PAIR, items)
     store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
@@ -391,7 +386,6 @@ OWNERS = ((), ("hr",), ("board", "hr"), ("board",), ("hr",), ())
 
 @pytest.fixture
 def readers(store: Store) -> View:
-    """A view of documents that groups may read."""
     items = []
     for number, owners in enumerate(OWNERS):
         facts: dict[str, Any] = {"client": f"client {number}"}
@@ -441,7 +435,6 @@ def refusal(view: View, right: Filter, condition: Filter, as_soft: bool) -> str:
 
 @pytest.mark.parametrize("as_soft", [False, True], ids=["hard", "soft"])
 def test_errors_name_nothing_that_is_hidden(store: Store, readers: View, as_soft: bool) -> None:
-    """A field or value of hidden chunks alone is reported as one that is nowhere."""
     right = Filter("groups", ("hr",), missing=True)
     for hidden in (Filter("hidden_field", ("x",)), Filter("client", ("client 3",))):
         shown = refusal(readers, right, hidden, as_soft)
@@ -463,7 +456,6 @@ def test_errors_name_nothing_that_is_hidden(store: Store, readers: View, as_soft
 
 
 def test_terms_count_the_chunks_that_may_be_found(store: Store) -> None:
-    """A word found only in forbidden chunks is reported as a word that no chunk has."""
     own = make_indexed(Document("own", "s", "oil pump", metadata={"client": "own"}))
     facts = {"metadata": {"client": "other"}}
     others = [make_indexed(Document(f"o{n}", "s", "oil app_w304", **facts)) for n in range(3)]  # type: ignore[arg-type]
@@ -483,7 +475,6 @@ def test_terms_count_the_chunks_that_may_be_found(store: Store) -> None:
 
 
 def test_every_chunk_in_document_order(store: Store) -> None:
-    """Chunks are read page by page, by document id, without removed documents."""
     items = made(*range(12))
     store.upsert(PAIR, items[6:][::-1])
     store.view(PAIR).close()
@@ -508,7 +499,6 @@ def test_every_chunk_in_document_order(store: Store) -> None:
 
 
 def test_headings_are_the_field_section(store: Store) -> None:
-    """Every heading above a chunk; a field of that name in the metadata is left alone."""
     text = "Head 0 engine. Head 1 engine. Head 2 engine."
     cuts = (0, 15, 30, len(text))
     sections = (Section("Head 0", 1, Span(0, 30)), Section("Head 1", 2, Span(15, 30)))
@@ -533,7 +523,6 @@ def test_headings_are_the_field_section(store: Store) -> None:
 
 
 def test_queries_that_cannot_be_answered_say_so(store: Store) -> None:
-    """NaN, a wrong dimension, missing vectors, unknown ids, a snapshot that never was."""
     store.upsert(PAIR, made(1))
     store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
     view, plain, broken = store.view(PAIR), store.view(PLAIN), QUERY.copy()
@@ -554,7 +543,6 @@ def test_queries_that_cannot_be_answered_say_so(store: Store) -> None:
 
 
 def test_heads_are_kept_and_searched(store: Store) -> None:
-    """The pieces of a head are found by keywords, and are no part of the text."""
     (item,) = made(1)
     head = Head("", ("Zirconium",), "torquemoment", "Explains the gasketring.")
     first = replace(item.chunks[0], head=head)
@@ -569,7 +557,6 @@ def test_heads_are_kept_and_searched(store: Store) -> None:
 
 
 def test_pairs_live_side_by_side(store: Store) -> None:
-    """What happens to one pair leaves the other as it was, its version of a document as well."""
     other = replace(PAIR, chunker="windows/3 {}", embedder="other", dimensions=8)
     documents = [make_document(n) for n in range(5)]
     store.upsert(PAIR, [make_indexed(d) for d in documents])
@@ -597,7 +584,6 @@ def test_pairs_live_side_by_side(store: Store) -> None:
 
 
 def test_vectors_are_stored_once_and_go_when_they_are_forgotten(store: Store) -> None:
-    """Two pairs with one embedder share equal texts' vectors."""
     (item,) = made(1)
     keys = [chunk_key(chunk, item.document.title) for chunk in item.chunks]
     assert store.stored_vectors(PAIR.embedder, keys) == {}
@@ -668,7 +654,6 @@ def test_answers_are_the_same_after_reopening_and_for_all_who_have_it_open(reope
 
 
 def test_a_view_stays_as_it_was_while_others_write(store: Store) -> None:
-    """A reader keeps one consistent state; the next view sees the next state."""
     store.upsert(PAIR, made(*range(12)))
     view, query = store.view(PAIR), QUERY[None, :]
     keyword, dense = view.keyword("engine", 50), view.dense(query, 50)

@@ -44,7 +44,6 @@ def table(path: Path, name: str) -> Any:
 def test_chunks_of_no_document_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that dies between its two commits leaves nothing that can be found."""
     store = filled(tmp_path / "store.lance")
     before = store.snapshot(PLAIN)
     with monkeypatch.context() as patched:  # chunks are added first, then documents are merged

@@ -42,7 +42,6 @@ def made(first: int, end: int, seed: int = 7) -> list[IndexedDocument]:
 
 
 def test_answers_are_those_of_the_store_on_disk(bucket: Bucket, tmp_path: Path) -> None:
-    """From indexes on the object store, after an ingest, a change and a removal."""
     store, local = opened(), SqliteStore(tmp_path / "store.sqlite")
     for one in (store, local):
         one.upsert(PAIR, made(0, 30))
@@ -93,7 +92,6 @@ def test_a_commit_that_fails_in_the_middle_loses_nothing(bucket: Bucket, fault: 
 
 
 def refused(kind: type[RagwrightError], work: Callable[[], object]) -> str:
-    """What is said; keys are named, never shown."""
     with pytest.raises(kind) as told:
         work()
     assert SECRET not in str(told.value)
@@ -102,7 +100,6 @@ def refused(kind: type[RagwrightError], work: Callable[[], object]) -> str:
 
 
 def test_what_the_bucket_refuses_is_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttled for good, no right, no bucket, other data, an old schema, out of reach."""
     with bucket.broken(lambda method, path: "503"):
         assert "throttling" in refused(StoreBusyError, opened)
     with bucket.broken(lambda method, path: "403"):

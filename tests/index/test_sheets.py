@@ -17,7 +17,6 @@ NORTH = "How many orders are there in the North?"
 
 
 def made(folder: Path, **files: str) -> Path:
-    """A project of some CSV files, ingested."""
     for name, text in {"orders": ORDERS, **files}.items():
         (folder / f"{name}.csv").write_text(text, "utf-8")
     (folder / "notes.md").write_text("# Tea\n\nThe tea needs four minutes in hot water.\n")
@@ -186,7 +185,6 @@ def test_forgetting_a_document_leaves_no_bytes_of_its_tables(tmp_path: Path) -> 
 
 
 def test_filters_leave_the_tables_of_documents_that_meet_them(tmp_path: Path) -> None:
-    """A tenant sees the tables of its own documents, and no name tells of another one."""
     for tenant, rows in (("acme", "A1,100\nA2,20\n"), ("umbra", "U1,777\n")):
         (tmp_path / tenant).mkdir()
         (tmp_path / tenant / "orders.csv").write_text(f"Order,Amount\n{rows}")

@@ -18,8 +18,6 @@ from ragwright.testing import PLAIN, make_indexed
 
 
 class Impatient(StoreOptions):
-    """Waits hardly for another process."""
-
     busy_seconds = 0.05
 
 

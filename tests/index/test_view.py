@@ -24,8 +24,6 @@ Open = Callable[..., SqliteStore]
 
 
 class Impatient(StoreOptions):
-    """Waits hardly for another process."""
-
     busy_seconds = 0.05
 
 

@@ -46,7 +46,6 @@ every format; the case expects those of the sentence that matches."""
 
 @pytest.mark.skipif(not IDS, reason="the cases are not beside the checkout")
 def test_files_are_read_as_they_are_shown(tmp_path: Path) -> None:
-    """One run of the script, which puts many files into each project."""
     report, python = tmp_path / "report.json", sys.executable
     words = [str(SCRIPT), str(SCRIPT.parent), "--project-python", python, "--json", str(report)]
     done = subprocess.run(
@@ -87,7 +86,6 @@ def documents() -> dict[str, Document]:
 def test_words_and_cells_of_every_source_are_kept_and_little_is_added(
     kept: dict[str, Kept],
 ) -> None:
-    """Running heads of PDFs, captions, and merged cells stand beside what docling keeps."""
     rows = list(kept.values())
     assert len(rows) == 32
     silent = [r.file for r in rows if r.recall is None and not r.failures]

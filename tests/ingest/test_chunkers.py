@@ -19,8 +19,6 @@ KINDS = (*BY_SIZE, "page", "entries", "whole")
 
 
 class Found(Tokenizer):
-    """Tokens are what a pattern finds."""
-
     def __init__(self, name: str, pattern: str) -> None:
         self.name, self._pattern = name, pattern
 
@@ -225,8 +223,6 @@ def test_specs_tell_what_matters_apart() -> None:
 
 
 class Lines(Chunker):
-    """An own chunker, as a stranger writes one."""
-
     def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
         self.spec = f"lines({options.size})"
 
@@ -236,15 +232,11 @@ class Lines(Chunker):
 
 
 class Gappy(Lines):
-    """Drops every second line."""
-
     def cut(self, document: Document) -> list[Span]:
         return super().cut(document)[::2]
 
 
 class Halves(Chunker):
-    """An own chunker without settings."""
-
     spec = "halves"
 
     def cut(self, document: Document) -> list[Span]:
@@ -271,7 +263,6 @@ def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
 
 @pytest.mark.parametrize("tokenizer", [WORDS, PIECES, WordTokenizer()])
 def test_tokens_of_a_long_text_do_not_depend_on_how_it_is_handed_over(tokenizer: Tokenizer) -> None:
-    """Longer than what a tokenizer gets at once, which ends after a line."""
     lines = [f"line {n} of a text\n  that is indented," + "\n" * (n % 3) for n in range(8_000)]
     text = "".join(lines)
     chunks = make_chunker(options(size=9, overlap=0, slack=0), tokenizer).chunks(document(text))

@@ -34,7 +34,6 @@ def words(extract: Extract) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", [0, 90, 270, 3])
 def test_columns_are_read_one_after_the_other_on_a_side_on_the_head_or_askew(turn: int) -> None:
-    """At 90 degrees the engine sets it on its head first."""
     image = page(LEFT, RIGHT).rotate(turn, expand=True, fillcolor=255)
     extract = read("a.jpg", saved(image, "JPEG"))
     assert words(extract) == BOTH
@@ -118,7 +117,6 @@ def test_without_the_extra_the_install_line_is_shown(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_pages_within_the_time_of_a_file_are_read_and_the_others_named() -> None:
-    """Each page alone takes a fraction of the time, and all of them many times as much."""
     read("a.png", saved(page(LEFT)))  # loading the engine takes time too
     blank = Image.new("L", (600, 800), 255)
     data = saved(page(LEFT), "PDF", save_all=True, append_images=[blank] * 60)

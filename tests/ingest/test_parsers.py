@@ -39,8 +39,6 @@ class Upper(Parser):
 
 
 class Moody(Parser):
-    """A parser whose fate depends on the file's name."""
-
     name = "moody"
 
     def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:

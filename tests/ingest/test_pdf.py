@@ -21,7 +21,6 @@ def shown(x: float, y: float, text: str, size: int = 12) -> str:
 
 
 def table(top: int, *rows: Sequence[str], high: int = 24) -> str:
-    """Words at three stops, without rules."""
     return "".join(
         shown(x, top - high * n, cell)
         for n, row in enumerate(rows)

@@ -47,8 +47,6 @@ def offline(url: str) -> FetchReply:
 
 
 class LogReader(Reader):
-    """An own reader, as a stranger writes one."""
-
     name = "log"
 
     def accepts(self, source: str) -> bool:

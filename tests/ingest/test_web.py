@@ -409,7 +409,6 @@ GOOD = {"_id": "1", "title": "Pumps", "text": "A pump moves water.", "metadata":
 
 
 def write(folder: Path, *lines: object) -> str:
-    """A corpus of these lines; its address."""
     folder.mkdir(exist_ok=True)
     text = "".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines)
     (folder / "corpus.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -26,8 +26,6 @@ LOADED: list[Document] = []
 
 
 class CanteenReader(Reader):
-    """Reads what tests load."""
-
     def accepts(self, source: str) -> bool:
         return True
 
@@ -36,8 +34,6 @@ class CanteenReader(Reader):
 
 
 class LineReader(SuffixReader):
-    """A document for each line of a file of cards."""
-
     suffixes = (".cards",)
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
@@ -55,7 +51,6 @@ def written(folder: Path, settings: str, **files: str) -> Path:
 
 
 def groups_of(bench: Workbench) -> dict[str, object]:
-    """Groups of each stored document."""
     return {d.id.removeprefix("docs/"): d.metadata.get("groups") for d in bench.documents()}
 
 
@@ -81,7 +76,6 @@ READ = {
 
 
 def test_groups_come_from_front_matter_rules_and_sources(tmp_path: Path) -> None:
-    """The last rule that matches holds; where several places name groups, all must name one."""
     files = {name: text for name, (text, _) in READ.items()}
     files["hr/none"] = "---\ngroups: [sales]\n---\nBread."
     with Workbench.open(written(tmp_path, RULES, **files)) as bench:
@@ -93,7 +87,6 @@ def test_groups_come_from_front_matter_rules_and_sources(tmp_path: Path) -> None
 
 
 def test_groups_that_cannot_be_read_never_open_a_document(tmp_path: Path) -> None:
-    """The document fails, with its place; it does not become everyone's."""
     fronts = [
         "groups: {hr: true}", "groups: 7", "groups: [hr, 7]", "groups: yes", "groups:",
         "groups: []", "groups: ['']", "groups: [[hr]]", "groups: ['hr|board']", "groups : {a: b}",
@@ -109,7 +102,6 @@ def test_groups_that_cannot_be_read_never_open_a_document(tmp_path: Path) -> Non
 
 
 def test_metadata_of_readers_carry_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readable ones are kept; documents with others fail and the rest is read."""
     given = {"a": ["hr"], "b": "hr, board", "c": {"hr": True}, "d": 7, "f": '["hr", "board"]'}
     LOADED[:] = [canteen(name, f"Bread {name}.", groups=groups) for name, groups in given.items()]
     LOADED.extend([canteen("e", "Tea."), canteen("g", "Fish.", gruops=["hr"])])
@@ -162,7 +154,6 @@ models: {"own:words": {backend: "scripted_embedders:Words"}}
 def test_a_change_of_groups_embeds_nothing_and_holds_at_the_next_search(
     tmp_path: Path, store: str
 ) -> None:
-    """Front matter, rules and the groups of a source."""
     rule = "groups: {{rules: [{{match: 'docs/pay', groups: [{}]}}]}}\n"
     folder = written(tmp_path, "", pay__may="The pay rises in May.", tea="Tea.")
 

@@ -173,7 +173,6 @@ def found(number: int, text: str = "", document: str = "", **facts: Any) -> Hit:
 
 
 def ranks(hits: Sequence[Hit], of: Sequence[Hit]) -> list[int]:
-    """Ranks before the selection."""
     before = {one.chunk_id: one.rank for one in of}
     return [before[one.chunk_id] for one in hits]
 

@@ -474,7 +474,6 @@ def test_a_courtesy_says_no_more() -> None:
 
 
 def said(**changes: object) -> str:
-    """A router's reply."""
     fields = {"route": "index", "database": "", "reason": "so", "rewrite": False, "split": False}
     return json.dumps({**fields, **changes})
 

@@ -27,7 +27,6 @@ from ragwright.testing import StageSuite
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedIndex]:
-    """Six documents, found in their order."""
     texts: Any = {f"d{n}": ([f"words {'and more ' * n}"], {}) for n in range(6)}
     made = CountedIndex(tmp_path_factory.mktemp("stages"), texts, ("words",))
     yield made

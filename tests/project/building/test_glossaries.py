@@ -36,7 +36,6 @@ class Counted:
 def test_a_glossary_is_mined_once_a_snapshot_and_read_once(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    """An empty one as well."""
     with Workbench.open(MakeProject(tmp_path)("", **files)) as bench:
         bench.ingest()
         store = Counted(bench)

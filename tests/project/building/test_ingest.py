@@ -36,8 +36,6 @@ server = playing("ok")
 
 
 class CountingEmbedder(Embedder):
-    """Counts letters; remembers what it was asked."""
-
     identity = "counting"
     dimensions = 26
 
@@ -177,8 +175,6 @@ def test_an_empty_folder_is_no_failure_until_documents_were_in_it(
 
 
 class TwiceReader(Reader):
-    """Yields one id with two contents."""
-
     name = "twice"
 
     def accepts(self, source: str) -> bool:
@@ -191,8 +187,6 @@ class TwiceReader(Reader):
 
 
 class EagerReader(TwiceReader):
-    """Fails as soon as it is asked for its files."""
-
     def files(self, source: str) -> Iterator[Path | Failure] | None:
         raise ValueError("no files")
 
@@ -205,8 +199,6 @@ class DeafReader(TwiceReader):
 
 
 class FussyChunker(Chunker):
-    """Dislikes one document."""
-
     spec = "fussy"
 
     def cut(self, document: Document) -> list[Span]:
@@ -406,7 +398,6 @@ def folder(make_project: MakeProject, raw: RawServer) -> Path:
 
 
 def stored(folder: Path) -> np.ndarray:
-    """The vectors in the file, one row each."""
     with closing(sqlite3.connect(folder / ".ragwright/data/store.sqlite")) as db:
         rows = db.execute("SELECT data FROM vectors")
         return np.stack([np.frombuffer(data, np.float32) for (data,) in rows])
