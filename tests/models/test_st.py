@@ -92,9 +92,8 @@ def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:
 def test_an_embedding_model_is_no_cross_encoder(
     minilm: Path, minilm_onnx: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ConfigError, match="no trained head") as refused:
+    with pytest.raises(ConfigError, match="no trained head"):
         CrossEncoderReranker(minilm)
-    assert "embed:" in str(refused.value)
     assert capfd.readouterr().err == ""
     with pytest.raises(ConfigError, match="one score per pair"):
         Models().reranker(f"onnx:{minilm_onnx}")

@@ -18,7 +18,6 @@ from ragwright.core import (
 from ragwright.retrieve import (
     DatabaseOptions,
     QueryOptions,
-    RerankOptions,
     RetrieveOptions,
     SelectOptions,
     parse_filter,
@@ -138,7 +137,6 @@ def test_settings_that_make_no_sense_are_refused(text: str, named: str) -> None:
     ("make", "given", "named"),
     [
         (SelectOptions, {"max_per": {"act": 0}}, "act"),
-        (RerankOptions, {"model": "embed:a:b", "method": "listwise"}, "embedding"),
         (QueryOptions, {"methods": ("rewrite",)}, "chat model"),
         (DatabaseOptions, {"name": "", "address": "sqlite:///a"}, "name"),
         (DatabaseOptions, {"name": "a b", "address": "sqlite:///a"}, "name"),

@@ -118,16 +118,11 @@ PADDED = found_by(
         # The offline reranker scores a hit by its best sentence.
         ("lexical", PADDED, ["d2", "d1"]),
         ("lexical", found_by("", TEXTS[2]), ["d2", "d1"]),
-        ("embed:acme:large", HITS, ["d3"]),
     ],
 )
 def test_what_comes_first(rerank: Desk, model: str, hits: Any, order: Any) -> None:
     found, _ = rerank(model, hits)
     assert ids(found)[: len(order)] == order
-    if model.startswith("embed"):
-        asked = {(r.path, r.body["model"]) for r in rerank.server.requests}
-        assert asked == {("/v1/embeddings", "large")}
-        assert all(-1 <= h.score <= 1 for h in found)
 
 
 def test_both_orders_are_fused_where_the_search_has_a_weight(rerank: Desk) -> None:
@@ -142,7 +137,7 @@ def test_both_orders_are_fused_where_the_search_has_a_weight(rerank: Desk) -> No
     assert second.channels["rerank"].rank == 1
 
 
-@pytest.mark.parametrize("model", ["acme:ranker", "acme:chat", "embed:acme:large"])
+@pytest.mark.parametrize("model", ["acme:ranker", "acme:chat"])
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -187,7 +182,6 @@ def test_the_method_follows_the_name_unless_it_is_given() -> None:
     scored = ["lexical", "st:cross-encoder/ms-marco-MiniLM-L6-v2", "cohere:rerank-v3.5"]
     scored += ["http://localhost:8000/v1#BAAI/bge-reranker-v2-m3"]
     listed = ["openai:gpt-4.1-mini", "ollama:qwen3"]
-    assert rerank_method(RerankOptions("embed:openai:text-embedding-3-large")) == "embed"
     methods = [rerank_method(RerankOptions(model)) for model in (*scored, *listed)]
     assert methods == ["score"] * 4 + ["listwise"] * 2
     assert {rerank_method(RerankOptions(model, "score")) for model in listed} == {"score"}

@@ -166,7 +166,7 @@ class OnnxReranker(WindowReranker):
                 f"the output {output.name!r} has the shape {output.shape}; a cross-encoder gives "
                 "one score per pair",
                 where=str(file),
-                hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
+                hint="name a cross-encoder",
             )
         self._output = output.name
         model = ModelFolder.read(home)

@@ -133,7 +133,7 @@ def open_cross_encoder(source: str | Path, *, new_head: bool = False) -> Any:
             f"the model is a {model[0].auto_model.config.architectures[0]}, which has no trained "
             "head that scores a pair of texts",
             where=str(source),
-            hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
+            hint="name a cross-encoder",
         )
     if model.num_labels != 1:
         raise ConfigError(

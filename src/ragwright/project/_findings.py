@@ -10,7 +10,6 @@ from ..answer import compose
 from ..core import Persona, RagwrightError, count_noun
 from ..ledger import writable
 from ..models import NO_MODEL, LexicalReranker, check_model, list_cached_models
-from ..retrieve import EMBED_PREFIX
 from ._project import Project
 from ._settings import project_keys
 
@@ -239,7 +238,7 @@ def list_models(project: Project) -> list[ListedModel]:
     """
     used: dict[str, list[str]] = {}
     for key, name in _model_keys(project):
-        used.setdefault(name.removeprefix(EMBED_PREFIX), []).append(key)
+        used.setdefault(name, []).append(key)
     rows = [_model_row(project, name, tuple(keys)) for name, keys in used.items()]
     known = {name.removeprefix("hf:").partition("@")[0] for name in used}
     for repo, size in list_cached_models():

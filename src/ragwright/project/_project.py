@@ -454,7 +454,7 @@ class Project:
         search = self.settings.retrieve
         for name in (
             self.settings.answer.model,
-            search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
+            search.rerank.model,
             search.query.model if search.query.methods else "",
             search.iterate.model,
             search.route.model if search.route.method == "model" else "",

@@ -29,7 +29,6 @@ from ._fusion import (
 from ._glossary import Expansion, Glossary, Meaning, load_glossary, mine_glossary
 from ._iterate import iterate
 from ._options import (
-    EMBED_PREFIX,
     LEAST_POOL,
     ChannelWeights,
     DatabaseOptions,
@@ -61,7 +60,6 @@ from ._target import (
 
 __all__ = [
     "DATABASE",
-    "EMBED_PREFIX",
     "LEAST_POOL",
     "Candidates",
     "ChannelWeights",

@@ -54,11 +54,7 @@ class QueryOptions:
             )
 
 
-RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
-
-
-EMBED_PREFIX = "embed:"
-"""Prefix of the names of embedding models used for reranking."""
+RerankMethod: TypeAlias = Literal["auto", "score", "listwise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +63,17 @@ class RerankOptions:
 
     model: str = option(
         "",
-        "Model that reranks: lexical, hf:ORG/NAME, st:FOLDER, a rerank server, embed:MODEL, a chat "
-        "model; empty: none.",
+        "Model that reranks: lexical, hf:ORG/NAME, st:FOLDER, a rerank server, a chat model; "
+        "empty: none.",
     )
     method: RerankMethod = option(
         "auto",
-        "score, embed or listwise; auto by name: embed:… embeds, lexical, st:… and …rank… "
-        "score, others chat.",
+        "score or listwise; auto by name: lexical, st:… and …rank… score, others chat.",
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
     search_weight: float = option(
         0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
     )
-
-    def __post_init__(self) -> None:
-        """Refuse a method that the model does not have."""
-        if self.model.startswith(EMBED_PREFIX) and self.method not in ("auto", "embed"):
-            raise ConfigError(
-                f"{self.model!r} reranks by embedding, not by {self.method}",
-                hint="leave method at auto, or remove embed: from the model's name",
-            )
 
 
 RouteMethod: TypeAlias = Literal["auto", "index", "model"]

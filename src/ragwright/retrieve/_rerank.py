@@ -20,10 +20,10 @@ from ..core import (
     passage_values,
     render,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, unpack_settled
+from ..flow import ChatReply, Flow, Message, branch, chat, rerank
 from ..models import LexicalReranker
 from ._fusion import rrf
-from ._options import EMBED_PREFIX, RerankOptions
+from ._options import RerankOptions
 
 Reordered: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
@@ -31,17 +31,15 @@ _LISTWISE_WORDS = 300
 """Words of a passage that a chat model reads by default, as in RankGPT."""
 
 
-def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
+def rerank_method(options: RerankOptions) -> Literal["score", "listwise"]:
     """The method of a model, by its name if ``method`` is ``auto``.
 
-    ``embed:MODEL`` embeds; ``lexical``, ``hf:…``, ``onnx:…``, ``st:…`` and any name that holds
-    "rank" or "cross-encoder" scores; every other model chats, and orders a list.
+    ``lexical``, ``hf:…``, ``onnx:…``, ``st:…`` and any name that holds "rank" or "cross-encoder"
+    scores; every other model chats, and orders a list.
     """
     if options.method != "auto":
         return options.method
     name = options.model.casefold()
-    if name.startswith(EMBED_PREFIX):
-        return "embed"
     scores = name.startswith(("st:", "hf:", "onnx:")) or "rank" in name or "cross-encoder" in name
     return "score" if scores or name == LexicalReranker.name else "listwise"
 
@@ -86,11 +84,8 @@ def _model_scores(
     query: str, hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
     """One score per hit by the model's method, and notes."""
-    method = rerank_method(options)
-    if method == "listwise":
+    if rerank_method(options) == "listwise":
         return (yield from _listwise_scores(query, hits, options))
-    if method == "embed":
-        return (yield from _by_vectors(query, hits, options.model.removeprefix(EMBED_PREFIX))), ()
     texts = [_passage_text(hit) for hit in hits]
     reply = yield from rerank(options.model, query, texts, sources=_document_ids(hits))
     return reply.scores, ()
@@ -151,21 +146,6 @@ def _reordered_hits(
         }
         reordered.append(replace(hit, rank=rank, score=final[at], channels=channels))
     return tuple(reordered)
-
-
-def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[float]]:
-    """Similarity of query and passages by an embedding model, in that model's own measure.
-
-    Its vectors have length 1 where its similarity is the cosine. Those of the passages are made for
-    this query only and not stored.
-    """
-    outcomes = yield from gather(
-        [embed(model, (query,)), embed(model, [_passage_text(hit) for hit in hits], "passage")],
-        settle=True,
-    )
-    query_vectors, passage_vectors = map(unpack_settled, outcomes)
-    scores: list[float] = (passage_vectors @ query_vectors[0]).tolist()
-    return scores
 
 
 def _listwise_scores(

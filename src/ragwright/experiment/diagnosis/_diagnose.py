@@ -137,8 +137,7 @@ def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
     rewriting = {*options.query.methods} - {"glossary"}
     model_decides = options.iterate.model or options.route.method == "model"
     embedder = project.settings.embed.model if options.search != "keyword" else ""
-    reranker = options.rerank.model.removeprefix("embed:")
-    models = [name for name in (embedder, reranker) if name]
+    models = [name for name in (embedder, options.rerank.model) if name]
     remote = [name for name in models if name != NO_MODEL and not project.models.is_local(name)]
     return bool(rewriting or model_decides or remote)
 
