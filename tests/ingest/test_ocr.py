@@ -132,7 +132,7 @@ def test_pages_within_the_time_of_a_file_are_read_and_the_others_named() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "LA", "I;16", "RGBA"])
+@pytest.mark.parametrize("mode", ["RGB", "1", "LA", "I;16", "RGBA"])
 def test_large_images_are_reduced_and_refused_before_decoding_takes_too_much(mode: str) -> None:
     large = page(LEFT).resize((3120, 3120))
     deep = mode == "I;16"

@@ -152,29 +152,20 @@ def failure(site: Site, source: str) -> Failure:
     return found
 
 
-class TestLocalReaders(ReaderSuite):
-    @pytest.fixture(params=["beir", "files"])
-    def kind(self, request: pytest.FixtureRequest) -> str:
-        return str(request.param)
-
-    @pytest.fixture
-    def given(self, kind: str, site: Site, tmp_path: Path) -> Any:
+class TestReaders(ReaderSuite):
+    @pytest.fixture(params=["beir", "files", "web"])
+    def given(self, request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Any:
         """A reader, what it can read, and what does not exist."""
         site.routes["/p"] = html("<h1>Cafe\u0301</h1>\r\n<p>Some text\u2028of a page.</p>")
         (tmp_path / "a.md").write_text("# A\r\n\r\nCafe\u0301\u00ad.\n\n## B\n\nMore.", "utf-8")
         (tmp_path / "b.txt").write_text("first page\fsecond page", "utf-8")
         row = {"title": "T", "text": "Cafe\u0301\r\n\u00adx \ud800", "metadata": {"k": [1, 2]}}
         write(tmp_path / "set", {"_id": "a", **row}, {"_id": "b", **row})
-        sources = {
-            "web": (f"{site.base}/p", f"{site.base}/none"),
-            "wikipedia": ("wikipedia:Bicycle pump", "wikipedia:No such page"),
-            "arxiv": ("arxiv:2401.01234", "arxiv:2401.99999"),
-            "beir": (f"beir:{tmp_path}/set", f"beir:{tmp_path}/none"),
-            "files": (".", "none.txt"),
-        }[kind]
-        return FileReader(base=tmp_path) if kind == "files" else reader_of(
-            site, sources[0]
-        ), *sources
+        return {
+            "web": (WebReader(), f"{site.base}/p", f"{site.base}/none"),
+            "beir": (BeirReader(), f"beir:{tmp_path}/set", f"beir:{tmp_path}/none"),
+            "files": (FileReader(base=tmp_path), ".", "none.txt"),
+        }[request.param]
 
     @pytest.fixture
     def reader(self, given: Any) -> Reader:
@@ -187,12 +178,6 @@ class TestLocalReaders(ReaderSuite):
     @pytest.fixture
     def missing(self, given: Any) -> str:
         return given[2]  # type: ignore[no-any-return]
-
-
-class TestWebReaders(TestLocalReaders):
-    @pytest.fixture(params=["web", "wikipedia", "arxiv"])
-    def kind(self, request: pytest.FixtureRequest) -> str:
-        return str(request.param)
 
     @pytest.fixture
     def fetch(self) -> Any:

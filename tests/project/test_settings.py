@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from job_project import jobs_of
 
 from ragwright.core import ConfigError, FilterError
-from ragwright.project import ProjectFolder, Settings, load_settings, project_keys
+from ragwright.project import Settings, load_settings, project_keys
 from ragwright.retrieve import parse_filter
 
 FULL = """\
@@ -25,21 +24,6 @@ retrieve:
     - {field: language, values: fr}
 models:
   openai:gpt-4o-mini: {price_in: 1, price_out: 2}
-jobs:
-  refresh:
-    steps: ["records refresh"]
-    schedule: "30 7 * * mon-fri"
-    timezone: Europe/Paris
-    retries: 2
-    retry_wait: 60
-    timeout: 3600
-    notify: {failure: ["mailto://u:${PASSWORD}@example.org", "${WEBHOOK}"], success: ["${WEBHOOK}"]}
-  generate:
-    flags: {refresh: false}
-    steps:
-      - {run: records refresh, when: refresh, timeout: 5}
-      - {run: ragwright outputs, when: not refresh}
-      - draft --client "Jane Doe" -n 5
 """
 
 
@@ -67,26 +51,6 @@ def test_sections_reach_the_records_of_their_rooms_and_overrides_win(tmp_path: P
     assert (settings.answer.model, settings.embed.model) == ("snippet", "st:y")
     with pytest.raises(ConfigError, match="does not exist"):
         load_settings(tmp_path / "nowhere.yaml")
-
-
-def test_jobs_are_read_as_they_are_written(tmp_path: Path) -> None:
-    load(tmp_path, FULL)
-    jobs = jobs_of(ProjectFolder(tmp_path))
-    refresh, generate = jobs["refresh"].options, jobs["generate"]
-    assert (refresh.schedule, refresh.timezone) == ("30 7 * * mon-fri", "Europe/Paris")
-    assert (refresh.retries, len(refresh.notify.addresses)) == (2, 2)
-    first, second, third = generate.options.steps
-    assert (first.timeout, second.words) == (5, ("outputs",))
-    assert third.words == ("draft", "--client", "Jane Doe", "-n", "5")
-    on, off = generate.flags(["refresh"]), generate.flags(["refresh=false"])
-    assert [step.wanted(on) for step in (first, second, third)] == [True, False, True]
-    assert [step.wanted(off) for step in (first, second, third)] == [False, True, True]
-    assert generate.flags() == {"refresh": False}
-    assert generate.where("steps", "1") == "ragwright.yaml:27"
-    for given in ("refesh", "refresh=maybe"):
-        with pytest.raises(ConfigError) as caught:
-            generate.flags([given])
-        assert caught.value.hint
 
 
 def test_every_key_has_a_sentence_and_says_when_it_applies() -> None:

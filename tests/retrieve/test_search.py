@@ -365,12 +365,6 @@ FRONT = {
     "e": "date: June 2024\nprice: 12,50",
     "f": "date: 20240615\nprice: 007",
 }
-SPELLED = {
-    "it": "IT services are billed. It is so.",
-    "who": "WHO publishes guides. Who else?",
-    "street": "Die Größe der Straße an der Mühle.",
-    "ar": "يمكن الإرجاع خلال ١٤ يومًا من أحمد.",
-}
 
 
 @pytest.fixture(scope="module")
@@ -379,43 +373,35 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "docs").mkdir()
     for name, front in FRONT.items():
         (folder / "docs" / f"{name}.md").write_text(f"---\n{front}\n---\nThe pump report {name}.\n")
-    for name, text in SPELLED.items():
-        (folder / "docs" / f"{name}.txt").write_text(text)
     ragwright(folder, "init", ".", "--source", "docs/")
     ragwright(folder, "ingest", "--quiet")
     return folder
 
 
-NO_DATE = "6 documents without a date in 'date'"
-NO_NUMBER = "6 documents without a number in 'price'"
+NO_DATE = "2 documents without a date in 'date'"
+NO_NUMBER = "2 documents without a number in 'price'"
 
 
 @pytest.mark.parametrize(
-    ("query", "filters", "found", "left"),
+    ("filters", "found", "left"),
     [
-        ("pump report", "date=2025..", "c", NO_DATE),
-        ("pump report", "date=2024-06..2024-06", "bf", NO_DATE),
-        ("pump report", "date=..2024", "abf", NO_DATE),
-        ("pump report", "date=2024-06-16..2024-06-30", "b", NO_DATE),
-        ("pump report", "price=50..", "bc", NO_NUMBER),
-        ("pump report", "price=..20", "af", NO_NUMBER),
-        ("pump report", "price=7..10", "af", NO_NUMBER),
-        ("pump report", "date!=*", "d", ""),
-        ("pump report", "price=*", "abcef", ""),
+        ("date=2025..", "c", NO_DATE),
+        ("date=2024-06..2024-06", "bf", NO_DATE),
+        ("date=..2024", "abf", NO_DATE),
+        ("date=2024-06-16..2024-06-30", "b", NO_DATE),
+        ("price=50..", "bc", NO_NUMBER),
+        ("price=..20", "af", NO_NUMBER),
+        ("price=7..10", "af", NO_NUMBER),
+        ("date!=*", "d", ""),
+        ("price=*", "abcef", ""),
         # A count is of documents that the other filters leave.
-        ("pump report", "price=50.. date=*", "bc", "1 document without a number in 'price'"),
-        *(("IT", "", ["it"], ""), ("WHO", "", ["who"], ""), ("Groesse", "", ["street"], "")),
-        *(("Muehle", "", ["street"], ""), ("Grösse", "", ["street"], "")),
-        *(("Strasse", "", ["street"], ""), ("14", "", ["ar"], ""), ("احمد", "", ["ar"], "")),
-        ("الارجاع", "", ["ar"], ""),
+        ("price=50.. date=*", "bc", "1 document without a number in 'price'"),
     ],
 )
-def test_values_are_compared_as_such(
-    project: Path, query: str, filters: str, found: Any, left: str
-) -> None:
+def test_values_are_compared_as_such(project: Path, filters: str, found: str, left: str) -> None:
     flags = [word for one in filters.split() for word in ("--filter", one)]
     words = ["retrieve", "--json", "--set", "retrieve.search=keyword", "-k", "20", *flags]
-    result = json.loads(ragwright(project, *words, "--", query).stdout)
+    result = json.loads(ragwright(project, *words, "--", "pump report").stdout)
     assert sorted(Path(hit["source"]).stem for hit in result["hits"]) == list(found)
     notes = " ".join(result["notes"])
     assert left in notes
