@@ -304,7 +304,7 @@ LOSSES: Mapping[str, Callable[[np.random.Generator, int], Values]] = {
 @pytest.mark.parametrize("rows", [10, 37, 100, 300])
 @pytest.mark.parametrize("losses", LOSSES)
 def test_a_loss_of_the_margin_rarely_passes(losses: str, rows: int) -> None:
-    """The mean loss is the margin, 0.02; docs/guide/statistics.md has the table."""
+    """The mean loss is the margin, 0.02; docs/guide/statistics.md has the figures."""
     draw, passed = np.random.default_rng(rows), 0
     tries = 100 if rows < 200 else 60
     for seed in range(tries):
