@@ -501,13 +501,6 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
         return replies
 
 
-def _request_vector(request: Search) -> NDArray[np.float32]:
-    """The query vector of a dense search."""
-    if len(request.vector) % 4:
-        raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
-    return np.frombuffer(request.vector, np.float32)
-
-
 def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     """The reply of a view to a search or a look-up.
 
@@ -517,9 +510,11 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
     if isinstance(request, Lookup):
         vectors = view.vectors(request.chunk_ids) if request.vectors else None
         return LookupReply(view.lookup(request.chunk_ids), vectors)
-    query = _request_vector(request) if request.channel == "dense" else request.text
+    dense = request.channel == "dense"
+    query = np.frombuffer(request.vector, np.float32) if dense else request.text
     if request.channel == "all":
-        reply = _listed_chunks(view, request)
+        ids = view.every(request.k, request.filters, request.after)
+        reply = SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
     elif request.relax is not None:
         reply = view.relaxed(query, request.k, request.relax, request.filters)
     elif isinstance(query, str):
@@ -529,13 +524,3 @@ def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
         note = view.approximation(request.k, request.filters)
         reply = SearchReply(candidates, notes=(note,) if note else ())
     return replace(reply, notes=(*reply.notes, *view.range_notes(request.filters)))
-
-
-def _listed_chunks(view: View, request: Search) -> SearchReply:
-    if request.relax is not None:
-        raise RetrieveError(
-            "listing every chunk does not support soft filters",
-            hint="use hard filters, or search instead",
-        )
-    ids = view.every(request.k, request.filters, request.after)
-    return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))

@@ -245,7 +245,9 @@ class GroupOptions:
                 hint=f"name it {GROUPS}, or give the field another name",
             )
         stated = document.metadata.get(GROUPS)
-        of_rule = self.groups_of(document.id, source)
+        paths = _paths(document.id, source)
+        matching = (rule for rule in reversed(self.rules) if any(map(rule.applies, paths)))
+        of_rule = next((group_names(rule.groups) for rule in matching), ())  # the last one holds
         try:
             of_document = () if stated is None else group_names(stated)
         except ConfigError as error:
@@ -265,12 +267,6 @@ class GroupOptions:
             )
         named = {GROUPS: groups} if groups else {}
         return replace(document, metadata={**document.metadata, **fields, **named})
-
-    def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:
-        """Groups by the last rule that matches a document; empty if none does."""
-        paths = _paths(document_id, source)
-        matching = (rule for rule in reversed(self.rules) if any(map(rule.applies, paths)))
-        return next((group_names(rule.groups) for rule in matching), ())
 
     def unused(self, sources: Sequence[tuple[str, str]]) -> list[str]:
         """Patterns of rules that match none of some documents, by (id, source)."""

@@ -44,7 +44,12 @@ def read_sheet(data: bytes, where: str, options: SourceOptions) -> Extract:
     if not data.startswith(b"PK"):
         _read_by_calamine(data, where, builder)
     elif "xl/workbook.xml" in Archive(data, where, options).names:
-        _read_workbook(Package(data, where, options, builder, "xl/workbook.xml"))
+        package = Package(data, where, options, builder, "xl/workbook.xml")
+        book, sheets = _Book(package), package.relations(package.main_name)
+        for sheet in package.main.iter(f"{_S}sheet"):
+            target = sheets[sheet.get(f"{R}id")].target
+            cells = book.cells(target)
+            add_sheet(builder, sheet.get("name") or "", cells, book.drawn(target, cells))
     else:
         for name, grid in ods_sheets(data, where, options, builder):
             add_sheet(builder, name, cells_of(grid))
@@ -83,16 +88,6 @@ def _show_value(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat().removesuffix("T00:00:00")
     return str(value).strip()
-
-
-def _read_workbook(package: Package) -> None:
-    """Feed the builder with the sheets of a workbook, each a page."""
-    book = _Book(package)
-    sheets = package.relations(package.main_name)
-    for sheet in package.main.iter(f"{_S}sheet"):
-        target = sheets[sheet.get(f"{R}id")].target
-        cells = book.cells(target)
-        add_sheet(package.builder, sheet.get("name") or "", cells, book.drawn(target, cells))
 
 
 class _Book:

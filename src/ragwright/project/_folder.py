@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -240,12 +241,9 @@ def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, 
 
 
 def _yaml_items(sources: tuple[str, ...]) -> str:
-    return "".join(f"  - {_yaml_text(source)}\n" for source in sources)
-
-
-def _yaml_text(source: str) -> str:
-    safe = all(c.isalnum() or c in "/._-" for c in source)
-    return source if safe else '"' + source.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    plain = re.compile(r"[\w/.-]+")
+    texts = (s if plain.fullmatch(s) else json.dumps(s, ensure_ascii=False) for s in sources)
+    return "".join(f"  - {text}\n" for text in texts)
 
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")

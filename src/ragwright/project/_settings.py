@@ -363,21 +363,15 @@ def _read_sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
         )
     for number, item in enumerate(value):
         path = ("sources", str(number))
-        if isinstance(item, str) and item:
-            yield SourceEntry(item)
-            continue
-        yield _read_source_entry(item, placed, path)
-
-
-def _read_source_entry(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
-    if not (isinstance(item, dict) and isinstance(item.get("source"), str)):
-        raise ConfigError(
-            "a source is an address, or a mapping with the key `source`",
-            where=placed.where(*path),
-            hint="write for example:  - source: docs/   and below it  include: ['*.md']",
-        )
-    options = {key: value for key, value in item.items() if key != "source"}
-    return SourceEntry(item["source"], build_options(SourceOptions, options, placed, path))
+        entry = {"source": item} if isinstance(item, str) and item else item
+        if not (isinstance(entry, dict) and isinstance(entry.get("source"), str)):
+            raise ConfigError(
+                "a source is an address, or a mapping with the key `source`",
+                where=placed.where(*path),
+                hint="write for example:  - source: docs/   and below it  include: ['*.md']",
+            )
+        options = {key: value for key, value in entry.items() if key != "source"}
+        yield SourceEntry(entry["source"], build_options(SourceOptions, options, placed, path))
 
 
 def _read_model_settings(value: Any, placed: Placed) -> dict[str, ModelSettings]:
