@@ -13,7 +13,7 @@ import pytest
 from hand_driver import hit
 from hypothesis import given, strategies as st
 
-from ragwright.core import FilterError, Hit, RetrieveError, Span, Term, rank_best
+from ragwright.core import FilterError, Hit, Span, Term, rank_best
 from ragwright.models import Analyzer, Tokenizer
 from ragwright.retrieve import (
     SelectOptions,
@@ -95,16 +95,6 @@ def test_convex_equals_its_formula(lists: Any, one: int, two: int, pool: int) ->
     assert fused == sorted(fused, key=lambda pair: (-pair[1], pair[0]))
     for limit in (0, 1, 5, 100):
         assert convex(lists, (one, two), (0.0, -1.0), pool, limit=limit) == fused[:limit]
-
-
-def test_weights_and_shares_that_make_no_sense_are_refused() -> None:
-    one, other, weightless = [("a", 1.0)], [("b", 1.0)], (-1, None)
-    for k, weights in (*((60, [1.0, w]) for w in (-1.0, np.nan, np.inf)), (60, [1.0]), weightless):
-        with pytest.raises(RetrieveError):
-            rrf([["a"], ["b"]], k, weights)
-    for shares, floors in (([1], [0, 0]), ([1, -1], [0, 0]), ([0, 0], [0, 0]), ([1, 1], [0])):
-        with pytest.raises(RetrieveError):
-            convex([one, other], shares, floors, 10)
 
 
 # -- weights of a query ----------------------------------------------------------------------

@@ -24,7 +24,6 @@ and base were chosen on SciFact's training claims and PIAF (docs/decisions/0005-
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ChannelScore, Chunk, FilterError, Head, Hit, RetrieveError, Span, Term
+from ..core import ChannelScore, Chunk, FilterError, Head, Hit, Span, Term
 from ..flow import Flow, Vector, embed
 from ..index import write_embedded_text
 from ..models import Analyzer, Tokenizer, is_code, sentence_spans, words
@@ -65,19 +64,9 @@ def rrf(
 
     Returns:
         The ids of the lists with a positive weight, and their scores, best first.
-
-    Raises:
-        RetrieveError: The weights do not fit the lists, or one is negative; k is negative.
     """
-    if weights is None:
-        weights = (1.0,) * len(lists)
-    if len(weights) != len(lists) or any(not 0 <= w < math.inf for w in weights) or k < 0:
-        raise RetrieveError(
-            f"cannot fuse {len(lists)} lists with weights {list(weights)} and k {k}",
-            hint="give one weight of 0 or more to each list, and a k of 0 or more",
-        )
     millionths: dict[str, float] = {}
-    for ids, weight in zip(lists, weights, strict=True):
+    for ids, weight in zip(lists, weights or (1.0,) * len(lists), strict=True):
         for rank, key in enumerate(dict.fromkeys(ids if weight else ()), 1):
             millionths[key] = millionths.get(key, 0.0) + weight * 1e6 / (k + rank)
     return _best_ids(millionths, limit)
@@ -102,25 +91,15 @@ def convex(
 
     Args:
         lists: (id, score) each, every id once, in any order.
-        shares: One per list, 0 or more; they are divided by their sum.
+        shares: One per list, 0 or more, not all 0; they are divided by their sum.
         floors: Per list the least possible score; lower scores count as this.
         pool: Length from which a list may have been cut.
         limit: Most ids to return, None for all.
 
     Returns:
         Ids and fused scores, 0 to 1, rounded to 6 digits, best first, ties by id.
-
-    Raises:
-        RetrieveError: Shares or floors do not fit the lists, one is negative, or all are 0.
     """
-    total = sum(shares)
-    sound = len(shares) == len(floors) == len(lists) and 0 < total < math.inf
-    if not sound or min(shares) < 0:
-        raise RetrieveError(
-            f"cannot fuse {len(lists)} lists with shares {list(shares)} and floors {list(floors)}",
-            hint="give one share of 0 or more to each list, one of them above 0",
-        )
-    base = 0.0
+    total, base = sum(shares), 0.0
     millionths: dict[str, float] = {}
     for ranking, share, floor in zip(lists, shares, floors, strict=True):
         if not ranking or not share:
