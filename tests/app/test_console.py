@@ -176,69 +176,32 @@ def test_a_table_is_as_wide_as_the_terminal_and_coloured_there_alone(tmp_path: P
     assert "\x1b" not in run(tmp_path, "measures")
 
 
-JOBS = """
-jobs:
-  the-refresh-of-every-morning:
-    steps: [records check -q, score nowhere-at-all-to-be-found.jsonl --measures ExactMatch]
-    schedule: 30 7 * * mon-fri
-    timezone: America/Argentina/Buenos_Aires
-"""
 REPLY = (
     "1. Give \x1b[31m$5\x1b[0m \u202etonight, since every single cent is counted twice until the "
     "very end of this long month, and not one day longer.\n2. Give now.\x07"
 )
 
 
-def lines_of(folder: Path, line: str) -> list[str]:
-    """The lines of a command's output on a terminal of 80 columns."""
-    shown = on_terminal(folder, *line.split(), width=80, unread=True, environment=PLAIN)
-    return shown.replace("\r\n", "\n").splitlines()
-
-
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project whose names, jobs and texts are long, and whose texts command a terminal."""
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with texts that command a terminal."""
     folder = tmp_path_factory.mktemp("project")
     run(folder, "init --template records")
-    file = folder / "ragwright.yaml"
-    text = re.sub(r"^jobs:\n(?s:.*)", "", file.read_text("utf-8"), flags=re.MULTILINE)
-    file.write_text(text + JOBS, "utf-8")
     run(folder, "records refresh")
-    run(folder, "job run the-refresh-of-every-morning", code=1)
     with ScriptedServer(REPLY) as server:
-        model = f"{server.url}#a-model-of-a-rather-long-name-instruct"
-        asked = f"draft -n 2 --examples 3 --pool 5 --model {model} --client"
+        asked = f"draft -n 2 --examples 3 --pool 5 --model {server.url}#m --client"
         run(folder, asked, "Maya Delgado")
-        run(folder, "outputs feedback 1.1 --accept --score 4")
-        yield folder
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("records refresh", "records check", "records history", "job list", "job history"),
-        *("outputs list", "outputs feedback 1.1 --history", "promote --history", "cache show"),
-    ],
-)
-def test_lines_fit_a_terminal_of_80_columns(wide: Path, line: str) -> None:
-    lines = lines_of(wide, line)
-    assert lines
-    prose = ("note: ", "version ", "records: ", "left out: ", "  | ")
-    assert [at for at in lines if len(at) > 80 and not at.startswith(prose)] == []
-    if line == "outputs list":
-        first = " ".join(lines[:2])
-        assert re.match(r"1\.1  \d{4}-\d\d-\d\d \d\d:\d\d  a-model-of-a-rather-long-name-", first)
-        assert not lacking(first, "Maya Delgado", "accepted 4")
-        assert "every single cent is counted twice" in " ".join(" ".join(lines).split())
+    return folder
 
 
 @pytest.mark.parametrize("line", ["outputs list", "outputs show 1 --prompts"])
-def test_what_a_model_wrote_commands_no_terminal(wide: Path, line: str) -> None:
-    shown = "\n".join(lines_of(wide, line))
+def test_what_a_model_wrote_commands_no_terminal(hostile: Path, line: str) -> None:
+    shown = on_terminal(hostile, *line.split(), unread=True, environment=PLAIN)
+    shown = shown.replace("\r\n", "\n")
     assert not lacking(shown, "\\u001b[31m$5", "\\u202e")
     assert {c for c in shown if unicodedata.category(c) == "Cc"} == {"\n"}
     assert "\u202e" not in shown
-    piped = run(wide, f"{line} --json")
+    piped = run(hostile, f"{line} --json")
     assert "\u202e" not in piped
     assert "\\u202e" in piped
 

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -28,10 +27,8 @@ from command_line import ragwright
 from served import Running, served
 from small_project import MakeProject
 from story_tools import lacking, read_json, run, write_files, write_rows
-from typer.main import get_command
 from waiting import wait_until
 
-from ragwright.app import command_line
 from ragwright.core import StoreDamagedError
 from ragwright.jobs import JobRunner, Jobs, check_backup
 from ragwright.ledger import WorkLock
@@ -179,25 +176,6 @@ def test_a_damaged_archive_is_found(kept: Path, tmp_path: Path) -> None:
     archive.write_bytes(content[: len(content) // 2])
     with pytest.raises(StoreDamagedError):
         check_backup(archive)
-
-
-def test_documents_removed_by_mistake_come_back_without_embedding(tmp_path: Path) -> None:
-    with ScriptedServer() as model:
-        folder = MakeProject(tmp_path)(f"embed: {{model: '{model.url}#e'}}\n")
-
-        def embedded() -> int:
-            return sum("/embeddings" in request.path for request in model.requests)
-
-        run(folder, "ingest -q")
-        assert embedded()
-        (folder / "docs").rename(folder / "away")
-        write_files(folder, {"docs/other.md": "Another document."})
-        assert read_json(folder, "ingest --prune")["documents"]["removed"] == 2
-        added = embedded()
-        shutil.rmtree(folder / "docs")
-        (folder / "away").rename(folder / "docs")
-        assert read_json(folder, "ingest --prune")["documents"]["added"] == 2
-        assert embedded() == added
 
 
 # -- the audit log ---------------------------------------------------------------------------
@@ -441,39 +419,6 @@ def test_no_answer_was_given_without_its_event_whenever_the_server_is_killed(pro
         assert {*answered} <= {event["request"] for event in events(project)}
     with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
         assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-KNOWN = """
-exported, where they write to a file outside the folder of the program:
-ablate audit baseline compare confirm diagnose draft eval gate ingest log passport promise
-records_check records_refresh report retrieve score suite_curves suite_make sweep ask review
-outputs_evaluate outputs_export records_export backup
-changed: keys_add keys_change keys_revoke keys_rotate
-erased: forget
-promoted: promote
-those of its routes: serve
-asked and saw, by the tools that are called: mcp
-none, as they print for the user of the machine, who can read the files of the project:
-doctor models measures cache_show job_list job_history keys_list records_show records_history
-outputs_list outputs_show outputs_feedback outputs_drift
-none, as they work on files of the project, which the user of the machine can read:
-init demo synth outputs_measure cache_clear tune
-none, as they run commands: job_run job_step job_serve
-"""
-"""The events of commands: a new one that exports stored text adds an event, others a reason."""
-
-
-def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
-    """The names of a command's own commands, or its own."""
-    if not hasattr(command, "commands"):
-        yield "_".join(words)
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*words, name))
-
-
-def test_every_command_has_an_event_or_a_reason() -> None:
-    known = re.sub(r"^[a-z ,]+:", "", KNOWN, flags=re.MULTILINE).split()
-    assert sorted(commands(get_command(command_line()))) == sorted(known)
 
 
 def test_what_commands_write_to_files_is_in_the_log(project: Path) -> None:

@@ -84,15 +84,10 @@ def test_measures_are_chosen_by_what_the_project_has(project: Path) -> None:
     assert list(told["measures"]) == chosen, "as deep as the passages of an answer"
     assert any("Pairwise (no chat model judges" in note for note in told["notes"])
     assert any("are quotes of their passages" in note for note in told["notes"])
-    with Workbench.open(project) as bench:
-        evaluation, _ = bench.evaluate(str(project / "set.jsonl"))
-    assert [summary.measure for summary in evaluation.summaries] == chosen
-    assert all(result.row is not None for result in evaluation.results), "rows were answered"
     ranked = read_json(project, "eval --testset set.jsonl --retrieval-only --by topic")
     assert list(ranked["measures"]) == ["nDCG@10", "Recall@100", "MRR@10"]
     assert set(ranked["slices"]["topic"]) == set(TEXTS)
     assert ranked["slices"]["topic"]["pump.md"]["MRR@10"]["n"] == 1
-    assert max(map(len, run(project, "eval --testset set.jsonl").splitlines())) <= 100
 
 
 def test_the_citations_of_the_project_are_measured_by_their_places(project: Path) -> None:
@@ -171,8 +166,6 @@ def test_rows_of_another_tool_are_scored_without_a_project(tmp_path: Path) -> No
     )
     assert means(told)["ExactMatch"] == 0.5
     assert "left out: the model's thought in the response of 1 row" in told["notes"]
-    python = evaluate([{"user_input": "Who?", "response": "Ada", "reference": "Ada"}], "ExactMatch")
-    assert python["ExactMatch"].mean == 1.0
 
 
 @pytest.fixture
@@ -252,26 +245,6 @@ def test_citations_are_measured_against_gold_passages(bare: Path) -> None:
     told = scored(bare, rows, "CitationPrecision,CitationRecall", "--rows")["rows"]
     found = {row["id"]: (row["CitationPrecision"], row["CitationRecall"]) for row in told}
     assert found == {key: expected for key, (_, expected) in said.items()}
-
-
-def test_repeated_judgments_are_stable_or_flaky(bare: Path) -> None:
-    drawn = {"good": iter([5, 4]), "shaky": iter([5, 2]), "bad": iter([1, 3])}
-
-    def judged(request: ServerRequest) -> str:
-        text = json.dumps(request.body["messages"])
-        key = next(key for key in drawn if f"Ada {key}" in text)
-        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
-
-    rows: list[dict[str, Any]] = [
-        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
-        for key in drawn
-    ]
-    with ScriptedServer(judged) as server:
-        judge = settings(judge__model=f"{server.url}#judge")
-        told = scored(bare, rows, "Faithfulness", "--rows", "--repeat", "2", *judge)
-    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
-    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
-    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
 
 
 LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"

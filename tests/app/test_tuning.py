@@ -160,8 +160,6 @@ def test_verdicts_say_that_questions_were_made_by_a_program(trees: Path) -> None
     gate = "gate two --rule HitRate@2>=baseline --baseline one"
     assert ORIGIN in joined(run(trees, gate))
     assert "These 12 questions were made from the passages" in run(trees, f"{gate} --markdown")
-    full = joined(run(trees, "compare two one"))
-    assert "The current settings have HitRate@2 1.0000 already" in full
     told = joined(run(trees, "sweep ceiling.yaml --set retrieve.top_k=2"))
     assert "The current settings have HitRate@2 1.0000 already, and 1 is the best" in told
     assert "hardly show what is better" in told
@@ -216,9 +214,6 @@ def test_a_sweep_of_the_chunks_shows_what_is_current_and_its_forecast_a_sample(
     own = next(entry for entry in board["entries"] if entry["id"] == "T000")
     expected = {"chunk.size": 400, "retrieve.top_k": 5}
     assert {name: own["current"][name] for name in expected} == expected
-    run(tmp_path, "report latest -o board.csv")
-    board_rows = (tmp_path / "board.csv").read_text("utf-8")
-    assert re.search(r",T000,done,400,\w*,5,TokenF1", board_rows)
 
 
 # -- ablations and diagnoses -----------------------------------------------------------------
@@ -434,9 +429,7 @@ def test_stored_baselines_are_reported_compared_and_shown_on_pages(
     assert "S_e against S_b: larger." in said
     beside = "S_b against S_e, pair by pair"
     page = (folder / "baseline.html").read_text("utf-8")
-    assert beside in page
-    assert all(run in page for run in runs)
-    assert "different embedding models are not comparable" in page
+    assert not lacking(page, beside, *runs, "different embedding models are not comparable")
     told = read_json(folder, f"compare {runs[0]} {runs[1]}")
     distance = told["measures"]["QADistance"]
     assert distance["n"] == 8
@@ -445,7 +438,6 @@ def test_stored_baselines_are_reported_compared_and_shown_on_pages(
     assert [one["run"] for one in told["baselines"]] == runs[:2]
     assert [one["outcome"] for one in told["baselines"]] == ["about equal", "larger"]
     assert [change["key"] for change in told["settings"]] == ["answer.closed_book"]
-    assert not lacking(run(folder, f"compare {runs[0]} {runs[1]}"), "S_b", "about equal")
     both = read_json(folder, f"report {runs[0]} {runs[1]}")
     assert both["kind"] == "pair"
     labels = [entry["label"] for entry in both["entries"]]

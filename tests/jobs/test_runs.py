@@ -15,7 +15,7 @@ from children import started
 from job_project import FakeClock, jobs_of, project_with, ran, run_alone, run_job, runner_in
 from waiting import wait_until
 
-from ragwright.jobs import Clock, JobRun
+from ragwright.jobs import Clock
 
 
 def steps_ran(folder: Path) -> list[str]:
@@ -189,18 +189,6 @@ def test_output_is_kept_to_its_last_lines(tmp_path: Path) -> None:
     kept = run.steps[0].output.splitlines()
     assert len(kept) == 40
     assert kept[-1] == "99"
-
-
-def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
-    history = runner_in(project_with(tmp_path, "  a: {steps: [say x]}\n")).history
-    assert history.since("a", "x", 100.0) == 100.0
-    assert history.since("a", "x", 200.0) == 100.0
-    assert history.since("a", "y", 300.0) == 300.0
-    assert history.since("a", "x", 400.0) == 400.0
-    assert history.answered("a") is None
-    history.begin(JobRun("a", "schedule", 500.0, 480.0, state="skipped", reason="busy"))
-    history.begin(JobRun("a", "by hand", 600.0))
-    assert history.answered("a") == 480.0
 
 
 @pytest.mark.slow

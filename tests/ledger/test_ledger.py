@@ -1,24 +1,19 @@
-"""What a project keeps: six kinds of file, and after `forget` no byte of what was forgotten."""
+"""After `forget` no byte of what was forgotten is kept."""
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import ragwright
-from served import served
 from small_project import MakeProject
 
-from ragwright import Session, Workbench
+from ragwright import Workbench
 from ragwright.core import StoreDamagedError, Usage, hash_erased_name, person_source
 from ragwright.flow import ReplyEntry
 from ragwright.ledger import ledger_tables
-from ragwright.project import init_project
 
 MARK, PERSON = "QXEVERYWHERE4711", "proxy:QXPERSON4711@example.org"
 NAME, SCOPE = "docs/press.md", "tenant=acme"
@@ -228,71 +223,3 @@ def test_a_damaged_ledger_stops_forgetting_at_its_beginning(tmp_path: Path, dama
         assert bench.project.replies.get("k") is not None
     assert {"store.sqlite", "replies.sqlite"} <= {*before}
     assert {*before} <= {*held(folder)}
-
-
-# -- kinds of file -------------------------------------------------------------------------
-
-KINDS = {
-    "databases": r"(data|cache)/[a-z]+\.sqlite(-wal|-shm|-journal)?",
-    "tables of records": r"data/records/(?!.*lock$).*",
-    "promoted files": r"data/served/\d{4}/.*",
-    "locks and marks": r"data/(.*/)?(lock|turn|[\w-]+\.lock|\d+-\w+\.json|answering|erasures)",
-    "views": r"cache/(views|glossary)/.*",
-    "trained parts": r"cache/training/.*",
-}
-"""Kind -> its paths below `.ragwright/`; the guide's page on the project folder lists them."""
-
-SETTINGS = """
-retrieve: {query: {methods: [glossary]}}
-jobs: {nightly: {steps: [records refresh -q, ingest -q]}}
-sources: [docs/]
-"""
-
-
-def kind_of(path: str) -> str:
-    """The one kind of a path, or the path itself where it has none or two."""
-    kinds = [kind for kind, pattern in KINDS.items() if re.fullmatch(pattern, path)]
-    return kinds[0] if len(kinds) == 1 else path
-
-
-@pytest.mark.slow
-def test_a_project_in_full_use_holds_six_kinds_of_file(tmp_path: Path) -> None:
-    folder = tmp_path / "project"
-    init_project(folder, template="records")
-    (folder / "ragwright.yaml").write_text(SETTINGS)
-    for name in ("docs", "testsets"):
-        (folder / name).mkdir(exist_ok=True)
-    lines = []
-    for part in ("brake", "coolant", "filter", "belt", "battery", "tyre"):
-        text = f"# The {part}\n\nThe {part} fluid (PF) is changed every two years.\n"
-        (folder / "docs" / f"{part}.md").write_text(text)
-        row = {"user_input": f"When is the {part} changed?"}
-        lines.append(json.dumps({**row, "reference_context_ids": [f"docs/{part}.md"]}))
-    (folder / "testsets" / "main.jsonl").write_text("\n".join(lines))
-    for words in (
-        "records refresh -q",
-        "ingest -q",
-        "ask -q brakes",
-        "eval -q --testset testsets/main.jsonl --measures HitRate@3 --retrieval-only --name first",
-        "promote first --gate HitRate@3>=0.1 --least 2",
-        "keys add owner --role owner",
-        "job run nightly",
-    ):
-        ragwright(folder, *words.split())
-    with served(folder) as running:
-        assert running.http.get("/v1/models").status_code == 401
-    with Workbench.open(folder, Session(served=True)) as bench:
-        bench.forget("docs/belt.md")
-    ragwright(folder, "ask", "-q", "When is the coolant changed?", "--served")
-    data = folder / ".ragwright"
-    files = [path.relative_to(data).as_posix() for path in data.rglob("*") if path.is_file()]
-    assert {kind_of(path) for path in files} <= {*KINDS}
-    assert {*KINDS} - {kind_of(path) for path in files} <= {"trained parts"}
-    assert len(KINDS) == 6
-
-
-def test_the_guide_lists_the_kinds() -> None:
-    page = Path(__file__).parents[2] / "docs" / "guide" / "project-folder.md"
-    _, _, rest = page.read_text("utf-8").partition("## What the program keeps")
-    section, _, _ = rest.partition("\n## ")
-    assert re.findall(r"^\| ([a-z ]+) \|", section, re.MULTILINE)[1:] == [*KINDS]

@@ -98,36 +98,3 @@ def test_relations_take_four_pairs_and_names_become_columns_of_their_own() -> No
     assert names == {"chunk.size", "retrieve.top_k", "prompt.preset = complete"}
     # trial 0 has no values of its own
     assert {one.n for one in found if one.first == "context_tokens"} == {7}
-
-
-@pytest.mark.parametrize(
-    ("name", "ground"), [("light", "#fbfbfa"), ("dark", "#14181c")], ids=["light", "dark"]
-)
-def test_text_can_be_read(name: str, ground: str) -> None:
-    theme = LIGHT if name == "light" else DARK
-    for colour in ("@ink", "@quiet", "@accent", "@second", "@good", "@bad"):
-        assert _contrast(_rgb(theme[colour]), _rgb(ground)) >= 4.5, colour
-    low, middle, high = theme["@diverging"]
-    for start, end, cross in (
-        (*theme["@ramp"], theme["@cross"]),
-        (middle, high, theme["@wide"]),
-        (middle, low, theme["@wide"]),
-    ):
-        for step in range(101):
-            shade = step / 100
-            cell = [a + (b - a) * shade for a, b in zip(_rgb(start), _rgb(end), strict=True)]
-            text = theme["@highText"] if shade > cross else theme["@lowText"]
-            assert _contrast(cell, _rgb(text)) >= 4.45, (start, end, shade)
-
-
-def _rgb(colour: str) -> list[float]:
-    return [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-
-
-def _contrast(first: list[float], second: list[float]) -> float:
-    """WCAG 2."""
-    lights = []
-    for colour in (first, second):
-        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour]
-        lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
-    return (max(lights) + 0.05) / (min(lights) + 0.05)

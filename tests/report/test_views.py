@@ -143,26 +143,3 @@ def test_tables_fit_a_hundred_columns(name: str) -> None:
     sliced = measures_block({"engineer": SUMMARIES, "": SUMMARIES[:1]}, "persona").text()
     firsts = [line.split()[0] for line in sliced.splitlines()[2:]]
     assert firsts == ["engineer", "engineer", "(none)"]
-
-
-COMPARED = {
-    "measure": "Contains (0-1)",
-    "before": "1.0000",
-    "after": "0.6667",
-    "after - before": "-0.3333",
-    "95 % interval": "-0.7152 .. 0.0195",
-    "p (Holm)": "0.2500",
-    "wins/ties/losses": "0/8/4",
-    "n": "12",
-    "both answered": "+0.0000",
-    "coverage": "66.7%",
-}
-
-
-def test_words_of_a_head_are_cut_only_where_nothing_else_fits() -> None:
-    table = text_table([list(COMPARED), list(COMPARED.values())], right=(1, 2, 3, 5, 7, 8, 9))
-    assert max(map(len, table.splitlines())) <= 100
-    words = {"wins/ties/losses", "answered", "coverage", "before", "(Holm)"}
-    assert words <= set(table.split())
-    rows = [["name", "value"], ["a long one " * 7, "1.0"]]  # one that fits is not touched
-    assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
