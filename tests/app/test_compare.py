@@ -301,8 +301,6 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert whole.startswith(line[9:]), "the terminal breaks it at its width"
     run(project, f"{rule} -o gate.xml")
     assert line in (project / "gate.xml").read_text().replace("&gt;", ">")
-    assert f"ragwright review {made} --measures 'Rubric(polite)'" in shown
-    assert f"ragwright passport review:sheet.csv --verdicts {made}" in shown
 
     run(project, SHEET)
     fill(project / "sheet.csv")
@@ -311,10 +309,6 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     (kept,) = (project / "passports").glob("*.json")
     body = json.loads(kept.read_text())
     (judge,) = (one for one in body["judges"] if one["name"].startswith("Rubric(polite) by "))
-    identity = judge["identity"]
-    assert identity["measure"] == "Rubric(polite)"
-    assert identity["judge"]["model"].endswith("#judge")
-    assert len(identity["rubrics"]["polite"]) == 32
     assert judge["run"] == made
     figures = judge["dimensions"]["Rubric(polite)"]
     assert (figures["rows"], figures["spearman"]["value"]) == (12, 1)

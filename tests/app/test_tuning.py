@@ -446,9 +446,6 @@ def test_stored_baselines_are_reported_compared_and_shown_on_pages(
     other = read_json(folder, f"report {runs[0]} {runs[2]}")
     assert "different embedding models" in other["verdict"]["headline"]
     assert other["comparison"] is None
-    newest = read_json(folder, "compare")["baselines"][0]["id"]
-    found = read_json(folder, f"compare {runs[0]}")
-    assert (found["a"], found["b"]) == (runs[0], newest), "the newest baseline is taken"
     refused = ragwright(folder, "score", runs[0], "--measures", "ExactMatch", code=1).stderr
     assert "is of `ragwright baseline`" in refused
     with served(folder) as running:

@@ -33,9 +33,8 @@ class Reader:
 @pytest.mark.parametrize("text", ["", HOSTILE], ids=["plain", "hostile"])
 def test_everything_of_a_row_comes_back(text: str) -> None:
     subject = MakeStudy(text=text)(3)
-    packed = pack_rows(subject.entries, MEASURES, 10**7)
+    packed = pack_rows(subject.entries, MEASURES, ["T000", "T001", "T002"])
     reader = Reader(packed)
-    assert not packed.left_out
 
     def told(one: str) -> str:
         return one.encode("utf-8", "replace").decode()
@@ -59,35 +58,24 @@ def test_everything_of_a_row_comes_back(text: str) -> None:
     assert [row[0] for row in reader.questions] == [f"q{n}" for n in range(6)]
 
 
-def test_what_does_not_fit_is_left_out_and_counted() -> None:
-    def told(at: int, text: str) -> RowResult:
-        """A row whose judges say something of their own: texts that do not repeat."""
+def test_rows_are_packed_in_groups_and_without_texts_where_nobody_asks_for_them() -> None:
+    def told(at: int) -> RowResult:
         kept = result(at, (0.5, 3.0))
-        words = " ".join(f"{text} {number * 7919 % 1009}" for number in range(60))
-        return replace(kept, scores=tuple(replace(score, detail=words) for score in kept.scores))
+        return replace(kept, scores=tuple(replace(s, detail="so " * 20_000) for s in kept.scores))
 
-    names = [f"T{n:03d}" for n in range(12)]
-    entries = [
-        entry(name, [told(at, f"{name} {at * n}") for at in range(40)])
-        for n, name in enumerate(names, 1)
-    ]
-    room = pack_rows(entries, MEASURES, 10**8).size // 2
-    packed = pack_rows(entries, MEASURES, room)
-    assert packed.size <= room
-    assert 0 < len(packed.left_out) < 12
-    reader = Reader(packed)
-    for name in names:
-        assert len(reader.scores(name)["r"]) == 40
-        assert len(reader.details(name)) == 40 - packed.left_out.get(name, 0)
-    first_out = min(packed.left_out)
-    assert all(name < first_out or name in packed.left_out for name in names)
+    entries = [entry(name, [told(at) for at in range(12)]) for name in "ab"]
+    reader = Reader(pack_rows(entries, MEASURES, "a"))
+    assert [len(reader.scores(name)["r"]) for name in "ab"] == [12, 12]
+    assert [len(reader.details(name)) for name in "ab"] == [12, 0]
+    groups = [row[:2] for row in reader.entries["a"]["rows"]]
+    assert groups == [[0, 4], [4, 4], [8, 4]]
 
 
 def test_states_rankings_and_rows_that_failed() -> None:
     failing = tuple(Score(name, "errored", reason="Boom: gone") for name in MEASURES)
     rows = [result(0, (0.25, None)), RowResult("q1", (), failing)]
     entries = [entry("a", [result(1, (1.0, 2.0))]), entry("b", rows)]
-    reader = Reader(pack_rows(entries, MEASURES, 10**6))
+    reader = Reader(pack_rows(entries, MEASURES, "ab"))
     states = [STATES["abcdef".index(c)] for c in reader.scores("b")["m"][1][1]]
     assert states == ["judge_invalid", "errored"]
     assert reader.scores("b")["m"][0][0] == [0.25, None]
@@ -96,14 +84,14 @@ def test_states_rankings_and_rows_that_failed() -> None:
     # The row that failed shares the line of the question that the other entry knows.
     assert reader.questions[reader.scores("b")["r"][1]][1].startswith("What is said about")
     only = RowResult("q9", ("docs/x.md", "docs/y.md"), (Score("nDCG@10", "scored", 0.5),))
-    reader = Reader(pack_rows([entry("a", [only])], ["nDCG@10"], 10**6))
+    reader = Reader(pack_rows([entry("a", [only])], ["nDCG@10"], "a"))
     assert reader.questions == [["q9", "", "", ""]]
     assert reader.details("a")[0][2] == [["docs/x.md"], ["docs/y.md"]]
     # Two questions under one id stay two.
     score = (Score("TokenF1", "scored", 1.0),)
     asked = [RowResult("q", (), score, Row("q", text, "yes")) for text in ("first?", "second?")]
     pair = [entry(name, [row]) for name, row in zip("ab", asked, strict=True)]
-    reader = Reader(pack_rows(pair, ["TokenF1"], 10**6))
+    reader = Reader(pack_rows(pair, ["TokenF1"], "ab"))
     assert reader.scores("a")["r"] != reader.scores("b")["r"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer import Argument, BadParameter, Option
 
-from ..core import ConfigError, count_noun, make_plain
+from ..core import ConfigError, make_plain
 from ..experiment import (
     BASELINE,
     SCORES,
@@ -40,7 +40,6 @@ from ..experiment import (
 from ..measure import MeasureSetup
 from ..project import ProjectFolder, Session, settings_without_file
 from ..report import (
-    SIZE,
     ResultBlock,
     answer_changes,
     answers_block,
@@ -121,7 +120,7 @@ def compare_command(
             param_hint="--set",
         )
     elif a:
-        _show_compared(flags, a, _newest_like(flags.project, a) if b == "latest" else b)
+        _show_compared(flags, a, b)
     else:
         lists = {"runs": list_runs(flags.project), "baselines": list_baselines(flags.project)}
         flags.console.show(
@@ -172,14 +171,6 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
     console.result(print_result(sentences, blocks, notes=notes, width=console.columns()))
 
 
-def _newest_like(folder: Path, name: str) -> str:
-    """The newest run of the same kind as another: an evaluation or a baseline."""
-    if Path(name).is_file():
-        return "latest"
-    known = list_baselines(folder)
-    return known[0].id if any(run.id.startswith(name) for run in known) else "latest"
-
-
 def _runs_text(runs: Sequence[KnownRun], baselines: Sequence[KnownRun]) -> str:
     lists: dict[tuple[str, ...], list[tuple[str, ...]]] = {
         ("run", "name", "started", "testset", "measures", "state"): [
@@ -206,7 +197,6 @@ def report_command(
         help="A run or a study: latest, a name, the beginning of an id; or a file of a passport.",
     ),
     other: str = Argument("", help="A second run to show beside it."),
-    size: float = Option(SIZE, min=2.0, help="Maximum size of the file in megabytes."),
     pictures: Path | None = Option(None, metavar="FOLDER", help="Also write each chart as PNG."),
 ) -> None:
     """Write an HTML report on runs or a study.
@@ -226,7 +216,7 @@ def report_command(
         _show_passport(flags, Path(run))
         return
     with flags.open() as bench:
-        report = bench.report(*names, seed=flags.seed, size=size)
+        report = bench.report(*names, seed=flags.seed)
         if flags.output is None:
             flags.note_export("report", pictures or _PAGE)
         if pictures is not None:
@@ -238,12 +228,9 @@ def report_command(
             console.result(report.csv().rstrip("\n"))
             console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
         else:
-            text, left_out = report.html(), sum(report.packed.left_out.values())
             console.remark(report.headline.text)
-            if left_out:
-                rows = count_noun(left_out, "row is", "rows are")
-                console.remark(f"{rows} included with their scores only")
-            Console(flags.quiet, flags.output or _PAGE).result(text.rstrip("\n"))
+            page = report.html().rstrip("\n")
+            Console(flags.quiet, flags.output or _PAGE).result(page)
 
 
 def _show_passport(flags: Flags, path: Path) -> None:

@@ -136,13 +136,7 @@ _NOTE = re.compile(r"(?m)^note: .*(?:\n  .*)*\n*")
 
 
 class Console:
-    """Output of a command.
-
-    Args:
-        quiet: Print no progress and no remarks.
-        output: File that takes the result instead of standard output.
-        as_json: Print the result as JSON in :meth:`show`.
-    """
+    """Output of a command."""
 
     def __init__(
         self, quiet: bool = False, output: Path | None = None, as_json: bool = False

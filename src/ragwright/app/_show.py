@@ -143,12 +143,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
 
 
 def snippet_lines(snippets: Sequence[Snippet], ocr: Mapping[str, float | None]) -> list[str]:
-    """Snippets as text: heading, place, and the units with the best sentence marked.
-
-    Args:
-        snippets: Those of an answer.
-        ocr: The confidence of OCR, by passage.
-    """
+    """Snippets as text: heading, place, and the units with the best sentence marked."""
     lines = [NO_MODEL_LINE]
     for number, snippet in enumerate(snippets, 1):
         page = f", page {snippet.page}" if snippet.page is not None else ""
@@ -431,10 +426,9 @@ def _range(value: Range, digits: int = 0) -> str:
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
 
 
-_SUMMARY = ".summary.csv"
 _QUESTIONS = ".questions.json"
 _TABLES = (".csv", ".parquet")
-_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, _QUESTIONS, ".txt")
+_SUFFIXES = (*_TABLES, ".jsonl", ".json", _QUESTIONS, ".txt")
 """Endings of the file of ``-o``; one without an ending (``/dev/stdout``) gets the table."""
 
 
@@ -456,7 +450,7 @@ def check_output(output: Path | None) -> None:
 
 def _kind(output: Path | None) -> str:
     name = "" if output is None else output.name.lower()
-    return next((e for e in (_SUMMARY, _QUESTIONS) if name.endswith(e)), Path(name).suffix)
+    return _QUESTIONS if name.endswith(_QUESTIONS) else Path(name).suffix
 
 
 def show_evaluation(
@@ -471,24 +465,20 @@ def show_evaluation(
 
     ``.csv`` and ``.parquet`` hold a line per row, with question, answer, scores, reasons and
     passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
-    `compare`, `gate` and `passport`; ``.summary.csv`` the means; ``.questions.json`` an object per
-    question with its personas inside. Fields to slice by are read from
+    `compare`, `gate` and `passport`; ``.questions.json`` an object per question with its personas
+    inside. Fields to slice by are read from
     ``rows``, else from the rows that the results keep. ``few`` rows are shown one by one below the
     table.
     """
     console, kind = flags.console, _kind(flags.output)
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in flags.by or ()}
-    writers: dict[str, Callable[[], str]] = {
-        ".jsonl": lambda: experiment.results_jsonl(evaluation),
-        _SUMMARY: lambda: report.summary_csv(evaluation.summaries),
-    }
     if kind in _TABLES:
         console.data(report.row_file(experiment.row_records(evaluation.results, rows), kind))
     elif kind == _QUESTIONS:
         console.json(experiment.question_records(evaluation.results, rows))
-    elif kind in writers:
-        console.result(writers[kind]().rstrip("\n"))
+    elif kind == ".jsonl":
+        console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
     elif flags.as_json or kind == ".json":
         every = flags.with_rows or kind == ".json"
         console.json(

@@ -239,13 +239,6 @@ def review_testset(
 ) -> int:
     """Review a testset.
 
-    Args:
-        console: Output of the command.
-        path: The testset.
-        sheet: Write a sheet there instead of asking on the terminal.
-        filled: Read a filled-in sheet instead of asking on the terminal.
-        by: Reviewer; the user of this machine by default.
-
     Returns:
         The exit code: 1 if lines of a sheet could not be applied.
     """

@@ -64,10 +64,6 @@ class _Link:
 class References:
     """Collects links and checks references within each document.
 
-    Args:
-        corpus: The documents.
-        exists: True for a path, relative to the project, of a file that is there.
-
     Attributes:
         dead: Links into nothing, once :meth:`findings` was read: number of document, start, end.
     """

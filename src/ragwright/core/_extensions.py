@@ -269,11 +269,6 @@ def addition(kind: ExtensionKind, name: str) -> Addition | None:
 def load_addition(kind: ExtensionKind, name: str, *, where: str) -> Any:
     """The object that settings name: ``module:object``, or the name of something installed.
 
-    Args:
-        kind: Kind of the addition.
-        name: As written in the settings.
-        where: Where it is written, for errors.
-
     Raises:
         PluginError: There is none, with the known names; or it cannot be imported.
     """
@@ -295,13 +290,6 @@ def make_addition(
     kind: ExtensionKind, name: str, base: type[MadeT], where: str, *arguments: Any
 ) -> MadeT:
     """An object that settings name: itself, or what its class or a function makes.
-
-    Args:
-        kind: Kind of the addition.
-        name: As written in the settings.
-        base: Class of the object.
-        where: Where it is written, for errors.
-        arguments: What a class or function with parameters gets.
 
     Raises:
         PluginError: It cannot be loaded or made, or is something else.

@@ -168,10 +168,6 @@ def meta_value(value: Any, text: Callable[[str], str] = str) -> MetaValue | None
     """A scalar, or a tuple of strings; None for anything else, such as a nested table.
 
     Dates and times become ISO 8601; white space is reduced to single spaces.
-
-    Args:
-        value: What was read.
-        text: Cleans a string first.
     """
     if isinstance(value, bool | int):
         return value

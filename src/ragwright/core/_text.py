@@ -226,10 +226,6 @@ _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 def fill_address(address: str, where: str | None = None) -> str:
     """An address with its environment variables replaced by their values, quoted within a URL.
 
-    Args:
-        address: As it is written.
-        where: Place of it, for the error.
-
     Raises:
         ConfigError: A variable is not set.
     """

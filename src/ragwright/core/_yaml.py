@@ -103,10 +103,6 @@ def parse_yaml(text: str, file: str, *, as_written: bool = False) -> Placed:
 def scalar(text: str, where: str) -> Any:
     """One value as YAML reads it: ``3`` a number, ``[a, b]`` a list, anything else a text.
 
-    Args:
-        text: The value; one that is not YAML at all is a text.
-        where: Where it was written, for errors.
-
     Raises:
         ConfigError: YAML with an invalid value, as in :func:`read_yaml`.
     """

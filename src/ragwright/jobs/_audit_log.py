@@ -203,10 +203,6 @@ class EventQuery:
 class AuditLog:
     """The audit log of a project.
 
-    Args:
-        place: Its ledger: a file, or a shared database.
-        options: What is kept.
-
     Attributes:
         options: What is kept; may be replaced while it is open.
     """
@@ -323,12 +319,6 @@ def record(
     folder: ProjectFolder, settings: Settings, event: Event, *, begins: bool = False
 ) -> None:
     """Add what an owner does on this machine, where the audit log is kept.
-
-    Args:
-        folder: The project.
-        settings: Its settings.
-        event: What was done.
-        begins: Begin the log with it where the settings leave that to the program.
 
     Raises:
         StoreError: It cannot be stored.

@@ -319,11 +319,7 @@ _SHORTEST = 4
 
 
 class Notices:
-    """Sends notices and checks addresses.
-
-    Args:
-        environ: Source of variables; the environment if None.
-    """
+    """Sends notices and checks addresses."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ

@@ -45,12 +45,6 @@ class ListedJob:
 class Jobs:
     """The jobs of a project folder.
 
-    Args:
-        root: The folder.
-        check_line: Validates the command lines of steps; without it they are not checked.
-        notices: Sends notices.
-        clock: The time.
-
     Raises:
         ConfigError: There is no project, or its file is wrong.
     """
@@ -107,12 +101,6 @@ class Jobs:
         wait: bool = False,
     ) -> JobRun:
         """Run a job by hand.
-
-        Args:
-            name: The job.
-            flags: NAME, NAME=true or NAME=false.
-            listener: Gets events, and the lines of the steps.
-            wait: Wait if the job is already running.
 
         Raises:
             JobError: The job does not exist, or it is running already (unless ``wait``).
@@ -274,15 +262,7 @@ RunJob = Callable[[ProjectJob, FileLock, JobRun, RunListener, threading.Event], 
 
 
 class JobServer:
-    """Starts jobs by their schedules until it is stopped.
-
-    Args:
-        runner: Runs them.
-        jobs: The jobs; those without a schedule are left out.
-        say: Gets one line per event.
-        run: Runs a job; the runner if None.
-        look: Most seconds between two checks.
-    """
+    """Starts jobs by their schedules until it is stopped."""
 
     def __init__(
         self,

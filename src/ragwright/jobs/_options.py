@@ -260,11 +260,6 @@ class Schedule:
 
     If day of month and day of week are both restricted, either is enough; Sunday is 0 and 7.
 
-    Args:
-        expression: Five fields, or a nickname such as ``@daily``.
-        timezone: A name such as ``Europe/Paris``.
-        where: Place of the expression, for messages.
-
     Raises:
         ConfigError: The expression is wrong, or no date matches it.
     """

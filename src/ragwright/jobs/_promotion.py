@@ -118,13 +118,6 @@ def gate_evaluation(
 ) -> GateOutcome:
     """Apply rules to an evaluation; the passports of its judges are read.
 
-    Args:
-        root: Folder of the project, whose ``passports/`` are read.
-        evaluation: The evaluation to check.
-        rules: See ``parse_rule``.
-        gating: Options, clusters and seed.
-        baseline: Evaluation for rules against a baseline.
-
     Raises:
         MeasureError: No rule, or one that cannot be read; or the two share no row or measure.
         TestsetError: The two were measured on different questions or scales.

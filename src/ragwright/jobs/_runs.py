@@ -93,14 +93,7 @@ class RunListener:
 
 
 class JobRunner:
-    """Runs jobs of a project, one run of each at a time.
-
-    Args:
-        project: The project.
-        notices: Sends notices.
-        clock: The time.
-        program: Program that gets the command lines of steps as arguments.
-    """
+    """Runs jobs of a project, one run of each at a time."""
 
     def __init__(
         self,
@@ -181,13 +174,6 @@ class JobRunner:
         stop: threading.Event,
     ) -> JobRun:
         """Run a job whose lock is held; releases the lock.
-
-        Args:
-            job: What to run.
-            lock: From :meth:`take`.
-            start: From :meth:`start`.
-            listener: Gets events and output.
-            stop: If set by another thread, ends the running step at once.
 
         Raises:
             StoreError: The history cannot be written; failure notices are sent.

@@ -30,10 +30,6 @@ T = TypeVar("T")
 def open_database(place: Place, tables: Tables) -> Database:
     """Open the tables of a subject in a SQLite file, or in a shared database; close it after use.
 
-    Args:
-        place: A file, made with mode 0600 where it is missing; or a shared database.
-        tables: What it holds.
-
     Raises:
         StoreError: It cannot be used; its subclasses say why.
     """
@@ -44,10 +40,6 @@ def open_database(place: Place, tables: Tables) -> Database:
 
 class Ledger:
     """A database, opened, with one writer and one reader, each made when first needed.
-
-    Args:
-        place: A file, made with mode 0600 where it is missing; or a shared database.
-        tables: What it holds; by default the tables of a project's ledger.
 
     Attributes:
         database: The database.

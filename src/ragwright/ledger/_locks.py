@@ -270,11 +270,6 @@ def folder_locked(folder: Path, what: str, *, wait: float = 30.0) -> Iterator[No
     It leaves no file behind. Where there are no locks (Windows, some network file systems), work
     goes on without it.
 
-    Args:
-        folder: An existing folder.
-        what: What waits for it, for the message.
-        wait: Seconds to wait.
-
     Raises:
         StoreBusyError: It is held for longer than ``wait``.
         OSError: The folder cannot be opened.

@@ -97,10 +97,6 @@ def _watching_class() -> Any:
 class PostgresDatabase(Database):
     """A schema of a PostgreSQL database, with its schema version checked.
 
-    Args:
-        place: The database.
-        tables: What it holds.
-
     Attributes:
         patience: Seconds to wait for a server that is away, once it has been reached.
 

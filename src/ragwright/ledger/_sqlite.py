@@ -38,10 +38,6 @@ class SqliteDatabase(Database):
 
     A file that cannot be written is read as it is; if it is also missing, it is empty. A statement
     that writes is then an error.
-
-    Args:
-        path: The file; made where it is missing.
-        tables: What it holds.
     """
 
     def __init__(self, path: Path, tables: Tables) -> None:
@@ -468,9 +464,6 @@ class Erasures:
 
     Work notes :attr:`position` before it reads text. Before it stores or shows what came of it, it
     asks :meth:`touch`. The file holds hashes, so that it does not name what was erased.
-
-    Args:
-        file: The file; made by the first erasure.
     """
 
     def __init__(self, file: Path) -> None:

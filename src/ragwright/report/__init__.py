@@ -18,7 +18,7 @@ from ._findings import (
 )
 from ._page import STATES, PackedRows, formatting, pack_rows, stylesheet, unpack_block
 from ._passport_page import passport_html, passport_table, passport_verdict
-from ._report import SIZE, Report, leaderboard_block, trial_json
+from ._report import Report, leaderboard_block, trial_json
 from ._reporting import report_subject
 from ._results import (
     answer_changes,
@@ -44,7 +44,6 @@ from ._text import (
     gate_json,
     print_result,
     snippet_json,
-    summary_csv,
     summary_json,
     text_table,
     value_text,
@@ -65,7 +64,6 @@ from ._trained import (
 __all__ = [
     "DARK",
     "LIGHT",
-    "SIZE",
     "STATES",
     "Board",
     "PackedRows",
@@ -128,7 +126,6 @@ __all__ = [
     "snippet_json",
     "spearman",
     "stylesheet",
-    "summary_csv",
     "summary_json",
     "summary_table",
     "text_table",

@@ -248,12 +248,7 @@ _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
 def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[ResultBlock]:
-    """Yield a chart of pairs for each baseline that the report is about, then all on one board.
-
-    Args:
-        baselines: Those that the report is about first.
-        about: How many these are.
-    """
+    """Yield a chart of pairs for each baseline that the report is about, then all on one board."""
     for at, baseline in enumerate(baselines[:about], 1):
         if len(baseline.sets[1].pairs) > 1:
             yield _pairs_chart(baseline, at if about > 1 else 0)

@@ -107,10 +107,6 @@ def row_file(records: Sequence[Record], suffix: str) -> bytes:
 
     In CSV lists and objects are JSON, and text that a spreadsheet would run gets an apostrophe.
 
-    Args:
-        records: The rows.
-        suffix: ``.csv`` or ``.parquet``.
-
     Raises:
         MissingExtraError: The package for Parquet is missing.
     """

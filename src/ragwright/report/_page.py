@@ -6,7 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -153,35 +153,30 @@ class PackedRows:
     Attributes:
         blocks: Gzipped JSON in base64, by number.
         index: Positions of everything, as JSON-able values.
-        left_out: Entry id -> number of its rows with scores only.
     """
 
     blocks: tuple[str, ...]
     index: Mapping[str, Any]
-    left_out: Mapping[str, int]
-
-    @property
-    def size(self) -> int:
-        """Characters of all blocks."""
-        return sum(map(len, self.blocks))
 
 
-def pack_rows(entries: Sequence[ScoredRun], measures: Sequence[str], room: int) -> PackedRows:
+def pack_rows(
+    entries: Sequence[ScoredRun], measures: Sequence[str], whole: Collection[str]
+) -> PackedRows:
     """Pack the rows of entries.
 
     Args:
-        entries: The most important first: their complete rows are included first.
+        entries: Entries with rows.
         measures: Measures in order.
-        room: Most characters of all blocks.
+        whole: Ids of the entries whose rows keep their texts; the others have scores only.
     """
-    packer = _Packer(measures, room)
-    packed = [packer.add(entry, len(entries) - at - 1) for at, entry in enumerate(entries)]
+    packer = _Packer(measures)
+    packed = [packer.add(entry, entry.id in whole) for entry in entries]
     index = {
         "measures": list(measures),
         "rows": packer.keep(_pack_block(packer.questions)),
         "entries": packed,
     }
-    return PackedRows(tuple(packer.blocks), index, packer.left_out)
+    return PackedRows(tuple(packer.blocks), index)
 
 
 def unpack_block(block: str) -> Any:
@@ -192,44 +187,31 @@ def unpack_block(block: str) -> Any:
 @dataclass(slots=True)
 class _Packer:
     measures: Sequence[str]
-    room: int
     blocks: list[str] = field(default_factory=list)
-    score_size: int = 0
     places: dict[tuple[str, ...], int] = field(default_factory=dict)
     questions: list[list[str]] = field(default_factory=list)
-    left_out: dict[str, int] = field(default_factory=dict)
-    full: bool = True
 
-    def add(self, entry: ScoredRun, after: int) -> dict[str, Any]:
-        """Add the rows of an entry, and return where they are; ``after`` entries follow."""
+    def add(self, entry: ScoredRun, whole: bool) -> dict[str, Any]:
+        """Add the rows of an entry, with their texts if ``whole``; return where they are."""
         places: list[int] = []
         scores: list[Sequence[Score]] = []
         groups: list[list[RowResult]] = [[]]
         size = 0
         for result in entry.read():
+            if size > _GROUP:
+                groups.append([])
+                size = 0
             places.append(self.place(result))
             scores.append(result.scores)
             groups[-1].append(result)
             size += _count_characters(result)
-            if size > _GROUP:
-                groups.append([])
-                size = 0
-        block = _pack_block({"r": places, "m": self._list_columns(scores)})
-        self.score_size = max(self.score_size, len(block))
-        packed: dict[str, Any] = {"id": entry.id, "scores": self.keep(block), "rows": []}
-        first = 0
-        for group in groups:
-            if not self.full:
-                break
-            details = _pack_block([self._list_details(result) for result in group])
-            needed = len(details) + after * self.score_size + len(_pack_block(self.questions))
-            self.full = sum(map(len, self.blocks)) + needed <= self.room
-            if self.full and group:
-                packed["rows"].append([first, len(group), self.keep(details)])
-                first += len(group)
-        if first < len(scores):
-            self.left_out[entry.id] = len(scores) - first
-        return packed
+        block = self.keep(_pack_block({"r": places, "m": self._list_columns(scores)}))
+        rows, first = [], 0
+        for group in groups if whole else ():
+            details = self.keep(_pack_block([self._list_details(result) for result in group]))
+            rows.append([first, len(group), details])
+            first += len(group)
+        return {"id": entry.id, "scores": block, "rows": rows}
 
     def place(self, result: RowResult) -> int:
         """Position of the question in the table of questions; equal ones share an entry.

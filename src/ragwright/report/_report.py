@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import count_noun, csv_lines, make_plain, replacing, require
+from ..core import csv_lines, make_plain, replacing, require
 from ..experiment import TrialResult, WeakRow
 from ..measure import Summary
 from ._charts import LIGHT, apply_theme
@@ -39,9 +39,6 @@ from ._text import (
 )
 from ._views import finding_charts, relation_charts, row_charts, setting_charts
 
-SIZE = 15.0
-"""Default limit of a report in megabytes."""
-
 _SECTIONS = {
     "weak": "Where it fails",
     "findings": "What was found",
@@ -53,9 +50,12 @@ _SECTIONS = {
 
 _ABOUT_ROWS = "Every row with its question, gold, answer, passages, prompt and judges' reasoning."
 
+_ONLY_SCORES = (
+    "Texts are those of the best trial and of the current settings; of the other trials there are "
+    "scores: `ragwright report RUN` shows the run of one."
+)
+
 _PICTURE_WIDTH = 640
-_FIXED = 900_000
-"""Characters reserved for everything except rows: style, scripts, licences."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,9 @@ class Report:
 
     Attributes:
         subject: Its subject.
-        size: Limit of its file in megabytes. Rows that do not fit lose their texts, those of the
-            last entries first; a note says so.
     """
 
     subject: Subject
-    size: float = SIZE
 
     @cached_property
     def headline(self) -> Headline:
@@ -106,13 +103,12 @@ class Report:
 
     @cached_property
     def packed(self) -> PackedRows:
-        """Packed rows, those of the most important entries first."""
+        """Packed rows, the best first; only those of the entries in focus have their texts."""
         subject = self.subject
         ranked = (entry for board in subject.boards for entry in subject.ranked(board))
         ordered = {entry.id: entry for entry in (*subject.focus, *ranked, *subject.entries)}
-        room = int(self.size * 1e6) - _FIXED - 2_500 * len(subject.entries)
         measured = [entry for entry in ordered.values() if entry.rows]
-        return pack_rows(measured, subject.measures, max(room, 200_000))
+        return pack_rows(measured, subject.measures, {entry.id for entry in subject.focus})
 
     def html(self) -> str:
         """Return one HTML file that loads nothing."""
@@ -126,7 +122,9 @@ class Report:
             PageSection(name, title, "", [block for block in self.blocks if block.section == name])
             for name, title in _SECTIONS.items()
         ]
-        browse = PageSection("browse", "Rows", _ABOUT_ROWS, sentences=self._left_out())
+        browse = PageSection(
+            "browse", "Rows", _ABOUT_ROWS, sentences=[_ONLY_SCORES] if study else []
+        )
         answered = {e.label or e.id: e.counts for e in entries if any(e.counts.lines())}
         opening = [counts_block({} if study else answered)]
         opening += [verdict_block(subject.verdict)] if subject.verdict else []
@@ -154,18 +152,6 @@ class Report:
                 "index": self.packed.index,
             },
         )
-
-    def _left_out(self) -> list[str]:
-        """Say which rows are included with their scores only, and how to get their texts."""
-        left_out = self.packed.left_out
-        if not left_out:
-            return []
-        return [
-            f"To keep this file small, {count_noun(sum(left_out.values()), 'row')} of "
-            f"{shorten_list(list(left_out), 3)} are included with scores only, without answers, "
-            "passages and prompts: `ragwright report --size 60` makes a larger file, and a trial's "
-            "own run can be reported."
-        ]
 
     def json(self) -> dict[str, Any]:
         """Return the report as one document.
@@ -244,9 +230,6 @@ class Report:
 
     def pictures(self, folder: Path) -> Iterator[Path]:
         """Write each chart as a PNG file, and yield its path.
-
-        Args:
-            folder: Output folder; created if missing.
 
         Raises:
             MissingExtraError: The drawing library is not installed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from ..core import Answer, Snippet, csv_lines, make_plain
+from ..core import Answer, Snippet, make_plain
 from ..drafting import DraftBatch
 from ..experiment import AnswerCounts
 from ..measure import LEAST_P, Comparisons, GateOutcome, MeasureScale, Summary, name_in_ragas
@@ -275,34 +275,8 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
 
 def gate_json(outcome: GateOutcome) -> dict[str, Any]:
     """The document of ``gate --json``: ``{"outcome", "checks": […], "warnings": […]}``."""
-    return {"outcome": outcome.state, **fields_of(outcome, "checks", "warnings")}
-
-
-def summary_csv(summaries: Iterable[Summary]) -> str:
-    """Return a line per measure; the states follow the numbers, one column each."""
-    summaries = tuple(summaries)
-    states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
-    numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
-    ends, counts, last = (
-        ("scale_low", "scale_high"),
-        ("no_gold", "unanswerable"),
-        ("counted", "seed"),
-    )
-    abstained = ("missed", "mean_with_abstained", "low_with_abstained", "high_with_abstained")
-    rows: list[Sequence[Any]] = [["measure", *ends, *numbers, *counts, *last, *states, *abstained]]
-    rows += [
-        [
-            summary.measure,
-            *((None, None) if summary.scale is None else summary.scale.ends),
-            *(getattr(summary, name) for name in (*numbers, *counts)),
-            " and ".join(summary.counted),
-            summary.seed,
-            *(summary.states.get(state, 0) for state in states),
-            *(getattr(summary, name) for name in abstained),
-        ]
-        for summary in summaries
-    ]
-    return "".join(csv_lines(rows))
+    checks = [make_plain(check) for check in outcome.checks]
+    return {"outcome": outcome.state, "checks": checks, "warnings": list(outcome.warnings)}
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:

@@ -484,11 +484,11 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     # -- showing and serving ---------------------------------------------------------------
 
-    def report(self, *runs: str, seed: int = 0, size: float = report.SIZE) -> Report:
+    def report(self, *runs: str, seed: int = 0) -> Report:
         """A report on a run, two runs or a study; ``latest`` by default."""
         folder, stored = self.project.folder, self.project.runs
         subject = report.report_subject(folder, stored, runs or ("latest",), seed=seed)
-        return report.Report(subject, size)
+        return report.Report(subject)
 
     def promote(
         self, run: str, rules: Sequence[str] = (), options: PromotionOptions | None = None

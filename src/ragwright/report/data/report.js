@@ -248,7 +248,7 @@
     const box = el("div", {});
     if (several) box.append(el("h3", {}, named(id)));
     if (!packed) {
-      box.append(el("p", { class: "note warn" }, "The texts of this row were left out to keep the file small; its scores are here."),
+      box.append(el("p", { class: "note warn" }, "The texts of this row are not in this file; its scores are here."),
         await scoreTable(id, at, {}));
       return box;
     }
