@@ -240,11 +240,7 @@ def corpus_ids(
 
 
 def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tuple[str, ...]]]:
-    """The chunks, numbered in document order, and notes of the index.
-
-    Raises:
-        RetrieveError: A listed chunk is missing.
-    """
+    """The chunks, numbered in document order, and notes of the index."""
     notes: dict[str, None] = {}
     hits: list[Hit] = []
     for start in range(0, len(ids), _FETCHED):
@@ -263,11 +259,7 @@ def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tupl
 
 
 def _chunk_findings(question: str, hits: Sequence[Hit], plan: AskPlan) -> Flow[list[ChunkItems]]:
-    """The findings of each chunk: one call per chunk, side by side.
-
-    Raises:
-        RagwrightError: No chunk could be read.
-    """
+    """The findings of each chunk: one call per chunk, side by side."""
     parts = _readable_parts(question, hits, plan)
     outcomes = yield from gather(
         (_read_chunk(question, part, plan.options) for part in parts),

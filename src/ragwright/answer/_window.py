@@ -455,11 +455,7 @@ def _sized_parts(
 
 
 def _tokens_left(text: str, options: ConsolidateOptions) -> int:
-    """Tokens of the window beside a prompt's fixed text and the reply.
-
-    Raises:
-        PromptError: There are none.
-    """
+    """Tokens of the window beside a prompt's fixed text and the reply."""
     assert options.window.tokens is not None
     fixed = options.window.size([Message("user", text)])
     remaining = options.window.tokens - fixed - options.max_tokens

@@ -131,12 +131,7 @@ class Catalog:
         return self._folder / index_spec.key / f"{snapshot.partition('@')[2]}.view"
 
     def _open_segments(self, index_spec: IndexSpec, view: Arrays) -> list[Segment]:
-        """The segments of a saved view.
-
-        Raises:
-            FileNotFoundError: One is missing.
-            StoreError: One is damaged, or the view has another format.
-        """
+        """The segments of a saved view."""
         if view.meta["format"] != FORMAT:
             raise StoreError("a saved view of another format")
         folder = self._folder / index_spec.key
@@ -502,11 +497,7 @@ class ViewHandler(BatchHandler[Search | Lookup, SearchReply | LookupReply]):
 
 
 def _answer(request: Search | Lookup, view: View) -> SearchReply | LookupReply:
-    """The reply of a view to a search or a look-up.
-
-    Raises:
-        RetrieveError: An id is not in the snapshot, or the request is invalid.
-    """
+    """The reply of a view to a search or a look-up."""
     if isinstance(request, Lookup):
         vectors = view.vectors(request.chunk_ids) if request.vectors else None
         return LookupReply(view.lookup(request.chunk_ids), vectors)

@@ -461,11 +461,7 @@ def _has_facet(value: str) -> str:
 
 
 def _range_sql(column: str, condition: Filter) -> str:
-    """A range over the texts of a column.
-
-    Raises:
-        FilterError: The bounds are numbers, and the column is not one of dates.
-    """
+    """A range over the texts of a column."""
     stated = [bound for bound in (condition.low, condition.high) if bound is not None]
     bounds = [spelling(bound) for bound in stated]
     numeric = all(number_of(bound) is not None for bound in bounds)

@@ -314,11 +314,7 @@ class LanceView(View):
     def _ordered_rows(
         self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Rows of these chunks, in this order.
-
-        Raises:
-            RetrieveError: An id is not in the snapshot.
-        """
+        """Rows of these chunks, in this order."""
         by_id: dict[str, dict[str, Any]] = {}
         for condition in lance.one_of("id", dict.fromkeys(chunk_ids)):
             sql = lance.both(state.pinned.live, condition)

@@ -214,9 +214,6 @@ class UnitChunker(Chunker):
         """Find the positions at which the document's parts begin.
 
         A heading whose next line is another heading joins the section that follows.
-
-        Raises:
-            ChunkError: The pattern took longer than 10 s on this document.
         """
         if self.options.by in ("page", "whole"):
             pages = [page.span.start for page in document.pages]

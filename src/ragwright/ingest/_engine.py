@@ -195,12 +195,7 @@ class RayEngine(Engine):
             self._abandon(list(under_way))
 
     def _result(self, coming: Any, work: object) -> Any:
-        """Wait for the result of a task.
-
-        Raises:
-            EngineError: The cluster failed, not the task.
-            RagwrightError: What the task raised.
-        """
+        """Wait for the result of a task."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(coming)

@@ -286,12 +286,7 @@ def _real(path: Path) -> Path:
 
 
 def _read_bytes(path: Path, where: str, most: int) -> bytes:
-    """Read a regular file within the size limit.
-
-    Raises:
-        UnsupportedSourceError: A pipe, a device, or larger than ``most`` bytes.
-        OSError: As the system reports it.
-    """
+    """Read a regular file within the size limit."""
     # without blocking, and bounded: it may be a pipe, or grow
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -496,11 +491,7 @@ class RemoteReader(FileReader):
         return str(path)
 
     def _fill_in(self, value: dict[str, Any]) -> Any:
-        """Replace ``{env: NAME}`` by the value of that environment variable, a secret.
-
-        Raises:
-            ConfigError: The variable is not set.
-        """
+        """Replace ``{env: NAME}`` by the value of that environment variable, a secret."""
         if set(value) != {"env"}:
             return value
         secret = os.environ.get(name := str(value["env"]), "")

@@ -339,9 +339,6 @@ def _check_shape(html: str, where: str) -> None:
 
     A scan of the tags in linear time, before a parser sees them. Depth is counted by name, so
     that the end of an element that was never opened hides nothing.
-
-    Raises:
-        MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
     """
     steps: dict[str, list[int]] = defaultdict(list)
     for match in _TAG.finditer(html):

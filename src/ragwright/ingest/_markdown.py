@@ -89,11 +89,6 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
     that excludes it, so front matter is read completely or the file is refused.
 
     Two rules around something other than a mapping are text, not front matter.
-
-    Raises:
-        UnclearGroupsError: It cannot be read, and seems to name groups of readers.
-        MalformedSourceError: It is opened and not closed, is not YAML, or holds a value that
-            metadata cannot, such as an infinite number.
     """
     match = _FRONT.match(text[:_LIMIT]) or _TOML.match(text[:_LIMIT])
     if match is None and not _OPENED.match(text):
@@ -119,11 +114,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
 
 
 def _parse(match: re.Match[str] | None, where: str) -> Placed:
-    """Parse YAML or TOML to plain values; a number that is written in another way stays text.
-
-    Raises:
-        ConfigError: It is neither, or not closed.
-    """
+    """Parse YAML or TOML to plain values; a number that is written in another way stays text."""
 
     def number(written: str) -> Any:
         return float(written) if str(float(written)) == written else written
@@ -148,9 +139,6 @@ def _read_fields(placed: Placed) -> dict[str, MetaValue]:
     """Return the fields as metadata; of a nested table or list, each value.
 
     Groups of readers that cannot be read are refused: the document would be everyone's.
-
-    Raises:
-        ConfigError: Metadata cannot hold a value, two fields become one, or the groups are unclear.
     """
     fields = {
         key: _leaves(value) if isinstance(value, dict | list) else value

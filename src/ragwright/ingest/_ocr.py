@@ -171,11 +171,7 @@ _MARGIN = 24
 
 @cache
 def _engine() -> Any:
-    """Return RapidOCR: PP-OCR models on onnxruntime.
-
-    Raises:
-        MissingExtraError: The extra ``[ocr]`` is not installed.
-    """
+    """Return RapidOCR: PP-OCR models on onnxruntime."""
     main = require("rapidocr.main", "ocr", "reading scans and images")
     folder = Path(str(main.__file__)).parent / "models"
     parameters: dict[str, Any] = {
@@ -243,14 +239,10 @@ def _turn(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sort_lines(lines: Sequence[Line], points: float) -> list[Line]:
-    """Sort the lines of a page as they are read, and join those side by side.
+    """Sort lines (in pixels) as they are read, and join those side by side; results in points.
 
     The height of a box depends on the letters in its line, so lines of about the usual height get
     that height: paragraphs and headings are found by it.
-
-    Args:
-        lines: What was recognised, in pixels.
-        points: Points per pixel, of the result.
     """
     usual = median(line.size for line in lines) if lines else 0.0
     result = []
@@ -311,16 +303,7 @@ def _is_beside(row: Sequence[Line], line: Line) -> bool:
 def _picture(
     data: bytes, kind: str, page: int, options: SourceOptions, where: str
 ) -> tuple[Pixels, float, int]:
-    """Render a page of a PDF or image file, reduced to about `ocr_pixels`.
-
-    Returns:
-        Pixels (height, width, blue green red), points per pixel (as lines of a text layer have
-        them), and pages of the file.
-
-    Raises:
-        MalformedSourceError: Truncated or damaged.
-        UnsupportedSourceError: Decoding the image takes too much memory.
-    """
+    """Render a page, reduced to about `ocr_pixels`; with points per pixel, and the page count."""
     if kind != "pdf":
         return _decode_image(data, page, options, where)
     pdfium = require("pypdfium2", "ocr", "reading scans")

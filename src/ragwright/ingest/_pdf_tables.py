@@ -129,13 +129,7 @@ def _find(page: Any) -> list[Any]:
 def _fill(
     cells: Sequence[Box], text: str, boxes: NDArray[np.float64]
 ) -> tuple[PageBlock | None, NDArray[np.bool_]]:
-    """Return the table with its text (None if the rules frame something else), and its characters.
-
-    Args:
-        cells: Boxes of the cells.
-        text: The page's characters.
-        boxes: Their boxes, a row for each.
-    """
+    """Return the table, None if the rules frame something else, and which characters it holds."""
     edges = (sorted(cell[at] for cell in cells for at in (n, n + 2)) for n in (0, 1))
     near = (group_runs(values, lambda g, value: value - g[0] <= _NEAR) for values in edges)
     xs, ys = ([group[0] for group in groups] for groups in near)

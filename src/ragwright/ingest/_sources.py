@@ -233,11 +233,7 @@ class GroupOptions:
                 yield Failure(item.id if isinstance(item, Document) else item.source, error)
 
     def _label(self, document: Document, source: str, fields: Mapping[str, Any]) -> Document:
-        """Label a document.
-
-        Raises:
-            UnclearGroupsError: It is unclear which groups may read it, or none may.
-        """
+        """Label a document."""
         if misspelt := misspelt_groups(document.metadata):
             raise UnclearGroupsError(
                 f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",

@@ -167,12 +167,7 @@ _QUERY = {
 
 
 def _page(body: bytes, source: str) -> dict[str, Any]:
-    """Return the only page of a reply, with the title it was redirected from.
-
-    Raises:
-        MalformedSourceError: The reply is not the API's.
-        SourceError: The page is missing, cannot exist, or only lists meanings.
-    """
+    """Return the only page of a reply, with the title it was redirected from."""
     try:
         reply = json.loads(body)
         if "error" in reply:
@@ -445,12 +440,7 @@ def _read_lines(path: Path, source: str) -> Iterator[Document | Failure]:
 
 
 def _document(line: bytes, where: str) -> Document:
-    """Read a line.
-
-    Raises:
-        MalformedSourceError: It is not a JSON object with an id and texts.
-        EmptySourceError: Neither title nor text.
-    """
+    """Read a line."""
     try:
         record = json.loads(line.decode("utf-8-sig"))
         values = (record["_id"], *(record.get(name) for name in ("title", "text", "metadata")))

@@ -411,11 +411,7 @@ def _named_stages(retrieve: Any) -> list[str]:
 
 
 def _checked_kind(kind: Any, address: str) -> Any:
-    """The kind of a section's settings, None for none.
-
-    Raises:
-        PluginError: It is not an option record.
-    """
+    """The kind of a section's settings, None for none."""
     if kind is None or isinstance(kind, NamedOptions) or dataclasses.is_dataclass(kind):
         return kind
     raise PluginError(

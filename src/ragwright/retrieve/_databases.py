@@ -310,13 +310,7 @@ def open_databases(
 def _narrowed_sheets(
     database: QueryDatabase, filters: Sequence[Filter], documents: Collection[str] | None
 ) -> QueryDatabase:
-    """The tables that a reader may see; their names tell of no other table.
-
-    Args:
-        database: All tables.
-        filters: Hard filters, of which the rights to read count here.
-        documents: The only documents whose tables may be seen; None for all.
-    """
+    """The tables that a reader may see; their names tell of no other table."""
     taken: set[str] = set()
     sheets = tuple(
         replace(sheet, table=replace(sheet.table, name=unique(sheet.table.name, taken)))
@@ -513,11 +507,7 @@ def _cell(value: Any) -> str:
 
 
 def _sheet_hits(hit: Hit, rows: SqlReply, database: QueryDatabase) -> tuple[Hit, ...]:
-    """The rows of a statement as hits of the documents whose tables it read; the first has them.
-
-    Raises:
-        StatementError: It read no table.
-    """
+    """The rows of a statement as hits of the documents whose tables it read; the first has them."""
     places = {name: (start, end) for name, start, end in rows.read}
     read = [sheet for sheet in database.sheets if sheet.table.name in places]
     if not read:

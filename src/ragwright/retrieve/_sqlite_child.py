@@ -63,13 +63,7 @@ def open_read_only(address: str, timeout: float) -> sqlite3.Connection:
 def _guard(
     connection: sqlite3.Connection, readable: Callable[[str, str, str], bool]
 ) -> sqlite3.Connection:
-    """Bound the connection, and let statements do nothing but read.
-
-    Args:
-        connection: The connection.
-        readable: Of a table or view, its schema, and the view through which it is read (or empty):
-            True if it may be read.
-    """
+    """Bound the connection; `readable` gets a name, its schema, and its view, if one reads it."""
 
     def allowed(
         action: int, first: str | None, second: str | None, schema: str | None, by: str | None

@@ -250,12 +250,7 @@ class SqliteReader(DatabaseReader):
         return self._reply(statement, max_rows, {"tables": list(self._options.tables)})
 
     def _reply(self, statement: str, max_rows: int, readable: Mapping[str, Any]) -> SqlReply:
-        """Rows of a statement from the child process, which is told what may be read.
-
-        Raises:
-            StatementError: It was rejected, or took too long.
-            DatabaseError: A table that it depends on has changed.
-        """
+        """Rows of a statement from the child process, which is told what may be read."""
         options = self._options
         job = {
             "address": self._address(),
@@ -279,11 +274,7 @@ class SqliteReader(DatabaseReader):
         return replace(reply, read=tuple((name, start, end) for name in head["read"]))
 
     def _lines(self, job: Mapping[str, Any]) -> list[Any]:
-        """Columns, rows and end from the child process.
-
-        Raises:
-            StatementError: It was rejected, or took too long.
-        """
+        """Columns, rows and end from the child process."""
         command = [sys.executable, "-I", _sqlite_child.__file__]
         try:
             done = subprocess.run(

@@ -151,11 +151,7 @@ class Preparing:
 
     @cached_property
     def _tools(self) -> _Tools:
-        """Chunker, analyzer and model, as the settings name them, for all tasks of this process.
-
-        Raises:
-            EngineError: They cannot be opened on this node, or differ from the driver's.
-        """
+        """Chunker, analyzer and model, as the settings name them, for all tasks of this process."""
         if not self.root.exists():
             raise EngineError(
                 f"a worker does not see {self.root}",
