@@ -357,7 +357,6 @@ INSIDE = {
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "flow/test_replies.py": "a lease that ends within a test",
     "jobs/test_promotion.py": "a lock waited for briefly, and a disk full at one write",
-    "measure/test_embedded.py": "blocks of a few rows, and draws that are nearly impossible",
     "measure/test_words.py": "both ways to count, on texts short enough to count by hand",
     "project/building/test_ingest.py": "batches of a few chunks, files that may be trusted at once",
     "records/sources/test_files.py": "blocks of a few bytes, files trusted at once",

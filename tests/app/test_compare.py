@@ -315,13 +315,6 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert figures["bias"]["value"] == pytest.approx(1 / 3, abs=1e-4)
     run(project, strict)
     assert "warning: Rubric(polite): its judge" not in run(project, rule)
-    run(project, f"{strict} --min-kappa 0.5")
-    assert "0.99 is required" in run(project, f"{strict} --min-kappa 0.99", code=101)
-    # The judge gives 2.67, people 2.33: only the raw mean clears 2.5.
-    higher = f"gate {made} --rule Rubric(polite)>=2.5"
-    run(project, higher)
-    corrected = run(project, f"{higher} --corrected", code=100)
-    assert "mean minus the judge's bias (+0.3333 on 12 rows) 2.333" in corrected
 
     again = read_json(project, f"score {made} --measures Rubric(polite)")["run"]
     run(project, f"gate {again} --rule Rubric(polite)>=2 --calibrated")
@@ -360,8 +353,6 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
         assert "people judged another answer of row 'q0' than the run scored" in error
     assert not (project / "passports").exists()
     run(project, f"{column} {made}")
-    corrected = run(project, f"gate {made} --rule Rubric(polite)>=1.5 --corrected")
-    assert "mean minus the judge's bias" in corrected
     run(project, f"review {made} {other} --measures Rubric(polite) -o both.csv")
     fill(project / "both.csv")
     error = refused(project, "passport review:both.csv")
@@ -376,7 +367,7 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
 @pytest.mark.slow
 def test_two_people_bias_nothing(project: Path) -> None:
     """Ada says 1 and Bo 3 where the judge says 2: no bias, as their mean is 2."""
-    made = read_json(project, SCORE)["run"]
+    run(project, SCORE)
     run(project, SHEET)
     for person, rude in (("ada", "1"), ("bo", "3")):
         shutil.copy(project / "sheet.csv", project / f"{person}.csv")
@@ -388,8 +379,6 @@ def test_two_people_bias_nothing(project: Path) -> None:
     assert people["weighted_kappa"]["value"] < 0.7
     (judge,) = (body for name, body in found["judges"].items() if name.startswith("Rubric"))
     assert judge["Rubric(polite)"]["bias"]["value"] == 0
-    corrected = run(project, f"gate {made} --rule Rubric(polite)>=2.6 --corrected")
-    assert "bias (+0.0000 on 12 rows) 2.6667" in corrected
     (project / "people").mkdir()
     for name in ("ada.csv", "bo.csv", "sheet.key.json"):
         (project / name).rename(project / "people" / name)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 from one_client import one_client
-from story_tools import run, write_rows
+from story_tools import write_rows
 from waiting import wait_until
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -150,24 +150,6 @@ def interrupted(project: Path, server: ScriptedServer, *words: str, times: int =
         out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     return [line for line in error.splitlines() if line]
-
-
-@pytest.mark.parametrize("words", [(), ("--json", "--no-cache")])
-def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, ...]) -> None:
-    def said(request: ServerRequest) -> Reply:
-        slow = request.body["model"] == "slow"
-        return Reply(f"1. Chip in now.\n2. It is {words} o'clock.", delay=2.5 if slow else 0.0)
-
-    with ScriptedServer(said) as server:
-        waiting, told = interrupted(project, server, *words)
-    assert "Ctrl-C again stops at once" in waiting
-    stored = r"stopped; (\d) texts are stored as batch (\d+), marked partial: "
-    found = re.fullmatch(stored + r"ragwright outputs show (\d+)", told)
-    assert found is not None, told
-    assert found[2] == found[3]
-    shown = run(project, f"outputs show {found[2]}")
-    assert shown.count("Chip in now.") == int(found[1]) // 2 > 0
-    assert "stopped before its end: the user (Ctrl-C)" in shown
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -345,7 +345,6 @@ def test_a_function_and_columns_score_from_python_and_by_the_command(folder: Pat
     assert (stars[2].state, "'stars'" in stars[2].reason) == ("errored", True)
     assert [score.value for score in good] == [1.0, 0.0, None]
     assert (good[2].state, "'good'" in good[2].reason) == ("not_applicable", True)
-    assert not any("not read" in note for note in found.notes)
     assert [s.scale and s.scale.ends for s in found.summaries] == [(0.0, 1.0), None, None, None]
     told = read_json(folder, "score rows.jsonl --measures TokenF1,mymeasures:length")
     assert "mymeasures:length" in told["measures"]

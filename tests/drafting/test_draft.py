@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from signal import SIGINT, pthread_kill, signal
-from threading import Event, get_ident
 from typing import Any
 
 import pytest
@@ -16,7 +13,6 @@ from voted import serve_answer
 
 from ragwright import Session, Workbench
 from ragwright.core import (
-    BudgetStopped,
     Chunk,
     ConfigError,
     Document,
@@ -27,17 +23,14 @@ from ragwright.core import (
     Span,
     StoreError,
 )
-from ragwright.drafting import DraftBatch, Drafting, DraftRequest, OutputQuery, draft_plan
+from ragwright.drafting import Drafting, DraftRequest, OutputQuery, draft_plan
 from ragwright.index import IndexedDocument
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import is_candidate, read_rows
 
 GOOD = "1. Chip in now.\n2. We need you today."
 REQUEST = DraftRequest("DOE, JANE", "donation", ("health care",), (), "short", 2)
-LONG = replace(REQUEST, length="long", count=6)
-ONE_LONG = "We count the lit windows on Canal Street every night. " * 8
 PREVIEW = Drafting(preview=True)
-CLIENTS = ("Tom Ash", "Jane Doe")
 MISSPELT = ("http://127.0.0.1:1#good", "good")
 FILES: dict[str, str | bytes] = {
     "records/text_formats/message.yaml": (
@@ -147,26 +140,6 @@ def test_models_and_options_come_from_flags_then_drafts_then_answers(
         assert draft_plan(bench.project).options.seed == 0
 
 
-def shown(folder: Path, request: DraftRequest = REQUEST, *overrides: str) -> DraftBatch:
-    with Workbench.open(folder, Session(overrides)) as bench:
-        return bench.draft(request, PREVIEW)
-
-
-def test_a_preview_shows_files_of_the_project_wherever_it_is_opened(
-    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    batch = shown(project)
-    assert batch.prompts[0].messages[-1][1].startswith("A short donation message from Jane Doe")
-    assert batch.number is None
-    [(_, system), *_] = shown(project, replace(REQUEST, bio=True)).prompts[0].messages
-    assert system.endswith("A nurse.")
-    own = "prompts/own.yaml"
-    write_files(project, {own: "system: Own words.\n"})
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    prompt = shown(project, REQUEST, f"answer.draft.prompt={own}").prompts[0]
-    assert prompt.messages[0] == ("system", "Own words.")
-
-
 @pytest.mark.parametrize(
     ("request_", "files", "how", "error", "told"),
     [
@@ -191,47 +164,6 @@ def test_a_draft_that_cannot_be_made_says_why(
         bench.draft(request_, how)
 
 
-def test_a_budget_stop_keeps_what_was_written(project: Path, server: ScriptedServer) -> None:
-    server.play(lambda request: f"Message {server.count}. {ONE_LONG}")
-    prices = (f"models.s.base={server.url}", "models.s.price_in=100", "models.s.price_out=100")
-    options = (*prices, "answer.draft.max_tokens=400")
-    with Workbench.open(project, Session(options, max_cost=0.2)) as bench:
-        with pytest.raises(BudgetStopped) as raised:
-            bench.draft(LONG, Drafting(("s:m",)))
-        texts = list(bench.outputs.find(OutputQuery(kind="text")))
-        prompts = list(bench.outputs.find(OutputQuery(kind="prompt")))
-        assert 0 < server.count == len(texts) == len(prompts) < 6
-        assert f"{len(texts)} texts are stored as batch 1, marked partial" in str(raised.value)
-        assert any("stopped" in n for n in bench.outputs.batch(1).details["notes"])
-        with pytest.raises(BudgetStopped):
-            bench.draft(LONG, Drafting(("s:m",), save=False))
-        assert len(list(bench.outputs.find(OutputQuery(kind="prompt")))) == len(prompts)
-
-
-def test_an_interrupt_keeps_what_was_written(project: Path, server: ScriptedServer) -> None:
-    main, heard = get_ident(), Event()
-
-    def interrupting(request: ServerRequest) -> Reply:
-        if server.count < 4:
-            return Reply(f"Message {server.count}. {ONE_LONG}")
-        pthread_kill(main, SIGINT)
-        return Reply(ONE_LONG, held=heard)
-
-    def hear(*_: object) -> None:
-        heard.set()
-        raise KeyboardInterrupt
-
-    server.play(interrupting)
-    usual = signal(SIGINT, hear)
-    try:
-        with Workbench.open(project, Session(jobs=1)) as bench:
-            with pytest.raises(KeyboardInterrupt):
-                bench.draft(LONG, Drafting((f"{server.url}#a",)))
-            assert server.count == len(list(bench.outputs.find(OutputQuery(kind="text")))) == 4
-    finally:
-        signal(SIGINT, usual)
-
-
 def test_a_batch_names_the_index_that_was_searched(
     bench: Workbench, project: Path, server: ScriptedServer
 ) -> None:
@@ -250,7 +182,7 @@ def test_a_batch_names_the_index_that_was_searched(
 
 # -- rows from feedback --------------------------------------------------------------------------
 
-BRAKE, COOLANT = "How often must the brake fluid be changed?", "When is the coolant changed?"
+BRAKE = "How often must the brake fluid be changed?"
 SENTENCE = "The brake fluid must be changed every two years."
 SNIPPET = f"{SENTENCE} The coolant must be changed every five years."
 
@@ -293,19 +225,6 @@ def test_answers_to_one_question_are_one_candidate(shop: Workbench) -> None:
     serve_answer(shop, "And the coolant?", "+", asked_before=[BRAKE])
     [row] = collected(shop)
     assert row.reference == "every two years"
-
-
-def test_decided_rows_stay_and_candidates_are_made_again(shop: Workbench) -> None:
-    serve_answer(shop, BRAKE, "+")
-    serve_answer(shop, COOLANT, "-")
-    first, second = collected(shop)
-    path = shop.collect_feedback()
-    decided = shop.review(path).decide(first, "accepted", answer="every two years")
-    serve_answer(shop, BRAKE, "-")
-    serve_answer(shop, COOLANT, "+")
-    rows = collected(shop)
-    assert rows[0] == decided
-    assert (rows[1].id, golds(rows[1]) != []) == (second.id, True)
 
 
 def test_tenants_and_forgotten_documents_leave_no_candidate(shop: Workbench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,9 +23,8 @@ from ragwright.drafting import (
     export_outputs,
     moment,
     sample_outputs,
-    save_drafts,
 )
-from ragwright.experiment import compare_evaluations, evaluate_outputs, forecast_outputs
+from ragwright.experiment import evaluate_outputs, forecast_outputs
 from ragwright.testing import ScriptedServer
 from ragwright.testsets import read_rows
 
@@ -63,13 +61,6 @@ def test_a_sample_is_drawn_by_seed_without_replacement(bench: Workbench) -> None
     sample = drawn.manifest["sample"]
     assert (sample["n"], sample["of"], sample["seed"]) == (7, 20, 3)
     assert drawn.notes[0].startswith("7 of 20 stored texts")
-    counts: Counter[str] = Counter()
-    for seed in range(160):
-        rows = sample_outputs(bench.outputs, OutputSample(count=5, seed=seed)).rows
-        counts.update(str(row.metadata["output"]) for row in rows)
-    # Binomial with p = 1/4: 40 of 160, standard deviation 5.5; five of them is no chance.
-    assert len(counts) == 20
-    assert all(13 <= count <= 67 for count in counts.values())
 
 
 def test_rows_say_what_was_asked_used_and_thought(bench: Workbench) -> None:
@@ -123,20 +114,6 @@ def test_what_was_served_is_scored_into_a_run(bench: Workbench) -> None:
         assert (found.summaries[0].mean, len(server.requests)) == (5, 6)
 
 
-def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbench) -> None:
-    for name in ("aaaaaa", "bbbbbb"):
-        fill(bench, Origin(configuration=name))
-    a, b = (
-        evaluate_outputs(bench.project, "KPrecision", OutputSample(OutputQuery(configuration=name)))
-        for name in ("aaaaaa", "bbbbbb")
-    )
-    assert a[2].configurations == {"aaaaaa": 20}
-    assert compare_evaluations(a[0], b[0]).measures[0].n == 20
-    both = sample_outputs(bench.outputs, OutputSample())
-    assert both.configurations == {"aaaaaa": 20, "bbbbbb": 20}
-    assert "under 2 configurations" in both.notes[-1]
-
-
 @pytest.mark.slow
 def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) -> None:
     fill(bench)
@@ -155,18 +132,6 @@ def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) 
     bench.close()
     stored = b"".join(file.read_bytes() for file in data.glob("*.sqlite*"))
     assert b"the text of record:2" not in stored
-
-
-def test_a_batch_is_saved_with_where_it_came_from(bench: Workbench, tmp_path: Path) -> None:
-    batch = replace(drafted(), snapshot=bench.project.target().snapshot)
-    document = tmp_path / "later.md"
-    document.write_text("# Later\n\nWritten while the models were at work.\n")
-    bench.ingest(document)
-    assert bench.project.target().snapshot != batch.snapshot
-    found = bench.outputs.batch(save_drafts(bench.project, batch, "a"))
-    assert found.snapshot == batch.snapshot  # what was searched, not what is there by now
-    assert (found.scope, found.served) == ("a", None)
-    assert set(bench.outputs.settings(found.configuration)) == {"settings", "files"}
 
 
 def test_an_export_adds_up_to_what_was_paid(bench: Workbench, tmp_path: Path) -> None:
@@ -217,23 +182,6 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
     assert table.column("id").to_pylist()[:2] == ["1.1", "1.2"]
     assert table.schema.field("batch").type == "int64"
     assert table.column("cost").to_pylist()[0] is None
-
-
-def test_an_export_that_fails_leaves_what_was_there(
-    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(bench, batches=1)
-    path = tmp_path / "rows.jsonl"
-    path.write_text("before")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(type(bench.outputs), "used", full)
-    with pytest.raises(StoreError, match="No space"):
-        export_outputs(bench.outputs, EVERY, path)
-    assert path.read_text() == "before"
-    assert [one.name for one in tmp_path.glob(".rows*")] == []
 
 
 def test_times_are_read_as_people_write_them() -> None:

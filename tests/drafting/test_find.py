@@ -22,8 +22,7 @@ from ragwright.core import (
     SoftFilter,
 )
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
-from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared import FormatPiece
+from ragwright.records import Rollups
 from ragwright.retrieve import RetrieveOptions
 
 FULL = DraftRequest("Jane Doe", "donation", TOPICS[:2], ("urgent",), "short", 2)
@@ -184,13 +183,3 @@ def test_without_the_last_rung(tmp_path: Path) -> None:
         assert len(preview(small, request).hits) == 8
         with pytest.raises(PromptError, match=r"(?s)3 records found.*answer\.draft\.unfiltered"):
             preview(small, request, unfiltered=False)
-
-
-def test_a_record_without_message_at_is_an_example_as_a_whole(tmp_path: Path) -> None:
-    meta = {"kind": "record", "tone": "calm"}
-    bare = [Document(f"r{n}", f"r{n}", f"donation {n}", metadata=meta) for n in range(5)]
-    plan = replace(plan_of(), format=TextFormat("own", (FormatPiece("tone", "donation "),)))
-    with Desk(tmp_path, bare) as small:
-        batch = preview(small, DraftRequest(tones=("calm",), length=""), plan=plan)
-    assert batch.prompts[0].messages[2][1].startswith("donation ")
-    assert batch.prompts[0].messages[1][1] == "donation calm"

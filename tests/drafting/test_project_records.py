@@ -12,8 +12,8 @@ from pyarrow import parquet as pq
 from story_tools import write_files, write_rows
 
 from ragwright import Session, Workbench
-from ragwright.core import ModelError, RecordsError, RetrieveError, StoreBusyError
-from ragwright.drafting import RefreshOptions, index_is_behind
+from ragwright.core import ModelError, RetrieveError, StoreBusyError
+from ragwright.drafting import RefreshOptions
 from ragwright.models import Embedder
 
 FILES = {
@@ -147,47 +147,6 @@ def test_records_are_found_by_what_they_say_and_are(folder: Path, bench: Workben
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}, "files are the owner's alone"
 
 
-@pytest.mark.slow
-def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    rows = [row(n, f"Give for cause {n}") for n in range(40)]
-    word = ("Health is", *["Give for"] * 6)
-    later = [row(n, f"{word[n % 7]} cause {n}") for n in range(50)]
-    later[5] = row(5, LONG)
-    afresh = project(tmp_path_factory.mktemp("afresh"), *later)
-    with opened(project(tmp_path, *rows)) as bench, opened(afresh) as other:
-        bench.records.refresh()
-        project(tmp_path, *later)
-        # 10 new rows, 6 changed ones; one fell out
-        assert index_counts(bench.records.refresh()) == (0, 16, 33, 1)
-        other.records.refresh()
-        one, two = (made.project.store.snapshot(made.project.index_spec) for made in (bench, other))
-        assert one == two
-        assert list(bench.documents()) == list(other.documents())
-
-
-def test_source_key_and_text_can_be_named_for_once(folder: Path) -> None:
-    write_files(folder, {"other.csv": "number,words,sender\n7,Give again,Ann Poe\n"})
-    named = RefreshOptions(source=str(folder / "other.csv"), key="number", text="words")
-    with opened(folder) as bench, pytest.raises(RecordsError, match="party"):
-        bench.records.refresh(named)
-    write_files(folder, {"records/source.yaml": "source: none.csv\nkey: id\ntext: body\n"})
-    with opened(folder) as bench:
-        bench.records.refresh(named)
-        assert bench.records.rows("gold", 1)[0]["text"] == "Give again"
-
-
-def test_a_second_refresh_waits_or_says_who_holds_the_tables(
-    folder: Path, bench: Workbench
-) -> None:
-    with (
-        bench.records.tables.writing("a long refresh", 1),
-        pytest.raises(StoreBusyError, match="a long refresh"),
-    ):
-        refreshed(folder, full=True)
-
-
 def test_a_dry_run_keeps_nothing_and_what_fills_the_index_is_named(folder: Path) -> None:
     with opened(folder) as bench:
         report = bench.records.refresh(RefreshOptions(dry_run=True))
@@ -200,23 +159,6 @@ def test_a_dry_run_keeps_nothing_and_what_fills_the_index_is_named(folder: Path)
         over = "--set 'sources=[docs]'"
         commands = f"ragwright ingest {over} and ragwright records refresh {over}"
         assert bench.project.filled_by == commands
-
-
-def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
-    def found() -> list[tuple[str, str]]:
-        with opened(folder) as bench:
-            return [(one.state, one.text) for one in bench.doctor() if one.topic == "records"]
-
-    assert found() == [("note", "the tables are empty")]
-    with opened(folder) as bench:
-        bench.records.refresh(RefreshOptions(index=False))
-        assert [state for state, _ in found()] == ["ok", "note"]
-        bench.records.refresh()
-    assert [state for state, _ in found()] == ["ok"]
-    (folder / "records/tags.yaml").write_text("tags: {odd name: x}\n", "utf-8")
-    [fault] = found()
-    assert fault[0] == "fault"
-    assert "tags.yaml:1" in fault[1]
 
 
 @pytest.mark.slow
@@ -240,29 +182,6 @@ def test_a_forgotten_record_leaves_no_byte_behind(folder: Path) -> None:
         bench.records.refresh()
         found = {one.id for one in bench.documents()}
     assert found == {"record:2", "record:3", "record:4"}  # 4 is nobody's duplicate now
-
-
-@pytest.mark.slow
-def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Path) -> None:
-    embedder = Letters()
-    refreshed(folder, embedder=embedder)
-    project(folder, *ROWS, row(4, "A secret that should go"))
-
-    def meanwhile(texts: list[str]) -> None:
-        if any("secret" in text for text in texts):
-            project(folder, *ROWS[:2], row(3, LONG), row(4, "Redacted"))
-            with opened(folder, embedder=Letters()) as other:
-                other.records.refresh(RefreshOptions(index=False))
-
-    embedder.hears = meanwhile
-    with opened(folder, embedder=embedder) as bench:
-        bench.records.refresh()
-        assert index_is_behind(bench.project, bench.records.tables)
-        embedder.hears = None
-        assert index_counts(bench.records.refresh()) == (1, 1, 2, 1)
-        texts = {one.id: one.text for one in bench.documents()}
-    assert set(texts) == {"record:1", "record:2", "record:4"}
-    assert texts["record:4"].endswith("Redacted")
 
 
 def test_two_syncs_take_turns(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from draft_desk import Desk, a_desk, plan_of, record
 from hypothesis import given, strategies as st
 
-from ragwright.answer import DraftOptions, DraftWeights, Window, count_tokens
+from ragwright.answer import DraftOptions, DraftWeights, Window
 from ragwright.core import ConfigError, Hit, PromptError, build_options, parse_yaml
 from ragwright.drafting import (
     DraftPlan,
@@ -24,7 +24,6 @@ from ragwright.drafting import (
     texts_per_call,
 )
 from ragwright.models import WordTokenizer
-from ragwright.records import LengthGroup, Rules
 from ragwright.retrieve import Retrieved
 
 SHORT = DraftRequest("Jane Doe", "donation", ("health care",), ("urgent",), "short", 2)
@@ -161,12 +160,3 @@ def test_a_few_texts_are_one_call_where_a_reply_is_large_enough() -> None:
     placed = parse_yaml("per_call: 0\n", "p.yaml")
     with pytest.raises(ConfigError, match="per_call"):
         build_options(DraftOptions, placed.value, placed, ())
-
-
-def test_long_examples_and_dense_scripts_have_smaller_calls() -> None:
-    plan = replace(plan_of(), rules=Rules((LengthGroup("any", None),)))
-    brief = asked(200, "any", plan, "word " * 10)
-    wordy = asked(200, "any", plan, "word " * 10, "word " * 200)
-    assert brief > 3 * wordy >= 3
-    assert wordy * count_tokens("word " * 200) <= plan.options.max_tokens
-    assert asked(200, "short", None, "健康保险需要你的支持请今天捐款") * 4 < asked(200)

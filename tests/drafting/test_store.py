@@ -206,15 +206,6 @@ def saving(tell: Connection, path: Path, name: str, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_several_processes_write_and_every_batch_has_a_number_of_its_own(path: Path) -> None:
-    Outputs(path).close()
-    with ExitStack() as held:
-        writers = [held.enter_context(child(saving, path, name, 25)) for name in "abc"]
-        numbers = [writer.recv() for writer in writers for _ in range(25)]
-    assert sorted(numbers) == list(range(1, 76))
-
-
-@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_whole_batches_alone(path: Path) -> None:
     Outputs(path).close()
     told = 0

@@ -108,23 +108,6 @@ def test_address_scope_and_attempt_are_in_the_key(replies: Replies) -> None:
     assert len(handler.asked) == 6
 
 
-def test_a_known_reply_is_read_without_asking(replies: Replies) -> None:
-    handler, request = FakeChat(), Chat(**BASE)
-    with Runner({Chat: handler}, replies=replies) as runner:
-        assert runner.known(request) is None
-        text = runner.run(send(request, ChatReply), scope="tenant 1").text
-        found = runner.known(request, scope="tenant 1")
-        assert isinstance(found, ChatReply)
-        assert (found.text, found.cached) == (text, True)
-        assert runner.known(request) is None
-        flows = [lambda: send(request, ChatReply)]
-        assert runner.forecast(flows, scope="tenant 1").calls.high == 0
-        assert runner.forecast(flows).calls.low == 1
-    assert len(handler.asked) == 1
-    with Runner({Chat: handler}, RunnerOptions(reuse=False), replies=replies) as runner:
-        assert runner.known(request, scope="tenant 1") is None
-
-
 def test_without_reuse_every_call_is_made_and_kept(replies: Replies) -> None:
     handler = FakeChat(lambda r, n: f"reply {n}")
     with Runner({Chat: handler}, RunnerOptions(reuse=False), replies=replies) as runner:

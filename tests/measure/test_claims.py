@@ -161,12 +161,8 @@ STRICT: Mapping[tuple[str, str], tuple[str, ...]] = {
         "1. The mill was built in 1790.",
         '{"claims": "The mill was built."}',
         '{"claims": ["a", ""]}',
-        '{"claims": ["a", 3]}',
         '{"claims": ["a", "a"]}',
-        '{"statements": ["a"]}',
         '{"claims": ["a"], "note": "b"}',
-        '["a"]',
-        '{"claims": ["...", "…"]}',
         '{"claims": ["Ravel Oudry was born in Lyon."]}',  # of the prompt's example
     ),
     ("Claims", "check"): (
@@ -175,28 +171,22 @@ STRICT: Mapping[tuple[str, str], tuple[str, ...]] = {
         json.dumps({"verdicts": [ENTRY, ENTRY, ENTRY]}),
         json.dumps({"verdicts": [True, True, False]}),
         ALL.replace("true", '"yes"'),
-        ALL.replace("true", "1"),
         ALL.replace('"reason 2"', '""'),
         ALL.replace('"claim": 1', '"claim": true'),
-        ALL.replace('"claim": 1', '"claim": 1.0'),
         ALL.replace('"supported"', '"verdict"'),
-        "yes, yes, no",
         ALL.replace('"reason 2"', '"..."'),
         ALL.replace('"reason 2"', '"Passage 1 gives 1846, not 1848."'),
     ),
     ("JudgedRecall", "answer"): (
         json.dumps({"needed": [PIECE]}),
-        json.dumps({"needed": [{**PIECE, "piece": "the age of the mill"}]}),
         json.dumps({"needed": [{**PIECES[0], "reasoning": "Passage 1 gives 61 metres."}]}),
         '{"needed": []}',
-        "all of it",
     ),
     ("QuestionSimilarity", "first"): (
         questions("a?", "b?"),
         questions("a?", "b?", "b?"),
         questions("a?", "b?", ""),
         '{"questions": "a? b? c?"}',
-        questions("a?", "b?", 3),
     ),
     ("Q2", "first"): (
         spans({"span": "1791", "question": "When?"}),
@@ -205,14 +195,11 @@ STRICT: Mapping[tuple[str, str], tuple[str, ...]] = {
         spans({"question": "When?", "span": "1790"}),
         spans(WHEN, WHEN),
         spans(*({"span": "1790", "question": f"{n}?"} for n in range(6))),
-        '{"spans": "1790"}',
     ),
     ("Q2", "answer"): (
         '{"found": true, "answer": ""}',
         '{"found": false, "answer": "1790"}',
         '{"found": "yes", "answer": "1790"}',
-        '{"answer": "1790"}',
-        "1790",
         '{"found": true, "answer": "..."}',
     ),
     ("Q2", "compare"): (
@@ -249,25 +236,6 @@ def test_each_step_is_read_strictly_asked_twice_and_a_judge_that_declines_once(
     turns = {len(request.messages) for request in says.seen if step(request) == at}
     assert turns == ({2} if declined else {2, 4})
     assert ("declined" in found.reason) == declined
-
-
-def claims_by(lists: Mapping[str, list[str]], *held: str) -> Says:
-    """A judge that lists the claims of an answer, and holds those that are named."""
-
-    def by(request: Chat) -> str:
-        texts = shown(request)
-        if step(request) == "first":
-            return json.dumps({"claims": lists[texts["answer"]]})
-        return verdicts(*(text in held for name, text in texts.items() if name[:6] == "claim "))
-
-    return Says(by=by)
-
-
-def test_context_recall_of_ragas_counts_the_claims_of_the_reference() -> None:
-    says = claims_by({"the gold": ["a1", "a2", "a3", "a4"]}, "a1", "a2", "a3")
-    found = judged("context_recall", says, reference="the gold", response="something else")
-    assert found.value == 0.75
-    assert judged("context_recall", says, reference="").no_gold
 
 
 def test_forecasts() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from itertools import permutations
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
 from measure_fakes import Equal, WordEmbed, run, word_vector
 
@@ -20,10 +18,8 @@ from ragwright.measure import (
     BertScorer,
     MeasureSetup,
     MoverScorer,
-    _embedded,
     aggregate,
     mover_score,
-    parse_measure,
     parse_measures,
     qa_distances,
     score_row,
@@ -97,28 +93,6 @@ def test_distances_stand_beside_their_null_baselines() -> None:
             run(qa_distances(rows, setup), WordEmbed())
 
 
-def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks in blocks are those of the whole table; no list of other passages is made a row."""
-    monkeypatch.setattr(_embedded, "_BATCH", 7)
-    words = [f"{chr(97 + n % 26)}{n}" for n in range(50)]
-    rows = [
-        Row(str(n), f"{w} pump", response=f"{w} valve", retrieved_contexts=(w, words[n - 1]))
-        for n, w in enumerate(words)
-    ]
-    found = run(qa_distances(rows, SETUP), WordEmbed())
-    texts = [row.response_text for row in rows]
-    whole = np.array([[distance(row.user_input, text) for text in texts] for row in rows]).round(6)
-    assert found.ranks == tuple(1 + (whole < whole.diagonal()[:, None] - 2e-6).sum(axis=1))
-    chosen = _embedded._other_chunks(rows, np.random.default_rng(0))
-    assert len(set(chosen)) > 20
-    assert all(t not in row.retrieved_contexts for t, row in zip(chosen, rows, strict=True))
-    fewer = run(qa_distances(rows, SETUP, most=20), WordEmbed())
-    assert len(fewer.row_ids) == 20
-    assert list(fewer.row_ids) == sorted(fewer.row_ids, key=int)
-    assert [s.measure for s in fewer.baselines()][-1] == "rank of the own answer of 20"
-    assert fewer.baselines()[0].scale == parse_measure("QADistance").known_scale
-
-
 # -- BERTScore against bert-score ------------------------------------------------------------------
 
 
@@ -152,14 +126,6 @@ def test_random_words_by_bert_score(
     theirs: Any, minilm: Path, response: str, reference: str
 ) -> None:
     agree(theirs, minilm, [(response, reference)])
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-def test_agrees_with_bert_score_on_real_replies(theirs: Any, minilm: Path) -> None:
-    with (DATA / "q2" / "dodeca_consistent.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))[:12]
-    agree(theirs, minilm, [(row["response"], row["knowledge"]) for row in rows])
 
 
 @pytest.mark.slow

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from command_line import ragwright
 
-from ragwright import evaluate
 from ragwright.core import MeasureError, Row, Score
-from ragwright.experiment import RowResult, evaluation_of, results_jsonl
 from ragwright.measure import (
     Comparison,
     Comparisons,
-    Estimate,
     GateCheck,
     GateOptions,
     JudgeCheck,
@@ -86,23 +81,17 @@ def test_a_rule_parses_back(text: str) -> None:
     ("text", "said"),
     [
         ("nDCG@10", "cannot read"),
-        ("nDCG@10=0.7", "cannot read"),
         ("nDCG@10>=good", "neither a number"),
         ("nDCG@10>=nan", "outside the scale"),
         ("nDCG@10<=0.7", "gets worse"),
-        ("QADistance>=0.7", "gets worse"),
         ("nDCG@10>=70", "outside the scale"),
         ("nDCG@10>=0", "every run meets"),
         ("nDCG@10>=baseline+0.1", "more than the baseline"),
         ("nDCG>=0.7@10", "neither a number"),
-        ("nDGC@10>=0.7", "unknown measure"),
         ("nDCG@10>=baseline-1", "every run meets"),
-        ("nDCG@10>=baseline-1.5", "every run meets"),
-        ("Faithfulness>=baseline-4", "every run meets"),
         ("QADistance<=baseline+2", "every run meets"),
         ("Perplexity<=inf", "is not a number"),
         ("nDCG@10>=inf", "is not a number"),
-        ("nDCG@10>=-inf", "is not a number"),
     ],
 )
 def test_rules_that_test_nothing_are_refused(text: str, said: str) -> None:
@@ -183,8 +172,8 @@ def rubric_summary(*values: float) -> Summary:
 
 FRIENDLY, RULE = rubric_summary(*[2, 1] * 20), ["Rubric(tone)>=1.4"]
 DOUBT = "its passport on own does not show that it can be trusted"
-CHECKED = JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4), True)
-DOUBTED = JudgeCheck(40, Estimate(0.1, -0.2, 0.4), doubt=DOUBT)
+CHECKED = JudgeCheck(trusted=True)
+DOUBTED = JudgeCheck(doubt=DOUBT)
 
 
 @pytest.mark.parametrize(
@@ -192,15 +181,9 @@ DOUBTED = JudgeCheck(40, Estimate(0.1, -0.2, 0.4), doubt=DOUBT)
     [
         (None, {}, "passed", None),
         (None, {"calibrated": True}, "untrusted", None),
-        (None, {"min_kappa": 0.1}, "untrusted", None),
         (CHECKED, {"calibrated": True}, "passed", None),
-        (CHECKED, {"min_kappa": 0.6}, "passed", None),
-        (CHECKED, {"min_kappa": 0.6, "sure": True}, "untrusted", None),
-        (CHECKED, {"min_kappa": 0.4, "sure": True}, "failed", None),
-        (CHECKED, {"corrected": True}, "failed", None),
         (DOUBTED, {"calibrated": True}, "untrusted", DOUBT),
         (DOUBTED, {}, "passed", None),
-        (DOUBTED, {"corrected": True}, "untrusted", "the judge's bias is unknown"),
     ],
 )
 def test_a_judge_is_believed_as_far_as_it_was_checked_against_people(
@@ -211,13 +194,13 @@ def test_a_judge_is_believed_as_far_as_it_was_checked_against_people(
     assert found.state == state
     assert reason in (None, found.checks[0].reason)
     if not options:
-        warned = {None: "was never checked against people", DOUBTED: DOUBT}[judge]
+        warned = DOUBT if judge else "was never checked against people"
         assert warned in found.warnings[0]
     if judge is CHECKED or reason == DOUBT:
         assert not found.warnings
 
 
-def test_a_rule_warns_once_knows_the_scale_and_a_bias_widens_the_interval() -> None:
+def test_a_rule_warns_once_and_knows_the_scale() -> None:
     found = gate([FRIENDLY, GOOD], [*RULE, "Rubric(tone)>=1.2", "nDCG@10>=0.7"])
     assert found.state == "passed"
     [warning] = found.warnings
@@ -226,14 +209,6 @@ def test_a_rule_warns_once_knows_the_scale_and_a_bias_widens_the_interval() -> N
     for rule, said in (("Rubric(tone)>=3", "outside the scale"), ("Rubric(tone)>=0", "every run")):
         with pytest.raises(MeasureError, match=said):
             gate([rubric_summary(2, 1)], [rule])
-    # by MOVER (Zou and Donner 2008)
-    graded = aggregate(scored([4.0 + at % 2 for at in range(40)], "Faithfulness"))
-    known = {"Faithfulness": JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8))}
-    options = GateOptions(corrected=True, sure=True)
-    [corrected] = gate([graded], ["Faithfulness>=4"], options, checked=known).checks
-    assert graded.low is not None
-    low = 4.0 - np.hypot(4.5 - graded.low, 0.3)
-    assert f"4.0000 on 40 rows ({low:.4f} to" in corrected.reason
 
 
 # -- Baselines -------------------------------------------------------------------------------------
@@ -290,31 +265,6 @@ def test_equal_rows_pass_no_gate_before_there_are_enough_of_them() -> None:
     assert "unbounded scale" in endless.reason
 
 
-LOSSES: Mapping[str, Callable[[np.random.Generator, int], Values]] = {
-    "small": lambda draw, n: np.where(draw.random(n) < 0.2, -0.1, 0.0),
-    "whole": lambda draw, n: np.where(draw.random(n) < 0.02, -1.0, 0.0),
-    # most rows gain a little, with noise; 3 % lose nearly everything
-    "noisy": lambda draw, n: np.where(
-        draw.random(n) < 0.03, -0.9, draw.normal((0.027 - 0.02) / 0.97, 0.05, n)
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [10, 37, 100, 300])
-@pytest.mark.parametrize("losses", LOSSES)
-def test_a_loss_of_the_margin_rarely_passes(losses: str, rows: int) -> None:
-    """The mean loss is the margin, 0.02; docs/guide/statistics.md has the figures."""
-    draw, passed = np.random.default_rng(rows), 0
-    tries = 100 if rows < 200 else 60
-    for seed in range(tries):
-        kept = np.clip(np.round(LOSSES[losses](draw, rows), 6), -1, 1)
-        a = np.where(kept < 0, 1.0, 0.0)
-        against = compare_rows(side(a, "TokenF1"), side(a + kept, "TokenF1"), seed=seed)
-        passed += state("TokenF1>=baseline-0.02", against=against) == "passed"
-    assert passed / tries <= 0.025 + 3 * float(np.sqrt(0.025 * 0.975 / tries))
-
-
 # -- Silence and abstentions -----------------------------------------------------------------------
 
 
@@ -357,9 +307,7 @@ def test_silence_does_not_pass_where_wrong_answers_would_fail() -> None:
     assert found.reason.endswith("a score: on an unbounded scale they could reverse it")
 
 
-@pytest.mark.slow
-def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path) -> None:
-    """By the marks of rows, through a file of scores, to the exit code of the gate."""
+def test_abstaining_loses_nothing_where_a_row_cannot_be_answered() -> None:
     right = Score("Contains", "abstained", unanswerable=True)
     whole = side([1.0] * 400)
     quiet = {**side([1.0] * 380), **{str(at): [right] for at in range(380, 400)}}
@@ -369,19 +317,6 @@ def test_abstaining_loses_nothing_where_a_row_cannot_be_answered(tmp_path: Path)
     one = against["Contains"]
     assert (one.lost, one.unanswerable, one.coverage, one.lowest) == (0, 20, 1.0, 0.0)
     assert gate([found], RULES, against=against).state == "passed"
-    rows = [Row(f"r{n}", "q?", response="yes", reference="yes") for n in range(190)]
-    for answerable, code in ((False, 0), (True, 100)):
-        marks = {"abstained": True, "answerable": answerable}
-        asked = [
-            *rows,
-            *(Row(f"s{n}", "q?", "No idea.", "none", metadata=marks) for n in range(10)),
-        ]
-        scores = score_rows(asked, parse_measures("Contains"))
-        results = [RowResult(r.id, (), tuple(s)) for r, s in zip(asked, scores, strict=True)]
-        assert results[-1].scores[0].state == "abstained"
-        evaluation = evaluation_of(results, parse_measures("Contains"))
-        (tmp_path / "s.jsonl").write_text(results_jsonl(evaluation), "utf-8")
-        ragwright(tmp_path, "gate", "s.jsonl", "--rule", RULES[0], code=code)
 
 
 MISSED = Score("TokenF1", "abstained", reason="the system gave no answer", missed=True)
@@ -415,10 +350,6 @@ def test_an_abstention_is_missed_where_the_row_has_gold_and_both_means_are_kept(
     assert found.mean_with_abstained == pytest.approx(10 / 3)
     found = aggregate([*scored([5], "Perplexity"), Score("Perplexity", "abstained", missed=True)])
     assert (found.mean_with_abstained, found.deciding[0]) == (None, 5)
-    row = {"user_input": "Who?", "reference": "Ada Lovelace", "response": "Ada Lovelace"}
-    shown = evaluate([row] * 3 + [{**row, "response": "", "abstained": True}], "TokenF1")
-    assert (shown["TokenF1"].mean, shown["TokenF1"].mean_with_abstained) == (1.0, 0.75)
-    assert shown.to_records()[3]["TokenF1 state"] == "abstained"
 
 
 def abstaining(missed: int) -> Comparison:

@@ -40,30 +40,6 @@ def test_replies_of_the_table_are_read_as_it_says() -> None:
     assert sum(case["score"] is None for case in TABLE) >= 100
 
 
-PIECES = st.lists(
-    st.one_of(
-        st.sampled_from(
-            [
-                "\n", " ", ":", "4", "5", "4/5", ".",
-                "**", "`", "{", "}", '"reasoning"', '"score"', ": ", ", ", '"x"', "```json", "```",
-                "<think>", "</think>", "：", "four", "-", "\u2028", "４",
-            ]
-        ),
-        st.text(max_size=6),
-    ),
-    max_size=14,
-).map("".join)  # fmt: skip
-
-
-@pytest.mark.slow
-@given(PIECES)
-def test_random_text_never_scores_without_the_exact_form(text: str) -> None:
-    score = score_of(text, LIKERT)
-    if score is not None:
-        read = json.loads(text[text.rindex("{") : text.rindex("}") + 1])
-        assert read == {"reasoning": read["reasoning"], "score": score}
-
-
 @given(st.integers(-3, 12), st.integers(0, 3), st.integers(1, 8))
 def test_every_point_of_a_scale_scores_and_no_other(score: int, low: int, width: int) -> None:
     due = score if low <= score <= low + width else None

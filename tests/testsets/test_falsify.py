@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, strategies as st
 
 from ragwright.core import Row
 from ragwright.testsets import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer, kind_of
@@ -16,7 +15,6 @@ TEXTS = (
     "The 11th line was closed by Paul Weber on June 7, 2015; its code was BRK_12.",
 )
 Known = Mapping[Kind, Sequence[str]]
-NUMBERS: Known = {"number": ["3", "18,250", "7"]}
 KNOWN: Known = {
     "date": ["3 March 1999", "June 7, 2015", "May 2010"],
     "year": ["2001", "2002"],
@@ -84,19 +82,6 @@ def test_every_occurrence_and_every_wording_is_replaced() -> None:
     assert text == f"{fake} made it. {fake} was praised; Kellers shop was not."
 
 
-@given(st.integers(0, 5000))
-def test_a_false_passage_holds_the_false_answer_alone(seed: int) -> None:
-    gold = GoldAnswer((("2001", "the year 2001"),))
-    passage = "In the year 2001 it made parts. (2001 was good.)"
-    known = entities((*TEXTS, "1984 and 1771, 1066 too."))
-    made = falsify(gold, passage, known, str(seed))
-    assert made is not None
-    assert made == falsify(gold, passage, known, str(seed))
-    fake, text = made
-    assert gold.held(text) == (False,)
-    assert GoldAnswer(((fake,),)).held(text) == (True,)
-
-
 # -- Gold answers in parts, and passages that give them away ---------------------------------------
 
 
@@ -145,24 +130,3 @@ def test_an_answer_without_content_cannot_be_checked(answer: str) -> None:
     assert not LeakCheck(GoldAnswer(((answer,),))).possible
     assert not LeakCheck(GoldAnswer((("Rollo",), (answer,)))).possible
     assert LeakCheck(GoldAnswer((("Rollo", answer),))).possible
-
-
-WORDS = st.lists(
-    st.sampled_from(
-        ["oil", "filter", "brake", "fluid", "two", "years", "15,000", "km", "Rollo", "red"]
-    ),
-    max_size=12,
-)
-
-
-@pytest.mark.slow
-@given(before=WORDS, answer=WORDS, after=WORDS)
-def test_a_passage_with_the_answer_leaks(
-    before: list[str], answer: list[str], after: list[str]
-) -> None:
-    gold = GoldAnswer(((" ".join(answer),),))
-    check = LeakCheck(gold)
-    text = " ".join(before + answer + after)
-    if check.possible:
-        assert gold.held(text) == (True,)
-        assert check.leaks(text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import pytest
-
 from ragwright.core import Document, Section, Span
 from ragwright.models import Analyzer
 from ragwright.testsets import (
@@ -161,11 +159,3 @@ def test_rows_say_what_they_are_and_the_loader_splits_them_alike() -> None:
     few = synthesis_of(candidates[:2], 15, survey, texts)
     assert "2 of 15 questions" in few.notes[0]
     assert "fewer than 5 documents" in few.notes[1]
-
-
-@pytest.mark.parametrize("text", ["", "No sentence", "| a | b |\n|---|---|\n", "#\n\n\n"])
-def test_documents_without_prose_give_nothing(text: str) -> None:
-    empty = document(text)
-    survey = survey_of([empty])
-    assert list(cloze_questions(empty, survey, 0)) == []
-    assert [one for one in heading_questions(empty, survey, 0) if not one.reason] == []

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +12,11 @@ from typing import Any
 import pytest
 from benchmarks.data_sets import DATA
 from small_project import MakeProject
-from waiting import wait_until
 
 from ragwright import Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, PromptError, TestsetError
-from ragwright.models import Analyzer
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import (
-    SynthesisOptions,
-    assign_splits,
-    context_fault,
-    gold_documents,
-    import_testset,
-)
+from ragwright.testsets import SynthesisOptions, import_testset
 
 TOPICS = {
     "kiln": ("The Marlow kiln reaches 1280 degrees in nine hours.", "The Marlow kiln was built in "
@@ -239,34 +228,6 @@ def test_what_a_model_cannot_do_is_counted_and_the_rest_is_kept(
         assert all("mill" not in row.user_input for row in synthesis.rows)
 
 
-def test_unusable_replies_are_not_taken_from_the_store_by_the_next_run(tmp_path: Path) -> None:
-    broken = {"kiln", "mill"}
-
-    def faulty(request: ServerRequest) -> str:
-        passage = request.body["messages"][1]["content"]
-        if "<<passage" in passage and any(name in passage for name in broken):
-            return "I am sorry, I cannot."
-        return WRITE(request)
-
-    with ScriptedServer(faulty) as server:
-        folder = project(tmp_path, server)
-        first, _ = made(folder)
-        assert first.rejected == {UNUSABLE: 2}
-        assert len(first.rows) == 8
-        broken.discard("mill")
-        before = len(server.requests)
-        second, _ = made(folder)
-        # Two for the passage that fails again; one, and two checks, for the other; no usable one.
-        assert len(server.requests) - before == 5
-        broken.clear()
-        third, _ = made(folder)
-        before = len(server.requests)
-        again, _ = made(folder)
-        assert len(server.requests) == before
-    assert (len(second.rows), len(third.rows)) == (10, 12)
-    assert again.rows == third.rows
-
-
 def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None:
     for reply, said in (
         ("I am sorry, I cannot help with that.", f"(?s){UNUSABLE}.*another model with --model"),
@@ -276,16 +237,6 @@ def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None
             folder = project(tmp_path, server)
             with pytest.raises(TestsetError, match=said):
                 made(folder, TWO)
-
-
-def test_rejected_questions_are_replaced_from_further_chunks(tmp_path: Path) -> None:
-    def half(entry: Entry) -> Entry:
-        return entry if re.search(r"\d", entry["quote"]) else {**entry, "quote": "Nowhere at all."}
-
-    with ScriptedServer(author(half)) as server:
-        synthesis, _ = made(project(tmp_path, server), FOUR)
-    assert len(synthesis.rows) == 4
-    assert synthesis.rejected["the evidence is not in the passage"] >= 2
 
 
 def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
@@ -301,24 +252,6 @@ def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
         assert resumed.resumed
         assert len(synthesis.rows) == 12
         assert len(server.requests) == 18  # six chunks, twelve questions: nothing asked twice
-
-
-@pytest.mark.slow
-def test_a_kill_loses_no_paid_reply(tmp_path: Path) -> None:
-    with ScriptedServer(lambda request: Reply(WRITE(request), delay=0.1)) as server:
-        folder = project(tmp_path, server)
-        words = ["synth", "-o", "out.jsonl", "-n", "12", "--per-chunk", "2", "-j", "1", "--quiet"]
-        program = "from ragwright.app import main; main()"
-        running = subprocess.Popen([sys.executable, "-c", program, *words], cwd=folder)
-        wait_until(lambda: len(server.requests) >= 6)
-        running.kill()
-        running.wait()
-        assert 6 <= len(server.requests) < 18
-        assert not (folder / "out.jsonl").exists()
-        synthesis, run = made(folder, replace(TWELVE, resume=True))
-        assert run.resumed
-        assert len(synthesis.rows) == 12
-        assert len(server.requests) <= 18 + 1  # the call that was in flight
 
 
 def test_options_and_prompts_of_ones_own_are_checked(tmp_path: Path) -> None:
@@ -411,34 +344,3 @@ def source(name: str, folder: Path) -> Path:
         paragraphs = "\n\n".join(part["context"] for part in article["paragraphs"])
         (folder / f"{number:03}.txt").write_text(f"{article['title']}\n\n{paragraphs}\n", "utf-8")
     return folder
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-@pytest.mark.parametrize("name", SOURCES)
-def test_questions_on_real_documents_are_what_they_say(tmp_path: Path, name: str) -> None:
-    (tmp_path / "ragwright.yaml").write_text(f"sources: ['{source(name, tmp_path / 'docs')}']\n")
-    with Workbench.open(tmp_path) as bench:
-        bench.ingest()
-        count = len(list(bench.documents()))
-    how = SynthesisOptions(questions=30, kinds=("cloze", "heading"))
-    found, _ = made(tmp_path, how)
-    assert made(tmp_path, how)[0].rows == found.rows
-    assert len(found.rows) == len({row.user_input for row in found.rows}) == 30
-    for row in found.rows:
-        (span,) = row.reference_spans
-        assert 0.0 <= float(str(row.metadata["leak"])) <= 1.0
-        if row.metadata["kind"] == "cloze":
-            assert row.user_input.count("____") == 1
-            assert row.reference in span.text
-            assert row.reference.casefold() not in row.user_input.casefold().split()
-            assert context_fault(row.user_input, Analyzer()) == ""
-    placed = {row.id: str(row.metadata["split"]) for row in found.rows}
-    assert assign_splits(found.rows) == placed
-    assert 0.2 <= Counter(placed.values())["confirm"] / 30 <= 0.6
-    sides = {(gold_documents(row)[0], placed[row.id]) for row in found.rows}
-    owners = {document for document, _ in sides}
-    assert len(owners) < 5 or len(sides) == len(owners)
-    # Documents take turns; one whose candidate was refused has used its turn.
-    turns = Counter(gold_documents(r)[0] for r in found.rows if r.metadata["kind"] == "cloze")
-    assert count <= 30 or max(turns.values()) <= 2

@@ -105,14 +105,6 @@ def test_an_address_that_leads_nowhere(beir: Path, address: str, judgments: str,
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("missing", ["queries.jsonl", "qrels/test.tsv"])
-def test_a_missing_file_is_named(beir: Path, missing: str) -> None:
-    (beir / missing).unlink()
-    with pytest.raises(TestsetError) as caught:
-        load_testset(f"beir:{beir}/test")
-    assert caught.value.where == str(beir / missing)
-
-
 def test_one_wording_with_two_golds_is_two_questions_for_every_persona() -> None:
     rows = (
         Row("a", "What is it?", reference="two years"),
@@ -180,13 +172,6 @@ def test_a_subset_draws_questions_with_all_their_personas() -> None:
 
 
 # -- TREC ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.needs_data
-def test_comments_are_not_judgments() -> None:
-    plain, commented = (read_qrels(TREC / f"qrels.test{end}") for end in ("", ".with-comments"))
-    assert plain.keys() == commented.keys()
-    assert {d.replace("#", "") for d in commented["301"]} == set(plain["301"])
 
 
 def test_ties_go_by_document_id_backwards_and_judgments_by_columns(tmp_path: Path) -> None:

@@ -230,20 +230,12 @@ class GateFlags:
         "--calibrated",
         help="Accept judged measures only if the judge agreed with people above chance.",
     )
-    min_kappa: float | None = Option(
-        None, min=0, max=1, help="Minimum agreement beyond chance of judges with people."
-    )
-    corrected: bool = Option(
-        False, "--corrected", help="Apply thresholds to the mean minus the judge's bias."
-    )
     least: int = Option(10, min=1, help="Minimum number of scored rows for a decision.")
     cluster: str = Option("", help=f"With --baseline. {CLUSTER_HELP}")
 
     def gating(self, seed: int) -> PromotionGate:
         """Options of the gate."""
-        options = GateOptions(
-            self.floor, self.sure, self.calibrated, self.min_kappa, self.corrected, self.least
-        )
+        options = GateOptions(self.floor, self.sure, self.calibrated, self.least)
         return PromotionGate(options, self.cluster, seed)
 
 

@@ -1,11 +1,6 @@
 """Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
 
-from ._copies import (
-    NearCopy,
-    copies_among,
-    shares_before,
-    split_reply,
-)
+from ._copies import copies_among, shares_before, split_reply
 from ._draft import (
     collect_feedback,
     draft_plan,
@@ -56,7 +51,7 @@ from ._scores import (
     moment,
 )
 from ._store import Outputs
-from ._write import Underway, draft, portions
+from ._write import draft, portions
 
 __all__ = [
     "DraftBatch",
@@ -70,7 +65,6 @@ __all__ = [
     "FeedbackVerdict",
     "JudgedBy",
     "MeasuringDay",
-    "NearCopy",
     "NewBatch",
     "Origin",
     "Output",
@@ -87,7 +81,6 @@ __all__ = [
     "ServedCounts",
     "ServedScore",
     "ServedScores",
-    "Underway",
     "WaitingAnswer",
     "collect_feedback",
     "copies_among",

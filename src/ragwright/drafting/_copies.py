@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +18,12 @@ _LEAST = 20
 _SIGNS = re.compile(r"[\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class NearCopy:
-    """The text that another nearly repeats, and the share of the shorter one: 0 to 1."""
-
-    of: str
-    share: float
-
-    def __str__(self) -> str:
-        """Return the mark of a text."""
-        return f"near copy of {self.of} ({self.share:.2f})"
-
-
 def copies_among(
     texts: Sequence[str], examples: Sequence[tuple[str, str]], threshold: float
-) -> list[tuple[NearCopy, ...]]:
-    """Return the near copies of each text: at most one example, and one earlier text.
+) -> list[tuple[str, ...]]:
+    """Return the marks of each text as a near copy: of at most one example and one earlier text.
 
-    Each is the most similar one, the first of equals.
+    Each is the most similar one, the first of equals; with the share of the shorter text, 0 to 1.
     """
     names = [*(name for name, _ in examples), *(f"text {n}" for n in range(1, len(texts) + 1))]
     all_texts = [*(text for _, text in examples), *texts]
@@ -45,7 +32,9 @@ def copies_among(
     for shares in shares_before(all_texts, first):
         parts = ((0, shares[:first]), (first, shares[first:]))
         best = [(begin + int(part.argmax()), part.max()) for begin, part in parts if len(part)]
-        copies.append(tuple(NearCopy(names[n], float(s)) for n, s in best if s >= threshold))
+        copies.append(
+            tuple(f"near copy of {names[n]} ({s:.2f})" for n, s in best if s >= threshold)
+        )
     return copies
 
 
@@ -74,13 +63,8 @@ def normalise_case(text: str) -> str:
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-NO_LIST = "not split: the reply shows no list"
-AT_BLANKS = "unsure: split at blank lines"
-AT_LINES = "unsure: split at line ends"
-NUMBERS = "unsure: the numbers of the list do not count up by one"
-LOOSE_START = "unsure: its first line may be a remark"
-LOOSE_END = "unsure: its end may be a remark"
-
+UNSPLIT = "not split: the reply shows no list"
+GUESSED = "unsure: split at blank lines or line ends"
 
 _FENCED = re.compile(r"([^`]*)```[\w-]*[ \t]*\n([^`]*)\n?[ \t]*```([^`]*)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
@@ -91,7 +75,6 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?P<bullet>[-*•+–])[ \t]+(?=\S)")
-_IN_LINE = re.compile(r"\s\d{1,2}[.)]\s")
 _COUNTED = re.compile(
     r"\s*[-–—(\[]\s*(?:character count: \d+|~?\d+\s*(?:characters?|chars?))[)\]]?\s*$",
     re.IGNORECASE,
@@ -116,7 +99,6 @@ _CLOSING = re.compile(
     r"|(?:i )?hope (?:this|these) (?:help|work|meet|fit)|would you like (?:me|any|more|another))",
     re.IGNORECASE | re.DOTALL,
 )
-_MAY_CLOSE = re.compile(r"\W*(?:let me know|feel free|i hope|would you like|note\b)", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\W*(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|i (?:can(?:['’]t|not)|won['’]t)"
     r"|sorry,? (?:but )?i|as an ai|unfortunately,? i|désolé|es tut mir leid|lo siento)",
@@ -130,157 +112,116 @@ _REFUSES = re.compile(
 _SHOWN = 120
 _LONGEST_REMARK = 300
 
-_MarkedTexts = list[tuple[str, str]]
 
+def split_reply(reply: str, wanted: int = 1) -> tuple[list[str], str, str]:
+    """Return the texts of a reply to a request for ``wanted`` of them, a doubt, and a refusal.
 
-def split_reply(reply: str, wanted: int = 1) -> tuple[_MarkedTexts, str]:
-    """Return the texts of a reply to a request for ``wanted`` of them, each with its doubt.
-
-    A doubt is empty if there is none. A code fence around the reply, quotes, emphasis, character
-    counts and remarks around the texts are removed. There may be fewer or more texts than wanted;
-    none for an empty reply. If the model refused, there is none either, and the second value is the
-    beginning of the refusal.
+    The doubt is about all texts, empty if the reply is a list. A code fence around the reply,
+    quotes, emphasis, character counts and remarks around the texts are removed. There may be fewer
+    or more texts than wanted; none for an empty reply, and none if the model refused: the refusal
+    is its beginning.
     """
     body = reply.replace("\r\n", "\n").replace("\r", "\n").strip()
     fenced = _FENCED.fullmatch(body)
     if fenced and _is_preamble(fenced[1]) and len(fenced[3]) <= _LONGEST_REMARK:
         body = fenced[2].strip()
-    texts = _list_texts(body, wanted)
-    if not texts and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
-        return [], " ".join(body.split())[:_SHOWN]
-    parts = ((_bare_text(text), mark) for text, mark in texts or _paragraph_texts(body, wanted))
-    return [part for part in parts if part[0]], ""
+    lines, doubt = body.split("\n"), ""
+    lists = [texts for texts in (_numbered_texts(lines), _bulleted_texts(lines, wanted)) if texts]
+    if lists:
+        texts = max(lists, key=lambda texts: len(texts) == wanted)
+        texts[-1] = _cut_closing(texts[-1])
+    elif _REFUSAL.match(body) and _REFUSES.search(body[:400]):
+        return [], "", " ".join(body.split())[:_SHOWN]
+    else:
+        texts, doubt = _paragraph_texts(body, wanted)
+    return [text for text in map(_bare_text, texts) if text], doubt, ""
 
 
 # -- lists ---------------------------------------------------------------------------------
 
 
-def _list_texts(body: str, wanted: int) -> _MarkedTexts:
-    """Return the texts of a numbered list, or of a bulleted one; none if the reply is neither."""
-    lines = body.split("\n")
-    lists = [texts for texts in (_numbered_texts(lines), _bulleted_texts(lines, wanted)) if texts]
-    return _marked_list(max(lists, key=lambda texts: len(texts) == wanted), wanted) if lists else []
-
-
-def _numbered_texts(lines: Sequence[str]) -> _MarkedTexts:
-    """Return texts that begin at consecutive numbers; a doubtful number marks its texts."""
-    marks = [
-        (line_number, mark)
-        for line_number, line in enumerate(lines)
-        if (mark := _NUMBER.match(line))
-    ]
-    marks = _outermost(marks)
+def _numbered_texts(lines: Sequence[str]) -> list[str]:
+    """Return texts that begin at rising numbers; a number that comes out of turn is no start."""
+    marks = _outermost_marks(lines, _NUMBER)
     numbers = [int(mark["number"]) for _, mark in marks]
     starts: list[tuple[int, int]] = []
-    doubtful: set[int] = set()
     expected = min(1, numbers[0]) if numbers else 1
     for place, ((line_number, mark), number) in enumerate(zip(marks, numbers, strict=True)):
-        if number < expected or (number > expected and expected in numbers[place:]):
-            doubtful.add(len(starts) - 1)
-            continue
-        if number > expected:
-            doubtful |= {len(starts) - 1, len(starts)}
-        starts.append((line_number, mark.end()))
-        expected = number + 1
+        if number == expected or (number > expected and expected not in numbers[place:]):
+            starts.append((line_number, mark.end()))
+            expected = number + 1
     if not starts:
         return []
     before = "\n".join(lines[: starts[0][0]])
+    is_first = numbers[0] < 2 or _is_preamble(before)
     if len(starts) == 1 and (numbers[0] > 1 or not _is_preamble(before)):
         return []
-    texts = [
-        (text, NUMBERS if index in doubtful else "")
-        for index, text in enumerate(_texts_between(lines, starts))
-    ]
-    return [(before, NUMBERS), *texts] if numbers[0] > 1 and not _is_preamble(before) else texts
+    return [*([] if is_first else [before]), *_texts_between(lines, starts)]
 
 
-def _bulleted_texts(lines: Sequence[str], wanted: int) -> _MarkedTexts:
+def _bulleted_texts(lines: Sequence[str], wanted: int) -> list[str]:
     """Return texts that begin at the bullet of the first item; one alone only if one is wanted."""
-    marks = [
-        (line_number, mark)
-        for line_number, line in enumerate(lines)
-        if (mark := _BULLET.match(line))
-    ]
-    marks = [mark_at for mark_at in marks if mark_at[1]["bullet"] == marks[0][1]["bullet"]]
-    starts = [(line_number, mark.end()) for line_number, mark in _outermost(marks)]
+    marks = _outermost_marks(lines, _BULLET)
+    starts = [(at, mark.end()) for at, mark in marks if mark["bullet"] == marks[0][1]["bullet"]]
     if len(starts) < 2 and not (starts and wanted == 1 and starts[0][0] == 0):
         return []
-    return [(text, "") for text in _texts_between(lines, starts)]
+    return _texts_between(lines, starts)
 
 
-def _outermost(marks: list[tuple[int, re.Match[str]]]) -> list[tuple[int, re.Match[str]]]:
-    """Drop marks of a list within an item, which are indented further."""
+def _outermost_marks(
+    lines: Sequence[str], pattern: re.Pattern[str]
+) -> list[tuple[int, re.Match[str]]]:
+    """Return the lines that a pattern matches, without those of a list within an item."""
+    marks = [(at, mark) for at, line in enumerate(lines) if (mark := pattern.match(line))]
     least = min((len(mark["indent"]) for _, mark in marks), default=0)
-    return [mark_at for mark_at in marks if len(mark_at[1]["indent"]) <= least + 1]
+    return [(at, mark) for at, mark in marks if len(mark["indent"]) <= least + 1]
 
 
-def _texts_between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> Iterable[str]:
+def _texts_between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> list[str]:
     """Return the text from each start (line, column) to the next, without its lines' indent."""
-    ends = [*(line_number for line_number, _ in starts[1:]), len(lines)]
+    texts, ends = [], [*(line_number for line_number, _ in starts[1:]), len(lines)]
     for (line_number, column), end in zip(starts, ends, strict=True):
         rest = lines[line_number + 1 : end]
         depth = min((len(line) - len(line.lstrip()) for line in rest if line.strip()), default=0)
-        yield "\n".join([lines[line_number][column:], *(line[depth:] for line in rest)])
-
-
-def _marked_list(texts: _MarkedTexts, wanted: int) -> _MarkedTexts:
-    """Remove a remark after the last text; mark possible remarks or joined texts."""
-    text, mark = texts[-1]
-    text, may_have_remark = _cut_closing(text)
-    others_are_paragraphs = len(texts) > 1 and not any(
-        "\n\n" in other.strip() for other, _ in texts[:-1]
-    )
-    may_have_remark = may_have_remark or (others_are_paragraphs and "\n\n" in text)
-    texts = [*texts[:-1], (text, mark or (LOOSE_END if may_have_remark else ""))]
-    if len(texts) >= wanted:
-        return texts
-    return [(text, mark or (NUMBERS if _IN_LINE.search(text) else "")) for text, mark in texts]
+        texts.append("\n".join([lines[line_number][column:], *(line[depth:] for line in rest)]))
+    return texts
 
 
 # -- no list -------------------------------------------------------------------------------
 
 
-def _paragraph_texts(body: str, wanted: int) -> _MarkedTexts:
-    """Return the texts of a reply without a list: paragraphs or lines if as many as wanted."""
+def _paragraph_texts(body: str, wanted: int) -> tuple[list[str], str]:
+    """Return paragraphs or lines if there are as many as wanted, else the whole; and the doubt."""
     paragraphs = [part.strip() for part in _PARAGRAPHS.split(_RULE.sub("\n", body)) if part.strip()]
     if len(paragraphs) > 1 and _is_preamble(paragraphs[0]) and _ABOUT.search(paragraphs[0]):
         paragraphs = paragraphs[1:]
-    body, may_have_remark = _cut_closing("\n\n".join(paragraphs))
+    body = _cut_closing("\n\n".join(paragraphs))
     first, _, rest = body.partition("\n")
-    may_have_preamble = bool(_PREAMBLE.match(first)) and first.endswith(":") and bool(rest.strip())
-    if may_have_preamble and _ABOUT.search(first):
-        body, may_have_preamble = rest.strip(), False
+    if _PREAMBLE.match(first) and first.endswith(":") and rest.strip() and _ABOUT.search(first):
+        body = rest.strip()
     if wanted == 1:
-        return [(body, LOOSE_START if may_have_preamble else LOOSE_END if may_have_remark else "")]
-    paragraphs = _PARAGRAPHS.split(body)
-    if len(paragraphs) == wanted:
-        return [(text, AT_BLANKS) for text in paragraphs]
-    lines = body.split("\n")
-    if len(lines) == wanted and len(paragraphs) == 1:
-        return [(text, AT_LINES) for text in lines]
-    return [(body, NO_LIST)]
+        return [body], ""
+    parts = _PARAGRAPHS.split(body)
+    parts = parts if len(parts) > 1 else body.split("\n")
+    return (parts, GUESSED) if len(parts) == wanted else ([body], UNSPLIT)
 
 
 def _is_preamble(text: str) -> bool:
-    """True for an introduction that announces texts, or ends in a colon."""
     stripped = text.strip().strip("*_# ")
     if len(stripped) > _LONGEST_REMARK or "\n\n" in stripped:
         return False
     return not stripped or bool(_PREAMBLE.match(stripped)) or stripped.endswith(":")
 
 
-def _cut_closing(text: str) -> tuple[str, bool]:
-    """Cut remarks about the work at a text's end; True if another one may remain."""
+def _cut_closing(text: str) -> str:
     paragraphs = _PARAGRAPHS.split(_RULE.sub("\n", text).strip())
     paragraphs = [part.strip("\n") for part in paragraphs if part.strip()]
     while len(paragraphs) > 1 and _CLOSING.match(paragraphs[-1]):
         paragraphs.pop()
-    may_have_remark = len(paragraphs) > 1 and bool(_MAY_CLOSE.match(paragraphs[-1]))
-    return "\n\n".join(paragraphs), may_have_remark
+    return "\n\n".join(paragraphs)
 
 
 def _bare_text(text: str) -> str:
-    """Return a text without quotes, emphasis and a count of characters around it."""
     body = text.strip()
     for _ in range(3):
         count_match = _COUNTED.search(body)

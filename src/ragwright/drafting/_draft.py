@@ -19,10 +19,8 @@ from ..core import (
     ConfigError,
     GoldSpan,
     PromptError,
-    RagwrightError,
     Row,
     case_folded,
-    count_noun,
     person_source,
     read_mapping,
     rights_first,
@@ -50,7 +48,7 @@ from ._find import DraftPlan
 from ._project_records import ProjectRecords
 from ._records import DraftBatch, Drafting, DraftRequest, Feedback, Origin
 from ._store import Outputs
-from ._write import Underway, draft, no_model
+from ._write import draft
 
 _RECORDS = "records"
 """The section of the project file, and the key of a promoted configuration."""
@@ -92,7 +90,6 @@ def read_promoted_declarations(
 
 
 def _format_name(folder: ProjectFolder, settings: Settings) -> str:
-    """Name of the text format, perhaps the promoted one."""
     options = settings.part(_RECORDS, records.RecordsOptions)
     if folder.frozen is not None:
         options = records.RecordsOptions(**(read_promoted_settings(folder).get(_RECORDS) or {}))
@@ -145,54 +142,29 @@ def origin_of(project: Project, settings: Settings | None = None) -> Origin:
 def run_drafts(project: Project, request: DraftRequest, options: Drafting) -> DraftBatch:
     """Draft the texts of a request, and store them in the table of outputs under a number.
 
-    If the draft is stopped, the texts written so far are stored, marked partial.
+    A stopped draft stores no batch; its replies are kept, so the next run pays only the missing
+    calls.
 
     Raises:
-        StoppedError: The budget was spent; the hint names the batch of the texts written.
+        StoppedError: The budget was spent.
         StoreError: The table of outputs cannot be written; no model was called.
-        KeyboardInterrupt: After Ctrl-C; its note names that batch.
     """
-    storing, scope, underway = options.save and not options.preview, options.scope, Underway()
+    storing, scope = options.save and not options.preview, options.scope
     if storing:  # before any call is paid for
         project_outputs(project).require_writable()
-    flow = drafts(project, request, options, underway)()
+    flow = drafts(project, request, options)()
     origin = Origin()
     if storing:  # before the run: files may change meanwhile
         whole = project.settings.answer
         numbers = replace(whole, draft=_set_numbers(whole.draft, options))
         origin = origin_of(project, replace(project.settings, answer=numbers))
-    try:
-        batch = project.runner.run(flow, scope=scope, timeout=options.timeout, trace=options.trace)
-    except (RagwrightError, KeyboardInterrupt) as stop:
-        reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
-        known = partial(project.runner.known, scope=scope)
-        if storing and (left := underway.batch(known, reason)) is not None:
-            outcome = _store_partial(project, left, scope, origin)
-            if isinstance(stop, RagwrightError):
-                stop.hint = f"{stop.hint}; {outcome}" if stop.hint else outcome
-            else:
-                stop.add_note(outcome)
-        raise
+    batch = project.runner.run(flow, scope=scope, timeout=options.timeout, trace=options.trace)
     batch = replace(batch, notes=(*batch.notes, *project.replies.notes))
     return replace(batch, number=save_drafts(project, batch, scope, origin)) if storing else batch
 
 
-def _store_partial(project: Project, batch: DraftBatch, scope: str, origin: Origin) -> str:
-    """Store the texts written before a stop; return where they are, or why they are not stored."""
-    texts = count_noun(len(batch.texts), "text is", "texts are")
-    try:
-        number = save_drafts(project, batch, scope, origin)
-    except RagwrightError as error:
-        return f"{texts} not stored as outputs: {error.what}"
-    return f"{texts} stored as batch {number}, marked partial: ragwright outputs show {number}"
-
-
 def _set_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
-    """Set the numbers of examples and records that a draft requests.
-
-    Raises:
-        ConfigError: The pool is smaller than the number of examples.
-    """
+    """Set the numbers of examples and records that a draft requests."""
     examples = options.examples if drafting.examples is None else drafting.examples
     pool = options.pool if drafting.pool is None else drafting.pool
     if pool < examples:
@@ -212,11 +184,9 @@ def forecast_drafts(project: Project, request: DraftRequest, options: Drafting) 
 
 
 def drafts(
-    project: Project, request: DraftRequest, options: Drafting, underway: Underway | None = None
+    project: Project, request: DraftRequest, options: Drafting
 ) -> Callable[[], Flow[DraftBatch]]:
     """Open everything a draft needs; return a function that makes the flow.
-
-    ``underway`` holds the partial draft if the work is stopped.
 
     Raises:
         ConfigError: No model writes the drafts, or a name is not a model.
@@ -224,7 +194,12 @@ def drafts(
     """
     models = models_of(project, options)
     if not models and not options.preview:
-        raise no_model()
+        raise ConfigError(
+            "no chat model is configured",
+            where="answer.draft.models",
+            hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
+            "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",
+        )
     for model in models:
         # a misspelt name is reported before other calls are paid for
         project.models.settings_of(model)
@@ -238,7 +213,7 @@ def drafts(
             plan.retrieve, filters=rights_first(plan.retrieve.filters + options.filters)
         ),
     )
-    return partial(draft, request, project.target(), plan, underway)
+    return partial(draft, request, project.target(), plan)
 
 
 def models_of(project: Project, options: Drafting) -> tuple[str, ...]:
@@ -332,9 +307,6 @@ def _erasing_alone(project: Project, name: str) -> Iterator[None]:
 
     After the first announcement, answers that use the erased text end; after the second, other
     processes read the remaining data again.
-
-    Raises:
-        StoreBusyError: As :func:`forget_document`.
     """
     note = partial(project.erasures.add, [name])
     with project.work.alone("forget", hint=_END_WORK, announce=note):
@@ -503,7 +475,6 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
 def _add_counts(
     ledgers: Sequence[Ledger], purge: Callable[[Database], Mapping[str, int]]
 ) -> Counter[str]:
-    """Purge, or count, the rows of ledgers; return the counts of all."""
     counts = Counter[str]()
     for ledger in ledgers:
         counts.update(purge(ledger.database))

@@ -288,7 +288,6 @@ def _write_parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
 
 
 def _cells_of(output: Output) -> dict[str, Any]:
-    """Return an output as the cells of a line."""
     usage = output.usage
     cells = {name: getattr(output, name) for name in _COLUMNS if hasattr(output, name)}
     return cells | {

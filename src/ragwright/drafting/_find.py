@@ -244,8 +244,7 @@ def write_request_text(request: DraftRequest, plan: DraftPlan) -> str:
     text = plan.format.request(fields).strip() or joined
     if not text:
         raise PromptError(
-            "the request is empty",
-            hint="give a client, an ask type, topics, tones or a length",
+            "the request is empty", hint="give a client, an ask type, topics, tones or a length"
         )
     return text
 
@@ -296,7 +295,15 @@ def find_pool(
         example for hit in retrieved.hits if (example := _example_of(hit, plan)).text.strip()
     )
     if len(examples) < plan.options.examples:
-        raise _too_few_error(len(examples), options, plan)
+        hard_filters = ", ".join(str(hard_filter) for hard_filter in options.filters)
+        bound = "" if options.threshold is None else f" over the threshold of {options.threshold:g}"
+        raise PromptError(
+            f"{count_noun(len(examples), 'record')} found{bound} under {hard_filters}, but "
+            f"{plan.options.examples} examples are needed",
+            where="answer.draft.examples",
+            hint=f"show fewer examples (--examples {len(examples)}), lower answer.draft.threshold, "
+            "switch answer.draft.unfiltered on, leave filters out, or search by vectors too",
+        )
     if request.length not in ONE_PER_CALL:
         return Pool(retrieved, examples)
     texts = [example.text for example in examples]
@@ -343,7 +350,6 @@ def _example_of(hit: Hit, plan: DraftPlan) -> Example:
 def _unknown_value_error(
     error: FilterError, request: DraftRequest, plan: DraftPlan
 ) -> RetrieveError | PromptError:
-    """Return the error for a filter whose field or value no record has."""
     name, values = error.field, error.values
     label = name.replace("_", " ")
     if name == "kind" and values in ((), RECORDS.values):
@@ -372,9 +378,7 @@ def _unknown_value_error(
     filters = ", ".join(str(hard_filter) for hard_filter in plan.retrieve.filters)
     problem = f"no record has the {label} {' or '.join(map(repr, shown_values))}"
     return PromptError(
-        problem + (f" under {filters}" if filters else ""),
-        where=_FLAG[name],
-        hint=error.hint,
+        problem + (f" under {filters}" if filters else ""), where=_FLAG[name], hint=error.hint
     )
 
 
@@ -396,15 +400,3 @@ _FLAG = {
     "tone": "--tone",
 }
 """Field of a request -> its flag, in the order of the search's filters."""
-
-
-def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> PromptError:
-    hard_filters = ", ".join(str(hard_filter) for hard_filter in search.filters)
-    bound = "" if search.threshold is None else f" over the threshold of {search.threshold:g}"
-    return PromptError(
-        f"{count_noun(count, 'record')} found{bound} under {hard_filters}, but "
-        f"{plan.options.examples} examples are needed",
-        where="answer.draft.examples",
-        hint=f"show fewer examples (--examples {count}), lower answer.draft.threshold, switch "
-        "answer.draft.unfiltered on, leave filters out, or search by vectors too",
-    )

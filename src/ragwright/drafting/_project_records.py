@@ -89,9 +89,7 @@ _KEY = "record_key"
 
 
 def sync_index(
-    opened: Project,
-    tables: RecordTables,
-    on_start: Callable[[IngestProgress], None] | None = None,
+    opened: Project, tables: RecordTables, on_start: Callable[[IngestProgress], None] | None = None
 ) -> IndexCounts:
     """Update the index to the newest version of gold.
 
@@ -295,10 +293,7 @@ class ProjectRecords:
         refreshing = options or RefreshOptions()
         spec = self.spec(refreshing)
         plan = records.RefreshPlan(
-            spec,
-            wait=self._options.wait,
-            full=refreshing.full,
-            dry_run=refreshing.dry_run,
+            spec, wait=self._options.wait, full=refreshing.full, dry_run=refreshing.dry_run
         )
         progress = records.RefreshProgress()
         if on_start is not None:
@@ -314,11 +309,7 @@ class ProjectRecords:
         return RecordsReport(report, sync_index(self._opened, tables, on_start))
 
     def rows(
-        self,
-        table: TableName,
-        limit: int,
-        keys: Sequence[str] = (),
-        version: int | None = None,
+        self, table: TableName, limit: int, keys: Sequence[str] = (), version: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the first rows of a table, or those with some keys, as plain values."""
         rows: list[dict[str, Any]] = []

@@ -10,10 +10,7 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from ..answer import MARGIN, DraftOptions, Window
-from ..core import (
-    PromptError,
-    guard_text,
-)
+from ..core import PromptError, guard_text
 from ..flow import Message
 from ..retrieve import dissimilar
 from ._find import DraftPlan, Example, Pool, biography_of, render_wording, write_request_text

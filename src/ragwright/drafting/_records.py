@@ -117,8 +117,6 @@ class DraftBatch:
             this batch.
         cached: True if every reply was stored.
         snapshot: State of the index that the examples are from.
-        partial: True if it was stopped (budget, interrupt) before every call was made; a note has
-            the reason.
         number: Number in the table of outputs, None if it is not stored.
     """
 
@@ -134,7 +132,6 @@ class DraftBatch:
     cached: bool = False
     number: int | None = None
     snapshot: str = ""
-    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ class Drafting:
         scope: Visibility of replies and outputs (tenant, permissions).
         trace: List that gets an entry for each request.
         filters: Hard filters in addition to the project's own.
-        timeout: Most seconds; texts written until then are stored, marked partial.
+        timeout: Most seconds.
         examples: Examples in a prompt, in place of ``answer.draft.examples``.
         pool: Records to choose examples from, in place of ``answer.draft.pool``.
     """
@@ -391,7 +388,6 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
         "models": list(batch.models),
         "notes": list(batch.notes),
         "cached": batch.cached,
-        "partial": batch.partial,
     }
     request = asdict(batch.request)
     return NewBatch(

@@ -379,7 +379,6 @@ class Outputs(OutputTable):
     # -- within ----------------------------------------------------------------------------
 
     def _key(self, output: str, db: Connection | None = None) -> tuple[int, str, int]:
-        """Return batch, kind and position of an existing output."""
         parts = _OUTPUT_ID.fullmatch(output)
         key = (0, "text", 0)
         if parts is not None:
@@ -459,13 +458,7 @@ def _readable_json(value: Any) -> str:
 
 
 def _usage_values(usage: Usage) -> tuple[Any, ...]:
-    return (
-        usage.prompt_tokens,
-        usage.completion_tokens,
-        usage.cost,
-        usage.seconds,
-        usage.calls,
-    )
+    return (usage.prompt_tokens, usage.completion_tokens, usage.cost, usage.seconds, usage.calls)
 
 
 def _hit_values(batch: int, hit: Hit) -> tuple[Any, ...]:
@@ -487,7 +480,6 @@ def _output_of_row(row: Sequence[Any]) -> Output:
 
 
 def _require_citations(db: Connection, batch: int, output: str, passages: Sequence[int]) -> None:
-    """Refuse numbers of citations that an answer does not have."""
     if not passages:
         return
     row = db.execute("SELECT details FROM batches WHERE batch = ?", (batch,)).fetchone()
@@ -501,7 +493,6 @@ def _require_citations(db: Connection, batch: int, output: str, passages: Sequen
 
 
 def _where_clause(query: OutputQuery) -> tuple[str, list[Any]]:
-    """Return a WHERE clause and its values."""
     configuration = query.configuration
     is_number = configuration.isdecimal() and len(configuration) < _SHORTEST_HASH
     tests: dict[str, Any] = {

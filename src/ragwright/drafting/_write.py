@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
-from ..flow import (
-    INCOMPLETE,
-    Chat,
-    ChatReply,
-    Flow,
-    Reply,
-    Request,
-    branch,
-    gather,
-    run_in_pool,
-    send,
-    sort_params,
-)
-from ..retrieve import Retrieved, Target
+from ..flow import INCOMPLETE, Chat, ChatReply, Flow, branch, gather, run_in_pool, send, sort_params
+from ..retrieve import Target
 from ._copies import copies_among, normalise_case, shares_before, split_reply
 from ._find import (
     MOST_TEXTS,
@@ -59,9 +47,6 @@ def portions(count: int, most: int) -> list[int]:
 FORECAST = "forecast"
 """Finish reason of a stand-in reply in a dry run."""
 
-Known: TypeAlias = Callable[[Request], Reply | None]
-"""A function that returns the stored reply to a request, if any."""
-
 _FREE = Usage(cost=0.0)
 """Usage of a stored reply."""
 
@@ -69,35 +54,19 @@ _SAMPLES = 2 * MOST_TEXTS
 """Number of samples per seed: equal prompts with different seeds are different samples."""
 
 
-@dataclass(slots=True, eq=False)
-class Underway:
-    """A draft in progress: a resolved request, the plan, the examples, and a writer per model."""
+@dataclass(frozen=True, slots=True, eq=False)
+class DraftJob:
+    """A draft in progress: a resolved request, the plan, and the examples."""
 
-    request: DraftRequest = DraftRequest()
-    plan: DraftPlan = field(default_factory=DraftPlan)
-    pool: Pool = Pool(Retrieved("", ()), ())
-    snapshot: str = ""
-    writers: list[DraftWriter] = field(default_factory=list)
+    request: DraftRequest
+    plan: DraftPlan
+    pool: Pool
+    snapshot: str
 
     @property
     def single(self) -> bool:
         """True if each call asks for one text with its own examples."""
         return self.request.length in ONE_PER_CALL
-
-    def batch(self, known: Known, reason: str) -> DraftBatch | None:
-        """Return the answered calls and their texts, marked partial; None if there are none.
-
-        Args:
-            known: Returns the stored reply to a request, for calls in flight at the stop.
-            reason: Reason of the stop.
-        """
-        stopped = [writer for writer in self.writers if writer.stop(known)]
-        if not stopped:
-            return None
-        batch = _batch_of(self, stopped)
-        return replace(
-            batch, notes=(f"stopped before its end: {reason}", *batch.notes), partial=True
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +75,6 @@ class _Call:
 
     request: Chat
     prompt: DraftPrompt
-    done: bool = False
     texts: list[_ReceivedText] = field(default_factory=list)
     refused: str = ""
     error: RagwrightError | None = None
@@ -128,9 +96,7 @@ class _ReceivedText:
         return self.fault.startswith("too ")
 
 
-def draft(
-    request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
-) -> Flow[DraftBatch]:
+def draft(request: DraftRequest, target: Target, plan: DraftPlan) -> Flow[DraftBatch]:
     """Draft texts in a client's style, by every model of the plan, from records found once.
 
     Soft filters choose the records: client, ask type, length, every topic and every tone. A model
@@ -138,56 +104,40 @@ def draft(
     each text has its own call with mutually dissimilar examples. Missing texts and those of a wrong
     length are requested once more. Near copies are marked.
 
-    With ``plan.preview`` prompts are built but not sent; no model is needed. ``underway`` holds the
-    partial result if the draft is stopped (budget, interrupt).
+    With ``plan.preview`` prompts are built but not sent; no model is needed.
 
     Raises:
         PromptError: An unknown name, with the nearest; too few records; a template that fails; a
             window that is too small.
         RetrieveError: The index holds no records.
         ModelError: Every model failed; with the error of each.
-        ConfigError: No model is configured for drafts.
     """
     settled = settle_request(request, plan)
-    if not plan.models and not plan.preview:
-        raise no_model()
     typed = request.client.strip()
     pool = yield from find_pool(settled, target, plan, typed)
     yield from check_biography(settled, target, plan, typed)
-    job = underway or Underway()
-    job.request, job.plan, job.pool, job.snapshot = settled, plan, pool, target.snapshot
-    job.writers = [DraftWriter(model, job) for model in plan.models or ("",)]
+    job = DraftJob(settled, plan, pool, target.snapshot)
+    writers = [DraftWriter(model, job) for model in plan.models or ("",)]
     if plan.preview:
-        return (yield from run_in_pool(partial(_preview_batch, job)))
-    outcomes = yield from gather([writer.write() for writer in job.writers], settle=True)
-    for writer, outcome in zip(job.writers, outcomes, strict=True):
+        return (yield from run_in_pool(partial(_preview_batch, job, writers)))
+    outcomes = yield from gather([writer.write() for writer in writers], settle=True)
+    for writer, outcome in zip(writers, outcomes, strict=True):
         if isinstance(outcome, RagwrightError):  # of its prompt: other models go on
             writer.calls, writer.failure = [], outcome
             writer.notes = [f"{writer.model}: {type(outcome).__name__}: {outcome.what}"]
         elif isinstance(outcome, Exception):
             raise outcome
-    errors = [(writer.model, error) for writer in job.writers if (error := writer.error())]
-    if len(errors) == len(job.writers):
+    errors = [(writer.model, error) for writer in writers if (error := writer.error())]
+    if len(errors) == len(writers):
         raise _combined_error(errors)
-    return (yield from run_in_pool(partial(_batch_of, job, job.writers)))
+    return (yield from run_in_pool(partial(_batch_of, job, writers)))
 
 
-def no_model() -> ConfigError:
-    """Return the error if no model is configured for drafts."""
-    return ConfigError(
-        "no chat model is configured",
-        where="answer.draft.models",
-        hint="--model provider:name, or answer.model or answer.draft.models in ragwright.yaml "
-        "(openai:…, ollama:…, http://host/v1#name); --show-prompt and --dry-run need none",
-    )
-
-
-def _preview_batch(job: Underway) -> DraftBatch:
-    """Return the first calls of each model, without making them."""
-    for writer in job.writers:
+def _preview_batch(job: DraftJob, writers: Sequence[DraftWriter]) -> DraftBatch:
+    for writer in writers:
         writer.calls = writer.first_calls()
         writer.add_notes([])
-    return _batch_of(job, job.writers)
+    return _batch_of(job, writers)
 
 
 def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
@@ -204,7 +154,7 @@ def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightEr
     return combined
 
 
-def _batch_of(job: Underway, writers: Sequence[DraftWriter]) -> DraftBatch:
+def _batch_of(job: DraftJob, writers: Sequence[DraftWriter]) -> DraftBatch:
     prompts: list[DraftPrompt] = []
     texts: list[DraftText] = []
     for writer in writers:
@@ -221,7 +171,7 @@ def _batch_of(job: Underway, writers: Sequence[DraftWriter]) -> DraftBatch:
     return DraftBatch(
         job.request,
         tuple(
-            replace(text, marks=(*text.marks, *map(str, near)))
+            replace(text, marks=(*text.marks, *near))
             for text, near in zip(texts, copies, strict=True)
         ),
         tuple(prompts),
@@ -240,7 +190,7 @@ def _batch_of(job: Underway, writers: Sequence[DraftWriter]) -> DraftBatch:
 class DraftWriter:
     """Builds and makes the calls of one model; holds its calls, kept texts, and notes."""
 
-    def __init__(self, model: str, job: Underway) -> None:
+    def __init__(self, model: str, job: DraftJob) -> None:
         self.model = model
         self.job = job
         self.calls: list[_Call] = []
@@ -264,10 +214,9 @@ class DraftWriter:
         return self.failure or (errors[0] if errors and all(errors) else None)
 
     def add_notes(self, notes: Sequence[str]) -> None:
-        """Add notes on the calls; each then names the model."""
+        """Add notes; each then names the model."""
         prefix = f"{self.model}: " if self.model else ""
-        done = [call for call in self.calls if call.done]
-        self.notes = [f"{prefix}{note}" for note in (*self.notes, *_call_notes(done), *notes)]
+        self.notes = [f"{prefix}{note}" for note in (*self.notes, *notes)]
 
     def write(self) -> Flow[None]:
         """Make the first calls, and one more round for missing or faulty texts.
@@ -295,23 +244,10 @@ class DraftWriter:
                 (yield from run_in_pool(partial(self._plan_calls, short, lengths)))
             )
         self.texts = yield from run_in_pool(self._merged_texts)
-        notes: list[str] = []
+        notes = _call_notes(self.calls)
         if estimate is None:
-            notes = _count_notes(first, short, len(self.texts), wanted)
+            notes += _count_notes(first, short, len(self.texts), wanted)
         self.add_notes(notes)
-
-    def stop(self, known: Known) -> bool:
-        """Keep the calls with a reply if the work was stopped; False if there is none."""
-        for call in self.calls:
-            if not call.done and (reply := known(call.request)) is not None:
-                assert isinstance(reply, ChatReply)
-                # Paid for by this draft: a reply stored earlier would have been received before.
-                self._finish(call, replace(reply, cached=False))
-        self.calls = [call for call in self.calls if call.done]
-        self.texts = self._merged_texts()
-        count = f"{len(self.texts)} of {self.job.request.count} texts came back before the stop"
-        self.add_notes([count])
-        return not all(call.error for call in self.calls)
 
     def first_calls(self) -> list[_Call]:
         """Plan one call for all texts if they fit a reply, else as few as needed; or one each."""
@@ -349,10 +285,7 @@ class DraftWriter:
                 self.model,
                 messages,
                 params=sort_params(
-                    {
-                        "max_tokens": plan.options.max_tokens,
-                        "temperature": plan.options.temperature,
-                    }
+                    {"max_tokens": plan.options.max_tokens, "temperature": plan.options.temperature}
                 ),
                 sample=prompt.sample,
                 sources=tuple(
@@ -367,7 +300,6 @@ class DraftWriter:
         return calls
 
     def _ask(self, calls: Sequence[_Call]) -> Flow[None]:
-        """Make the calls side by side."""
         self.calls += calls
         yield from gather([self._make_call(call) for call in calls])
 
@@ -375,15 +307,14 @@ class DraftWriter:
         try:
             reply = yield from send(call.request, ChatReply)
         except (ModelError, ConfigError) as error:
-            call.done, call.error = True, error
+            call.error = error
             call.prompt = replace(call.prompt, error=f"{type(error).__name__}: {error.what}")
         else:
             self._finish(call, reply)
 
     def _finish(self, call: _Call, reply: ChatReply) -> None:
-        """Split a reply into texts."""
         options, text, finish = self.job.plan.options, reply.text, reply.finish
-        call.done, call.dropped = True, reply.dropped
+        call.dropped = reply.dropped
         call.prompt = replace(
             call.prompt,
             reply=text,
@@ -393,12 +324,12 @@ class DraftWriter:
         )
         if reply.finish == FORECAST:
             return
-        texts, call.refused = split_reply(
+        texts, doubt, call.refused = split_reply(
             "" if reply.finish == "refusal" else text, call.prompt.wanted
         )
         if reply.finish in INCOMPLETE and reply.finish != "length" and not texts:
             call.refused = call.refused or text or INCOMPLETE[reply.finish]
-        for number, (part, doubt) in enumerate(texts, 1):
+        for number, part in enumerate(texts, 1):
             fault = self._length_fault(part)
             marks = [mark for mark in (doubt, fault) if mark]
             if finish == "length" and number == len(texts):
@@ -454,7 +385,6 @@ def _sort_texts(calls: Sequence[_Call]) -> tuple[_Texts, _Texts, _Texts]:
 
 
 def _call_notes(calls: Sequence[_Call]) -> list[str]:
-    """Return notes on the calls, each once."""
     notes = []
     for call in calls:
         prompt = call.prompt
@@ -477,7 +407,6 @@ def _call_notes(calls: Sequence[_Call]) -> list[str]:
 
 
 def _count_notes(first: Sequence[_Call], short: int, received: int, wanted: int) -> list[str]:
-    """Return notes on the number of texts."""
     notes = []
     if short:
         notes.append(f"{short} of {wanted} texts were requested again")

@@ -290,10 +290,6 @@ class RunnerLoop:
             reply_key(request, handler.identity(request), scope, self.options.attempt), scope
         )
 
-    async def known(self, request: Request, scope: str) -> Reply | None:
-        """The stored reply to a request, None where there is none or replies are not reused."""
-        return await self._known(request, self._key(self.handler(request), request, scope))
-
     async def _known(self, request: Request, key: Key | None) -> Reply | None:
         if key is None or not self.options.reuse or self._replies is None:
             return None

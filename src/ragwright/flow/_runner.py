@@ -21,7 +21,6 @@ from ._forecast import Forecast, forecast_of
 from ._handlers import HandlerSource
 from ._lanes import Progress, RetryPolicy
 from ._replies import Replies
-from ._requests import Reply, Request
 from ._spending import Budget
 from ._verbs import Context, Flow, Outcome, RunnerOptions, Scenario, Stopping, TraceEntry
 
@@ -235,13 +234,6 @@ class Runner:
             yield
         finally:
             caller.giving_up = False
-
-    def known(self, request: Request, *, scope: str = "") -> Reply | None:
-        """The stored reply to a request under a scope; None if there is none or reuse is off.
-
-        No model is called.
-        """
-        return self._submit(self._engine.known(request, scope)).result()
 
     def forecast(self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "") -> Forecast:
         """Dry run: the calls that the flows would make, without calling any model.

@@ -14,14 +14,7 @@ from ._catalogue import custom_measure, definitions, read_declared_definition
 from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
-from ._embedded import (
-    BertScorer,
-    MoverScorer,
-    QADistances,
-    mover_score,
-    qa_distances,
-    transport,
-)
+from ._embedded import BertScorer, MoverScorer, QADistances, mover_score, qa_distances, transport
 from ._gate import (
     GateCheck,
     GateOptions,
@@ -44,7 +37,7 @@ from ._judge_call import (
     schema_text,
     text_of,
 )
-from ._judged import judge, rubric_names, rubrics_of, set_rubric_scales
+from ._judged import rubric_names, rubrics_of, set_rubric_scales
 from ._measure import (
     Measure,
     name_in_ragas,
@@ -74,14 +67,7 @@ from ._rubric import (
     open_judge,
     prompts_fingerprint,
 )
-from ._score import (
-    check_setup,
-    choose_counted,
-    is_refusal,
-    model_fields,
-    score_row,
-    score_rows,
-)
+from ._score import check_setup, choose_counted, is_refusal, model_fields, score_row, score_rows
 from ._selection import Selection, choose_best, least_rows, most_lost
 from ._statistics import (
     FIRST_ORDER,
@@ -198,7 +184,6 @@ __all__ = [
     "holm",
     "incomplete_beta",
     "is_refusal",
-    "judge",
     "judge_difference",
     "judge_spread",
     "krippendorff",

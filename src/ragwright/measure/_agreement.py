@@ -150,10 +150,7 @@ def map_to_label_scale(
 
 
 def people_agreement(
-    labels: Labels,
-    *,
-    seed: int = 0,
-    clusters: Mapping[str, Hashable] | None = None,
+    labels: Labels, *, seed: int = 0, clusters: Mapping[str, Hashable] | None = None
 ) -> Agreement:
     """Compare each label with the mean of the others of its row (leave one out).
 
@@ -223,11 +220,7 @@ def judge_difference(
 def _groups_of(
     keys: Sequence[str], clusters: Mapping[str, Hashable] | None
 ) -> NDArray[np.int64] | None:
-    """Number of each row's cluster; None without clusters.
-
-    Raises:
-        MeasureError: A row has no cluster.
-    """
+    """Number of each row's cluster; None without clusters."""
     check_clusters(keys, clusters)
     return None if clusters is None else number_clusters([clusters[key] for key in keys])
 
@@ -281,7 +274,6 @@ def _agreement_of(
     seed: int,
     groups: NDArray[np.int64] | None,
 ) -> Agreement:
-    """The figures with their intervals, over rows with these labels."""
     fields: dict[str, Any] = {
         name: bootstrap_statistic(statistic, len(units), seed, groups)
         for name, statistic in figures.items()
@@ -303,7 +295,6 @@ def _leave_one_out(units: Sequence[Sequence[float]]) -> Ratings:
 
 
 def _pairs_of_people(units: Sequence[Sequence[float]]) -> Ratings:
-    """Each label with each other label of its row."""
     pairs = [
         (row, label, other, 1 / (len(unit) * (len(unit) - 1)))
         for row, unit in enumerate(units)
@@ -362,12 +353,7 @@ class LabelsNeeded:
 
 
 def labels_needed(
-    judge: Values,
-    human: Values,
-    groups: NDArray[np.int64],
-    margin: float,
-    *,
-    unit: str = "cluster",
+    judge: Values, human: Values, groups: NDArray[np.int64], margin: float, *, unit: str = "cluster"
 ) -> LabelsNeeded:
     """Number of labels until the mean of people is known within a margin, from a pilot.
 
@@ -405,30 +391,9 @@ def labels_needed(
 
 
 def _units_until(margin: float, variance: float) -> int:
-    """Smallest number of units whose interval is within the margin."""
 
     def is_enough(units: int) -> bool:
         quantile = student_quantile(units - 1) * math.sqrt(units / (units - 1))
         return quantile * math.sqrt(variance / units) <= margin
 
     return bisect_left(range(_MOST_UNITS), True, lo=2, key=is_enough)
-
-
-def subtract_bias(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
-    """A mean minus the bias measured on other rows, by MOVER (Zou and Donner 2008), cut to the
-    scale.
-
-    For unlabelled rows, scored by a judge whose bias is known from similar rows.
-    """
-    if mean.value is None or bias.value is None:
-        return Estimate()
-    value = mean.value - bias.value
-    ends: tuple[float | None, ...] = (value,)
-    if None not in (mean.low, mean.high, bias.low, bias.high):
-        below = math.hypot(mean.value - (mean.low or 0.0), bias.value - (bias.high or 0.0))
-        above = math.hypot((mean.high or 0.0) - mean.value, (bias.low or 0.0) - bias.value)
-        ends = (value, value - below, value + above)
-    if scale is None:
-        return Estimate(*ends)
-    high = math.inf if scale.high is None else scale.high
-    return Estimate(*(None if end is None else min(max(end, scale.low), high) for end in ends))

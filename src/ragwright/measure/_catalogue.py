@@ -163,7 +163,6 @@ def custom_scale(name: str) -> MeasureScale | None:
 
 @cache
 def _load_installed(name: str) -> Definition | None:
-    """The measure of an installed package."""
     known = addition("measures", name)
     if known is None:
         return None

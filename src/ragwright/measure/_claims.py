@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from ..core import MeasureError, Row, Score
+from ..core import Row, Score
 from ..flow import Flow, embed
+from ._embedded import unit_rows
 from ._judge_call import (
     JudgeCall,
     UnscoredError,
@@ -140,7 +139,6 @@ def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
 
 
 def _share_score(name: str, pieces: Sequence[ClaimCheck]) -> Score:
-    """The supported share, with every piece and its reasoning as detail."""
     detail = "\n".join(piece.line for piece in pieces)
     return Score(name, "scored", sum(c.held for c in pieces) / len(pieces), detail=detail)
 
@@ -192,17 +190,8 @@ _VERDICTS = _list_schema(
 
 
 def _cosines(model: str, texts: Sequence[str]) -> Flow[list[float]]:
-    """Cosine of the first text to each of the others."""
-    vectors = np.asarray((yield from embed(model, texts, "query")), np.float64)
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not (lengths > 0).all():
-        raise MeasureError(
-            "a text has a vector of length 0: its direction is undefined",
-            hint="check the embedding model with `ragwright doctor`",
-        )
-    cosines: list[float] = (
-        ((vectors[1:] @ vectors[0]) / (lengths[1:] * lengths[0])).clip(-1, 1).tolist()
-    )
+    vectors = unit_rows((yield from embed(model, texts, "query")))
+    cosines: list[float] = (vectors[1:] @ vectors[0]).clip(-1, 1).tolist()
     return cosines
 
 

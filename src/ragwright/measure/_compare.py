@@ -419,7 +419,6 @@ def _compare_measure(
     ids: Sequence[str],
     clusters: Mapping[str, Hashable] | None,
 ) -> Comparison:
-    """One measure, without the corrections for several measures."""
     pairs = pair_values(*sides)
     n = len(pairs)
     row_scores = [[side[key] for side in sides if key in side] for key in ids]

@@ -120,7 +120,6 @@ class _RowFacts:
 
 
 def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _RowFacts:
-    """Read rows once, one in memory at a time."""
     least: dict[str, tuple[str, ...]] = {}
     words = array("l")
     retriever, marks = True, set[bool | None]()
@@ -140,7 +139,6 @@ def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureS
 
 
 def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
-    """The reason why a measure is left out; empty if it is used."""
     least = facts.least.get(name)
     if least is None:
         return "no rows"

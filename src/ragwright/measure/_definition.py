@@ -205,10 +205,7 @@ RETRIEVAL = (
             "nth passage of the row, and a mark without a passage is wrong",
         )
         for part, of in (
-            (
-                "Precision",
-                "cited passages that are gold, where one that was not retrieved is not",
-            ),
+            ("Precision", "cited passages that are gold, where one that was not retrieved is not"),
             ("Recall", "gold that the cited passages hold"),
         )
     ),
@@ -350,8 +347,6 @@ TEXT = (
     ),
 )
 
-_CUE = "the response contains a cue (`judge.rejection_cues`)"
-
 
 def _capability_definition(
     name: str,
@@ -380,8 +375,8 @@ CAPABILITY = (
         "RejectionRate",
         "For questions that the passages do not answer (`answerable: false`): 1 if the response "
         "says that it cannot answer, else 0.",
-        f"Chen et al. 2024 (RGB): {_CUE}, or the row is marked `abstained`; other rows are left "
-        "out",
+        "Chen et al. 2024 (RGB): the response contains a cue (`judge.rejection_cues`), or the row "
+        "is marked `abstained`; other rows are left out",
     ),
     _capability_definition(
         "FalseRejectionRate",
@@ -390,18 +385,11 @@ CAPABILITY = (
         higher=False,
     ),
     _capability_definition(
-        "AskBackRate",
-        "For questions that do not say what they are about (`answerability: underspecified`): 1 if "
-        "the response asks the user what is meant, else 0.",
-        "own: the response contains a cue , which 43 of 44 references of "
-        "such turns in MTRAG-UN's development half do, and none of the 221 others; other rows are "
-        "left out",
-    ),
-    _capability_definition(
         "ErrorDetection",
         "For rows whose passages contain a false fact (`falsified: true`): 1 if the response "
         "says that they contain an error, else 0.",
-        f"Chen et al. 2024 (RGB): {_CUE}; other rows are left out",
+        "Chen et al. 2024 (RGB): the response contains a cue (`judge.error_cues`); other rows are "
+        "left out",
     ),
     _capability_definition(
         "ErrorCorrection",

@@ -39,15 +39,15 @@ def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     stored = read_chunk_score(row)
     if stored is not None:
         return Score(str(measure), "scored", stored)
-    (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
-    passages = _unit_rows((yield from embed(setup.embedder, row.retrieved_contexts, "passage")))
+    (question,) = unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
+    passages = unit_rows((yield from embed(setup.embedder, row.retrieved_contexts, "passage")))
     return Score(str(measure), "scored", float((passages @ question).mean()))
 
 
 def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """1 - cosine of question and response, 0 to 2."""
-    (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
-    (response,) = _unit_rows((yield from embed(setup.embedder, [row.response_text], "passage")))
+    (question,) = unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
+    (response,) = unit_rows((yield from embed(setup.embedder, [row.response_text], "passage")))
     return Score(str(measure), "scored", float(1 - question @ response))
 
 
@@ -203,10 +203,15 @@ def _unit_vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
         for at in range(0, len(texts), block)
     ]
     parts = yield from gather(flows)
-    return _unit_rows(np.concatenate(parts)) if parts else np.zeros((0, 0))
+    return unit_rows(np.concatenate(parts)) if parts else np.zeros((0, 0))
 
 
-def _unit_rows(vectors: NDArray[np.float32]) -> Matrix:
+def unit_rows(vectors: NDArray[np.float32]) -> Matrix:
+    """The vectors at length 1.
+
+    Raises:
+        MeasureError: One has the length 0.
+    """
     rows = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if not (lengths > 0).all():

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, count_noun, option
-from ._agreement import subtract_bias
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
 from ._measure import Measure, parse_measure, set_scale
 from ._selection import least_rows
 from ._statistics import Summary
-from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 
@@ -52,22 +50,12 @@ class GateRule:
 class GateOptions:
     """Requirements of a gate on the numbers."""
 
-    floor: float = option(
-        0.95,
-        "Least share of the rows with gold that must have a score.",
-        ge=0,
-    )
+    floor: float = option(0.95, "Least share of the rows with gold that must have a score.", ge=0)
     sure: bool = option(False, "The whole 95 % interval must meet a threshold, not only the mean.")
     calibrated: bool = option(
         False,
         "A judged measure counts only if this judge was checked against people and agreed with "
         "them above chance.",
-    )
-    min_kappa: float | None = option(
-        None, "Least agreement beyond chance of such a judge with people.", ge=0, le=1
-    )
-    corrected: bool = option(
-        False, "Thresholds apply to the mean minus the judge's bias, as measured against people."
     )
     least: int = option(
         10,
@@ -76,21 +64,12 @@ class GateOptions:
         ge=1,
     )
 
-    @property
-    def needs_people(self) -> bool:
-        """True if judged measures count only with a passport."""
-        return self.calibrated or self.corrected or self.min_kappa is not None
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeCheck:
     """The part of a judge's passport that a gate reads.
 
     Attributes:
-        n: Rows with both a verdict and a label of people.
-        kappa: Agreement beyond chance, with quadratic weights.
-        bias: Mean of judge minus people, in points of the measure's scale; without a value if
-            people used another scale.
         trusted: The agreement is above chance, and not below the best free measure.
         doubt: Why the judge is not trusted; empty if it is.
         why_not: Why nothing is known of the judge; empty if it has a passport.
@@ -98,9 +77,6 @@ class JudgeCheck:
         passport: The passport in one line; empty if it has none.
     """
 
-    n: int = 0
-    kappa: Estimate = Estimate()
-    bias: Estimate = Estimate()
     trusted: bool = False
     doubt: str = ""
     why_not: str = ""
@@ -189,8 +165,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             )
         if high is not None and margin >= high - low:
             raise MeasureError(
-                f"every run meets {text!r}",
-                hint=f"{ends}: no loss is beyond {high - low:g}",
+                f"every run meets {text!r}", hint=f"{ends}: no loss is beyond {high - low:g}"
             )
         return GateRule(measure, upward, margin=margin)
     return GateRule(measure, upward, _read_bound(measure, upward, text, match["bound"], ends))
@@ -255,20 +230,17 @@ def gate(
         known: JudgeCheck | None = None
         if rule.measure.definition.kind == "judged":
             known = (checked or {}).get(str(rule.measure), _UNCHECKED)
-        judge = known if chosen.needs_people else None
-        doubt = "" if judge is None else _judge_doubt(judge, chosen)
+        doubt = "" if known is None or known.trusted else known.why_not or known.doubt
         check = GateCheck(str(rule), str(rule.measure), "untrusted", doubt)
-        if doubt:
-            check = replace(check, hint="" if judge is None else judge.hint)
+        if doubt and known is not None and chosen.calibrated:
+            check = replace(check, hint=known.hint)
         elif rule.margin is None:
-            check = _threshold_check(check, rule, by_name, chosen, judge)
+            check = _threshold_check(check, rule, by_name, chosen)
         else:
             check = _baseline_check(check, rule, against, chosen)
-        if known is not None and not doubt and not known.trusted:
-            problem = f"{rule.measure}: {known.why_not or known.doubt}"
-            check = replace(
-                check, warning=f"{problem} (with --calibrated the rule would not count)"
-            )
+        if doubt and not chosen.calibrated:
+            warning = f"{rule.measure}: {doubt} (with --calibrated the rule would not count)"
+            check = replace(check, warning=warning)
         checks.append(check)
     notes = (
         f"which values of {rule.measure} are better is not known here: the rule was applied as "
@@ -284,31 +256,8 @@ def gate(
 _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
 
 
-def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
-    """The reason why a judge cannot be trusted; empty if it can."""
-    if judge.why_not:
-        return judge.why_not
-    if options.calibrated and not judge.trusted:
-        return judge.doubt
-    if options.min_kappa is None:
-        return ""
-    kappa = judge.kappa.low if options.sure else judge.kappa.value
-    if kappa is not None and kappa >= options.min_kappa:
-        return ""
-    reached = "unknown" if kappa is None else f"{kappa:.2f}"
-    end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
-    return (
-        f"{end} is {reached} on {count_noun(judge.n, 'row')}; at least {options.min_kappa:g} is "
-        "required"
-    )
-
-
 def _threshold_check(
-    check: GateCheck,
-    rule: GateRule,
-    summaries: Mapping[str, Summary],
-    options: GateOptions,
-    judge: JudgeCheck | None,
+    check: GateCheck, rule: GateRule, summaries: Mapping[str, Summary], options: GateOptions
 ) -> GateCheck:
     summary = summaries.get(str(rule.measure))
     if summary is None:
@@ -318,20 +267,10 @@ def _threshold_check(
     if summary.mean is None:
         return replace(check, reason="no row has a score")
     check = replace(check, value=summary.mean)
-    estimate, label = Estimate(*summary.deciding), "mean"
-    corrected = options.corrected and judge is not None
-    if corrected and judge is not None:
-        estimate = subtract_bias(estimate, judge.bias, summary.scale)
-        label = (
-            f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
-            f"{count_noun(judge.n, 'row')})"
-        )
-        if estimate.value is None:
-            return replace(check, reason="the judge's bias is unknown")
     if summary.coverage < options.floor:
         # The bound is missed even with every missing row at its best, so it certainly fails.
         best = _best_mean(summary)
-        if not corrected and best is not None and not _meets_bound(best, rule):
+        if best is not None and not _meets_bound(best, rule):
             reason = f"at best {best:.4f} with all missing rows at their best"
             reason = f"mean {best:.4f}" if summary.accounted >= 1 else reason
             return replace(check, state="failed", reason=reason + _abstention_reason(summary))
@@ -342,12 +281,11 @@ def _threshold_check(
         reason = f"too few rows have a score: {summary.n}; at least {options.least} are required"
         none = f" ({summary.no_gold} have no gold for it)" if summary.no_gold else ""
         return replace(check, reason=reason + none)
-    check = _mean_check(check, rule, summary, options, estimate, label)
-    return _reversible_check(check, rule, summary, options, estimate)
+    check = _mean_check(check, rule, summary, options)
+    return _reversible_check(check, rule, summary, options)
 
 
 def _best_mean(summary: Summary) -> float | None:
-    """The mean with rows without a score at the best value, abstentions at the worst."""
     mean, scale, share = summary.deciding[0], summary.scale, summary.accounted
     if mean is None or scale is None or not summary.missed:
         return summary.best
@@ -365,20 +303,15 @@ def _abstention_reason(summary: Summary) -> str:
 
 
 def _mean_check(
-    check: GateCheck,
-    rule: GateRule,
-    summary: Summary,
-    options: GateOptions,
-    estimate: Estimate,
-    label: str,
+    check: GateCheck, rule: GateRule, summary: Summary, options: GateOptions
 ) -> GateCheck:
     """Checks a mean, or with ``sure`` its interval, against a threshold."""
-    mean = estimate.value or 0.0
-    end = estimate.low if rule.upward else estimate.high
+    value, low, high = summary.deciding
+    mean, end = value or 0.0, low if rule.upward else high
     rows = summary.n + (summary.missed if summary.mean_with_abstained is not None else 0)
-    reason = f"{label} {mean:.4f} on {count_noun(rows, 'row')}"
-    if estimate.low is not None and estimate.high is not None:
-        reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
+    reason = f"mean {mean:.4f} on {count_noun(rows, 'row')}"
+    if low is not None and high is not None:
+        reason += f" ({low:.4f} to {high:.4f})"
     reason += _abstention_reason(summary)
     if summary.no_gold:
         reason += f", {summary.no_gold} without gold left out"
@@ -393,18 +326,18 @@ def _mean_check(
 
 
 def _reversible_check(
-    check: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
+    check: GateCheck, rule: GateRule, summary: Summary, options: GateOptions
 ) -> GateCheck:
     """The check; untrusted if rows without a score could reverse a pass."""
     lost = sum(summary.lost.values())
-    mean, share = summary.deciding[0], summary.accounted
+    (mean, low, high), share = summary.deciding, summary.accounted
     if summary.mean_with_abstained is not None:
         lost -= summary.missed
     if check.state != "passed" or not lost:
         return check
     consequence = "on an unbounded scale they could reverse it"
     if summary.worst is not None and mean is not None:
-        end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
+        end = (low if rule.upward else high) if options.sure else mean
         least = share * (end or 0.0) + summary.worst - share * mean
         if _meets_bound(least, rule):
             return check

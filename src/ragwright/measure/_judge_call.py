@@ -282,7 +282,6 @@ def _read_and_count(
 
 
 def _read_reply(call: JudgeCall[T], reply: ChatReply) -> JudgeVerdict[T]:
-    """The value of a reply, or None with the fault."""
     try:
         value = call.read(reply.text, reply.finish)
     except ValueError as error:
@@ -313,7 +312,6 @@ def _contains_reply(text: str, reply: str, value: Any) -> bool:
 
 
 def _json_at(text: str, at: int) -> Any:
-    """The JSON value that begins at a position of a text, None if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, at)[0]
     except (ValueError, RecursionError):

@@ -6,19 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from ..core import Row, Score
 from ..flow import Flow
 from ._catalogue import custom_scale
-from ._claims import (
-    Sampling,
-    claims,
-    completeness,
-    judge_recall,
-    q2,
-    question_similarity,
-)
+from ._claims import Sampling, claims, completeness, judge_recall, q2, question_similarity
 from ._judge_call import (
     JudgeCall,
     UnscoredError,
@@ -46,10 +38,7 @@ from ._statistics import FIRST_ORDER, SECOND_ORDER, combine_repeats
 
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 _NO_RUBRIC = frozenset(
-    {
-        *("Claims", "Completeness", "Comprehensive", "JudgedRecall", "Q2"),
-        "QuestionSimilarity",
-    }
+    {*("Claims", "Completeness", "Comprehensive", "JudgedRecall", "Q2"), "QuestionSimilarity"}
 )
 _BY_PASSAGE = ("JudgedPrecision", "JudgedAveragePrecision")
 
@@ -194,26 +183,6 @@ _FLOWS: Mapping[str, Sampling] = {
 """Measures that use more than one rubric."""
 
 
-def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
-    """Judge one row by a rubric, ``setup.repeat`` times.
-
-    Returns:
-        ``scored`` with the mean of the repeats, the judge's reasoning in ``detail``;
-        ``judge_invalid`` if two replies have no score, both quoted in ``reason``;
-        ``not_applicable`` if a text is missing or does not fit the judge's window;
-        ``abstained`` if the row says that the system gave no answer.
-
-    Raises:
-        ModelError: The judge's server fails; :func:`score_row` turns that into ``errored``.
-    """
-    name = rubric.name if rubric.name in load_shipped_rubrics() else f"Rubric({rubric.name})"
-    if not setup.model and not setup.by:
-        return Score(name, "not_applicable", reason="no model is set for it (`model`)")
-    flows = [judge_by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
-    scores = yield from ask_all(flows)
-    return combine_repeats([replace(score, measure=name) for score in scores])
-
-
 def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
     """One independent judgment of a row by a rubric."""
     lacking = [field for field in rubric.needs if not _has_text(row, field)]
@@ -276,7 +245,18 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdi
             raise ValueError("the reasoning copies a worked example")
         return verdict
 
-    score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
+    points = range(low, high + 1)
+    score = {"type": ["integer", "null"], "enum": [*points, None]}
+    values = {
+        "task": rubric.task.strip(),
+        "low": low,
+        "high": high,
+        "levels": [{"score": at, "line": rubric.levels[str(at)].strip()} for at in points],
+        "examples": [
+            _example_values("An example with a high score", rubric.high_example, rubric.needs),
+            _example_values("An example with a low score", rubric.low_example, rubric.needs),
+        ],
+    }
     return [
         JudgeCall(
             file=prompt_file("rubric"),
@@ -284,29 +264,12 @@ def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[Verdi
             read=read,
             schema=schema_text({"reasoning": {"type": "string"}, "score": score}),
             stand_in=Verdict(low, "forecast"),
-            values=_rubric_values(rubric),
+            values=values,
             sample=sample,
             sources=sources_of(row),
         )
         for needs in orders
     ]
-
-
-def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
-    """The values of a rubric in the templates of its prompt."""
-    return {
-        "task": rubric.task.strip(),
-        "low": rubric.scale[0],
-        "high": rubric.scale[1],
-        "levels": [
-            {"score": score, "line": rubric.levels[str(score)].strip()}
-            for score in range(rubric.scale[0], rubric.scale[1] + 1)
-        ],
-        "examples": [
-            _example_values("An example with a high score", rubric.high_example, rubric.needs),
-            _example_values("An example with a low score", rubric.low_example, rubric.needs),
-        ],
-    }
 
 
 def _example_values(title: str, example: RubricExample, needs: Sequence[str]) -> Mapping[str, str]:

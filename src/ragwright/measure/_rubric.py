@@ -247,45 +247,7 @@ def _example_checks(rubric: Rubric, key: str) -> Iterator[_Check]:
             yield bool(given), f"{key}.{field}", needless
 
 
-ERRORS = (
-    "factual error",
-    "factual errors",
-    "erreur factuelle",
-    "erreurs factuelles",
-)
-
-
-ASK_BACK = (
-    "are you asking about|for",
-    "are you interested in",
-    "are you looking for",
-    "are you referring to",
-    "are you talking about",
-    "can|could you be more specific",
-    "can|could you clarify|specify",
-    "can|could|would you please|kindly clarify|specify",
-    "did you mean",
-    "do you mean",
-    "do you want to know",
-    "please clarify|specify",
-    "which one",
-    "would you like me to",
-    "would you like to know about",
-    "you could|may|might be referring to",
-    "faites-vous référence",
-    "parlez-vous",
-    "pouvez-vous préciser",
-    "pourriez-vous préciser",
-    "voulez-vous dire|parler",
-    "beziehen Sie sich",
-    "können|könnten Sie präzisieren",
-    "meinen Sie",
-    "meinst du",
-    "puede|puedes|podría aclarar|especificar",
-    "quiere|quieres decir",
-    "se refiere a",
-    "te refieres a",
-)
+ERRORS = ("factual error", "factual errors", "erreur factuelle", "erreurs factuelles")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from ._retrieval import (
     span_value,
     withheld,
 )
-from ._rubric import ASK_BACK, MeasureSetup, open_judge
+from ._rubric import MeasureSetup, open_judge
 from ._text import Found, contains, language_of, references_of, text_value
 from ._words import split_plain_words
 
@@ -51,7 +51,6 @@ def _cue_pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _cue_words(cue: str) -> str:
-    """The pattern of one cue, word by word; empty if it has no words."""
     words = []
     for word in cue.removeprefix("=").split():
         alternatives = [re.escape(" ".join(split_plain_words(text))) for text in word.split("|")]
@@ -72,10 +71,6 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
         if read_mark(row, "answerable") is not answerable:
             return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
         return float(is_refusal(row, setup))
-    if measure.name == "AskBackRate":
-        if row.metadata.get("answerability") != "underspecified":
-            return NoGold("the row is not marked `answerability: underspecified`")
-        return float(holds_cue(row.response_text, ASK_BACK))
     if read_mark(row, "falsified") is not True:
         return NoGold("the row is not marked `falsified: true`")
     detected = holds_cue(row.response_text, setup.error_cues)
@@ -283,11 +278,7 @@ def choose_counted(row: Row, definition: Definition) -> Counted:
 
 
 def _find_block(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
-    """Why a row cannot be scored by a measure, None if it can.
-
-    Raises:
-        MeasureError: A mark of the row cannot be read.
-    """
+    """Why a row cannot be scored by a measure, None if it can."""
     definition = _definition(measure)
     lacking = missing_fields(row, definition)
     if lacking:
@@ -306,12 +297,10 @@ def _find_block(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None
 
 
 def _holds_value(row: Row, measure: Measure) -> bool:
-    """True if a row contains the value of a measure that otherwise needs a model."""
     return measure.name == "ChunkScore" and read_chunk_score(row) is not None
 
 
 def _uses_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure) -> bool:
-    """True if a plug-in's judge scores the measure."""
     return bool(setup.by and definition.kind == "judged" and rubric_names(measure))
 
 

@@ -25,7 +25,7 @@ class Selection:
 
     Attributes:
         best: Name of the candidate with the best mean difference.
-        candidates: Number of candidates, including those dropped on the way.
+        candidates: Number of candidates.
         n: Rows compared: both it and the incumbent have a score, or one of them lacks it.
         difference: Its mean difference to the incumbent, in the measure's direction: as observed,
             and biased by the selection.
@@ -56,9 +56,6 @@ class Selection:
     def expected(self) -> float:
         """The difference minus that optimism: at most so much is expected on other rows."""
         return self.difference - self.optimism
-
-
-_NOTHING_SHARED = "no candidate shares a scored row with the current settings"
 
 
 def choose_best(
@@ -93,7 +90,10 @@ def choose_best(
         if any(_has_value(score) and _has_value(incumbent.get(at)) for at, score in scores.items())
     }
     if not comparable:
-        raise MeasureError(_NOTHING_SHARED, hint="check why their rows have no score")
+        raise MeasureError(
+            "no candidate shares a scored row with the current settings",
+            hint="check why their rows have no score",
+        )
     names, systems = list(comparable), comparable.values()
     scored = {row for scores in (incumbent, *systems) for row, s in scores.items() if _has_value(s)}
     rows = [row for row in incumbent if row in scored]
@@ -124,7 +124,6 @@ def _has_value(score: Score | None) -> bool:
 
 
 def _lacks_value(score: Score | None) -> bool:
-    """True if a system lacks a value for a row with gold."""
     return score is not None and score.lost
 
 
@@ -181,8 +180,7 @@ def _correct_p(sums: Values, best: int, seed: int) -> float:
 def _selection_optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
     """Mean over resamples of the selected candidate's gain on the rows that selected it.
 
-    A candidate that was dropped early could have been selected by its mean over all rows, so its
-    resampled means vary like those of the best one's number of rows.
+    The resampled means of a candidate with fewer rows vary like those of the best one's number.
     """
     draw = np.random.default_rng(seed)
     groups, gained = sums.shape[1], 0.0
@@ -203,7 +201,6 @@ def _selection_optimism(sums: Values, counts: Values, best: int, seed: int) -> f
 
 
 def _block_sizes(count: int, width: int) -> list[int]:
-    """Sizes of the blocks in which so many draws of a width fit the memory."""
     step = max(1, _BLOCK // width)
     return [min(step, count - start) for start in range(0, count, step)]
 

@@ -235,7 +235,6 @@ class Tally:
 def _mean_of(
     values: Values, clusters: Sequence[Hashable], scale: MeasureScale | None, seed: int
 ) -> tuple[float, float | None, float | None, Method]:
-    """A mean with its interval and the method of that."""
     ends, method = mean_interval(
         values,
         seed,

@@ -202,12 +202,10 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
 
 
 def _known_share(pieces: Counter[T], in_passages: Counter[T]) -> float:
-    """Share of the given items that are known, each counted at most as often as known."""
     return (pieces & in_passages).total() / pieces.total()
 
 
 def _piece_counts(texts: Iterable[Iterable[T]]) -> Counter[T]:
-    """Counts of each piece in several texts; no piece spans two texts."""
     return Counter(chain.from_iterable(texts))
 
 
@@ -236,7 +234,6 @@ def answer_recall(row: Row, measure: Measure, references: Sequence[str], languag
 
 
 def _largest_share(reference: str, passages: Sequence[str], language: str) -> float:
-    """The largest share of a reference's content words that one passage contains."""
     cut = content_words if content_words(reference, language) else answer_words
     reference_words = set(cut(reference, language))
     return max(

@@ -196,7 +196,6 @@ def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) ->
 
 
 def _position_bits(items: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Item -> integer whose bits are its positions."""
     bits: dict[Hashable, int] = {}
     for place, item in enumerate(items):
         bits[item] = bits.get(item, 0) | 1 << place
@@ -234,13 +233,12 @@ def rouge(parameter: str, response: Words, reference: Words) -> float | str:
     elif kind in ("S", "SU"):
         overlap = skips(response, reference, words=kind == "SU")
     else:
-        ours, theirs = (_count_ngrams(least, text) for text in (response, reference))
+        ours, theirs = (
+            Counter(zip(*(text[at:] for at in range(least)), strict=False))
+            for text in (response, reference)
+        )
         overlap = (ours & theirs).total(), ours.total(), theirs.total()
     return min(1.0, _PARTS[part](*overlap))
-
-
-def _count_ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[at:] for at in range(n)), strict=False))
 
 
 def rouge_w_overlap(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:

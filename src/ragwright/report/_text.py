@@ -319,5 +319,5 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
         ],
         **fields_of(batch, "notes", "usage"),
         "cost": batch.usage.cost,
-        **fields_of(batch, "cached", "snapshot", "partial"),
+        **fields_of(batch, "cached", "snapshot"),
     }

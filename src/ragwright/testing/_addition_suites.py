@@ -23,7 +23,6 @@ from ..measure import (
     GateRule,
     MeasureSetup,
     gate,
-    judge,
     load_shipped_rubrics,
     parse_measure,
     parse_rule,
@@ -110,8 +109,8 @@ class JudgeSuite:
     def verdict(self, rubric: str, row: Row) -> Score:
         """The score of a row by a shipped rubric."""
         with Runner({}) as runner:
-            flow = judge(row, load_shipped_rubrics()[rubric], MeasureSetup(by=self.judge))
-            return runner.run(flow)
+            setup = MeasureSetup(by=self.judge)
+            return runner.run(score_row(row, [parse_measure(f"Rubric({rubric})")], setup))[0]
 
     def test_verdicts_are_on_the_scale(self) -> None:
         """A verdict is a score on the rubric's scale, or none with the reason."""
@@ -125,7 +124,7 @@ class JudgeSuite:
         for name in self.rubrics:
             low, high = load_shipped_rubrics()[name].scale
             score = self.verdict(name, row)
-            assert score.state in ("scored", "judge_invalid")
+            assert score.state in ("scored", "judge_invalid"), score.reason
             if score.value is None:
                 assert score.reason
                 assert "is not on the scale" not in score.reason

@@ -9,13 +9,11 @@ from ._candidates import (
     is_supported,
     language_fault,
     locate_quote,
-    measure_held_share,
     plan_splits,
     reject_near_duplicates,
     synthesis_of,
 )
 from ._corpus import all_given, answer_from_given
-from ._dialects import unread_columns, unread_note
 from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer, kind_of
 from ._labels import (
     FEEDBACK,
@@ -146,7 +144,6 @@ __all__ = [
     "locate_quote",
     "make_plain_row",
     "make_suite",
-    "measure_held_share",
     "move_row",
     "objects_of",
     "open_bytes",
@@ -173,8 +170,6 @@ __all__ = [
     "suite_rows",
     "synthesis_of",
     "synthesize",
-    "unread_columns",
-    "unread_note",
     "write_chat",
     "write_review_sheet",
     "write_rows",

@@ -134,16 +134,11 @@ def language_fault(question: str, language: str) -> str:
     )
 
 
-def measure_held_share(answer: str, text: str, source: Analyzer) -> float:
-    """Return the share of an answer's content words in a text, 0 to 1; 1 without content words."""
-    tokens = set(source.tokens(answer))
-    return len(tokens.intersection(source.tokens(text))) / len(tokens) if tokens else 1.0
-
-
 def is_supported(answer: str, text: str, source: Analyzer) -> bool:
     """True if a text contains at least half of an answer's content words, and all its numbers."""
-    digits = re.findall(r"\d+", answer)
-    return measure_held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
+    tokens, digits = set(source.tokens(answer)), re.findall(r"\d+", answer)
+    held = len(tokens.intersection(source.tokens(text)))
+    return held >= _HELD * len(tokens) and all(d in text for d in digits)
 
 
 def locate_quote(
@@ -215,7 +210,7 @@ def reject_near_duplicates(
     return checked
 
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
+_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Vocabulary:
@@ -334,18 +329,7 @@ def sentences_of(text: str) -> tuple[Span, ...]:
 
 def find_fences(text: str) -> tuple[Span, ...]:
     """Return the spans of fenced code blocks; an unclosed one extends to the end."""
-    blocks = []
-    begin: int | None = None
-    mark = ""
-    for fence in _FENCE.finditer(text):
-        if begin is None:
-            begin, mark = fence.start(), fence[1]
-        elif fence[1] == mark:
-            blocks.append(Span(begin, fence.end()))
-            begin = None
-    if begin is not None:
-        blocks.append(Span(begin, len(text)))
-    return tuple(blocks)
+    return tuple(Span(*block.span()) for block in _FENCED.finditer(text))
 
 
 def _text_key(text: str) -> str:

@@ -27,13 +27,7 @@ from ..models import detect_language
 from ..retrieve import RetrieveOptions, Target, retrieve
 from ._falsify import GoldAnswer, Kind, LeakCheck, entities, falsify, gold_answer
 from ._splits import chunks_of, find_best_chunk
-from ._suites import (
-    CLOSED_BOOK,
-    REPORT_ERRORS,
-    Evidence,
-    SuiteOptions,
-    check_distractors,
-)
+from ._suites import CLOSED_BOOK, REPORT_ERRORS, Evidence, SuiteOptions, check_distractors
 
 _SAMPLE = 1000
 """Number of chunks from which false answers are drawn."""
@@ -157,7 +151,6 @@ def corpus_evidence(row: Row, corpus: PassageSource) -> Flow[CorpusEvidence]:
 def _gold_and_neighbours(
     row: Row, answer: GoldAnswer, corpus: PassageSource
 ) -> Flow[tuple[tuple[Hit, ...], tuple[Hit, ...]] | str]:
-    """Return gold chunks and their neighbours, or the reason why there are none."""
     snapshot = corpus.target.snapshot
     gold: dict[str, Hit] = {}
     chunks: dict[str, list[str]] = {}
@@ -168,7 +161,9 @@ def _gold_and_neighbours(
         if not best:
             return "a gold span of which no chunk holds half"
         [hit] = (yield from lookup(snapshot, [best])).hits
-        if not _is_unchanged(span, hit):
+        start, end = max(span.start, hit.start), min(span.end, hit.end)
+        quote = span.text[start - span.start : end - span.start]
+        if span.text and quote != hit.text[start - hit.start : end - hit.start]:
             return "a gold span whose text has changed"
         gold[best] = hit
     if not row.reference_spans:
@@ -184,13 +179,6 @@ def _gold_and_neighbours(
     near = _neighbour_chunks(gold, chunks, corpus.options.passages - 1)
     more = (yield from lookup(snapshot, near)).hits if near else ()
     return tuple(gold.values()), more
-
-
-def _is_unchanged(span: GoldSpan, hit: Hit) -> bool:
-    """False if the text of the span differs from the chunk at its place."""
-    start, end = max(span.start, hit.start), min(span.end, hit.end)
-    quote = span.text[start - span.start : end - span.start]
-    return not span.text or quote == hit.text[start - hit.start : end - hit.start]
 
 
 def _neighbour_chunks(
@@ -219,7 +207,6 @@ def _distractor_candidates(
 
 
 def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:
-    """Draw a random sample of the chunks, in random order."""
     generator = np.random.default_rng(int(text_hash(seed)[:15], 16))
     chosen = generator.choice(len(ids), min(most, len(ids)), replace=False)
     return [ids[at] for at in chosen]

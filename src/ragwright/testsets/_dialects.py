@@ -1,4 +1,4 @@
-"""Renames columns of other tools, and names the columns that nothing reads.
+"""Renames columns of other tools.
 
 A column has the meaning of its name in its tool. If two tools use the name for different things,
 the other columns decide; if they do not, the column is refused.
@@ -99,11 +99,7 @@ _IDS = ("doc_id", "doc_uri", "document_id", "id")
 
 
 def _name_columns(columns: Iterable[tuple[str, str, Any]], where: str) -> dict[str, Any]:
-    """Return contents by name, of (column, name, content).
-
-    Raises:
-        TestsetError: Two columns have the same name.
-    """
+    """Return contents by name, of (column, name, content)."""
     renamed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for column, name, content in columns:
@@ -212,7 +208,7 @@ def rename_record(
         columns["references"] = [columns["references"]]
     renamed = _name_columns(
         (
-            (column, name, value if name in _OURS or not _is_nested(value) else _json_text(value))
+            (column, name, _plain_text(name, value))
             for column, content in columns.items()
             for name, value in _rename_column(column, content, columns, where).items()
         ),
@@ -317,15 +313,12 @@ def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> An
     )
 
 
-def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _is_nested(value: Any) -> bool:
-    """True if a value is more than a list of strings."""
-    return isinstance(value, dict) or (
+def _plain_text(name: str, value: Any) -> Any:
+    """Return a value; one that is more than a list of strings, in a column not ours, as JSON."""
+    nested = isinstance(value, dict) or (
         isinstance(value, list) and not all(isinstance(entry, str) for entry in value)
     )
+    return json.dumps(value, ensure_ascii=False) if nested and name not in _OURS else value
 
 
 def _ambiguous_column(column: str, first: str, second: str, where: str) -> TestsetError:
@@ -333,60 +326,4 @@ def _ambiguous_column(column: str, first: str, second: str, where: str) -> Tests
         f"column {column!r} may be {first} or {second}",
         where=where,
         hint=f"rename it to {first} or {second}",
-    )
-
-
-_READ = frozenset(
-    {
-        *("answerability", "conversation_id", "standalone", "turn"),
-        *(
-            "abstained",
-            "answerable",
-            "ask",
-            "base",
-            "chunk_score",
-            "snippet_score",
-            "cited",
-            "dose",
-            "fake",
-        ),
-        *("falsified", "feedback_score", "generated", "gold_rank", "hard"),
-        *("kind", "language", "leak"),
-        *("level", "limits", "model", "ranked_documents", "references", "relevant", "retrieved"),
-        *(
-            "review",
-            "reviewed_at",
-            "reviewed_by",
-            "route",
-            "served",
-            "split",
-            "suite",
-            "system",
-            "accepted",
-        ),
-    }
-)
-"""Metadata that ragwright reads, or wrote itself."""
-
-_PREFIXES = ("feedback_", "part_", "ragwright:")
-_MOST = 8
-
-
-def unread_columns(row: Row) -> tuple[str, ...]:
-    """Return the columns of a row that were stored as metadata and are read only by ``--by``."""
-    return tuple(
-        name for name in row.metadata if name not in _READ and not name.startswith(_PREFIXES)
-    )
-
-
-def unread_note(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a note that names columns which are not read; empty if there are none."""
-    columns = list(dict.fromkeys(names))
-    if not columns:
-        return ()
-    rest = f" and {len(columns) - _MOST} more" if len(columns) > _MOST else ""
-    plural = "columns" if len(columns) > 1 else "column"
-    return (
-        f"{plural} not read: {', '.join(columns[:_MOST])}{rest} (kept with the rows; --by COLUMN "
-        "shows the scores for each value)",
     )

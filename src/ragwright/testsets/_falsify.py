@@ -68,7 +68,6 @@ def kind_of(answer: str) -> tuple[Kind, str] | None:
 
 
 def _is_code(word: str) -> bool:
-    """True for one word with letters and digits, except ordinals."""
     return (
         len(word.split()) == 1
         and _CODE.match(word) is not None
@@ -152,7 +151,6 @@ def falsify(
 
 
 def _wording_pattern(wording: str) -> re.Pattern[str]:
-    """Return a pattern for a wording as a whole."""
     text = wording.strip()
     letter_before, letter_after = (
         rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in (text[:1], text[-1:])

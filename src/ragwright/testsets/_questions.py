@@ -186,7 +186,6 @@ def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
 
 
 def _check_draft(draft: Mapping[str, Any], passage: Passage, source: Analyzer) -> Candidate:
-    """Check a draft against its passage, without a model."""
     question, quote, answer, level = (draft[k] for k in ("question", "quote", "answer", "level"))
     span, reason = locate_quote(quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
@@ -269,7 +268,6 @@ def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[list[d
 def _draft_of(
     entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Parse one entry of a reply; raises ValueError with the fault."""
     if entry["level"] not in levels:
         raise ValueError(f'"level" must be one of {", ".join(levels)}')
     texts = {name: text_of(entry[name], name) for name in ("question", "quote", "answer")}
@@ -305,7 +303,6 @@ def _answer_call(candidate: Candidate, number: int, checker: Mapped) -> JudgeCal
 
 
 def _persona_description(persona: Persona) -> str:
-    """Return the description of a persona for a prompt, on one line."""
     traits = {
         "audience": persona.audience,
         "technical density": persona.technical_density,
@@ -401,7 +398,6 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
 def _cloze_candidate(
     plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]
 ) -> Candidate:
-    """Return one sentence as a candidate, with the reason if it is rejected."""
     source = survey.vocabulary.source
     candidate = Candidate("cloze", plain, "", gold)
     if survey.repeated(gold.text):
@@ -422,7 +418,6 @@ def _cloze_candidate(
 
 
 def _rarest_term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | None:
-    """Return the position of the rarest informative term of a sentence."""
     source = vocabulary.source
     token_counts = Counter(token for word in words(plain) for token in set(source.tokens(word)))
     ranked: list[tuple[float, bool, int, int]] = []
@@ -447,7 +442,6 @@ def _rarest_term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> 
 
 
 def _is_name(term: str, before: str) -> bool:
-    """True for a name (a capital within a sentence), a number or a code."""
     if len(term) > 1 and any(c.isdigit() for c in term):
         return True
     opens = not before.strip(_OPENERS) or before.rstrip(_OPENERS)[-1:] in ".!?:…"
@@ -511,7 +505,6 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
 
 
 def _heading_path(document: Document, section: Section) -> str:
-    """Return the headings above a section and its own, outermost first, below the title."""
     titles = [*document.headings_at(section.span.start)]
     if document.title and not any(title.startswith(document.title) for title in titles):
         titles.insert(0, document.title)

@@ -91,8 +91,7 @@ Record: TypeAlias = tuple[str, dict[str, Any]]
 _BEFORE = b"\xef\xbb\xbf \t\r\n"
 """Bytes that may stand before the first value: a byte order mark and blanks."""
 _SEPARATED = {".csv": ",", ".tsv": "\t"}
-_SHEETS = (".xlsx", ".xls", ".ods")
-TABLES = frozenset({*_SEPARATED, *_SHEETS, ".parquet"})
+TABLES = frozenset({*_SEPARATED, ".parquet"})
 """Suffixes of files whose cells may hold lists as text."""
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
 _QUESTIONS = frozenset(
@@ -107,10 +106,9 @@ def records_of(path: Path) -> Iterator[Record]:
     """Return every record of a file; JSONL and Parquet are read lazily.
 
     Records are the objects of a JSON array, alone or under ``results`` (RAGChecker); the lines of a
-    ``.csv`` or ``.tsv`` file and of the first sheet of ``.xlsx``, ``.xls`` and ``.ods``
-    (``[docs]``) under the names in the first line, without empty cells except an empty answer; the
-    rows of ``.parquet`` (``[records]``). Anything else is read as JSONL, or as one JSON object over
-    several lines.
+    ``.csv`` or ``.tsv`` file under the names in the first line, without empty cells except an empty
+    answer; the rows of ``.parquet`` (``[records]``). Anything else is read as JSONL, or as one JSON
+    object over several lines.
 
     Raises:
         TestsetError: The file is missing, not UTF-8, or malformed; with file and line.
@@ -118,8 +116,6 @@ def records_of(path: Path) -> Iterator[Record]:
     suffix = path.suffix.lower()
     if suffix in _SEPARATED:
         return _table_records(path, _csv_lines(path, _SEPARATED[suffix]))
-    if suffix in _SHEETS:
-        return _table_records(path, _sheet_lines(path))
     if suffix in TABLES:
         return _parquet_records(path)
     with open_bytes(path) as file:
@@ -167,10 +163,6 @@ def _rows_within(value: dict[str, Any], where: str) -> Iterator[Record]:
 
     Rows are under ``rows`` (written by ``score -o rows.json``), under ``results`` (RAGChecker), or
     in a table of ``columns`` and ``data`` (MLflow; the orientation ``split`` of pandas).
-
-    Raises:
-        TestsetError: It has rows under another name, or a line of its table has more or fewer cells
-            than there are columns.
     """
     names, rows = value.get("columns"), value.get("data")
     if value.keys() & _QUESTIONS:
@@ -199,7 +191,6 @@ def _rows_within(value: dict[str, Any], where: str) -> Iterator[Record]:
 
 
 def _row_of_cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
-    """Return one line of a table that is stored as ``columns`` and ``data``."""
     if not isinstance(cells, list) or len(cells) != len(columns):
         count = f"{len(cells)} cells" if isinstance(cells, list) else "not a list of cells"
         raise TestsetError(
@@ -221,11 +212,7 @@ def _check_object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _json_records(path: Path) -> Iterator[Record]:
-    """Read the rows of a JSON array, or of one object over several lines.
-
-    Raises:
-        TestsetError: The file is not JSON, or continues after its value: rows would be lost.
-    """
+    """Read the rows of a JSON array, or of one object over several lines."""
     with open_bytes(path) as file:
         data = file.read()
     try:
@@ -299,25 +286,6 @@ def _csv_lines(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
             yield number, [csv_text(cell) for cell in cells]
     except csv.Error as error:
         raise TestsetError(f"not a table: {error}", where=f"{path}:{number}") from error
-
-
-def _sheet_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Read the first sheet of a workbook; a whole number has no decimal point, dates are ISO's."""
-    calamine = require("python_calamine", "docs", "reading spreadsheets")
-    with open_bytes(path) as file:
-        data = file.read()
-    try:
-        workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-        lines = workbook.get_sheet_by_index(0).to_python(skip_empty_area=False)
-    except (calamine.CalamineError, calamine.PasswordError, IndexError) as error:
-        raise TestsetError(
-            f"not a workbook that can be read: {error}",
-            where=str(path),
-            hint="save it without a password, or as CSV",
-        ) from error
-    for number, cells in enumerate(lines, 1):
-        plain = (int(c) if isinstance(c, float) and c.is_integer() else c for c in cells)
-        yield number, [c.isoformat() if hasattr(c, "isoformat") else str(c) for c in plain]
 
 
 def _parquet_records(path: Path) -> Iterator[Record]:

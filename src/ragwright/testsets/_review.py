@@ -10,14 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..core import (
-    MetaValue,
-    Row,
-    TestsetError,
-    csv_lines,
-    replace_text,
-    value_hash,
-)
+from ..core import MetaValue, Row, TestsetError, csv_lines, replace_text, value_hash
 from ..ledger import folder_locked
 from ._labels import MARKS, ReviewLog, drop_review, require_gold
 from ._records import open_bytes, records_of, row_record, write_lines, write_rows
@@ -59,9 +52,6 @@ def _add_review(row: Row, status: str, by: str, question: str = "", answer: str 
     """Return a row with a decision: reviewer, time, and what was edited.
 
     ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
-
-    Raises:
-        TestsetError: A row from feedback has no gold.
     """
     new = row
     if status != "rejected":
@@ -127,12 +117,7 @@ class TestsetReview:
         return self._log.labels()
 
     def decide(
-        self,
-        row: Row,
-        status: ReviewStatus,
-        *,
-        question: str = "",
-        answer: str = "",
+        self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
     ) -> Row:
         """Store a decision on a row; return the new row.
 
@@ -222,7 +207,6 @@ class TestsetReview:
 
 
 def _reviewable_fields(row: Row) -> dict[str, Any]:
-    """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in MARKS if name in row.metadata}
     return {"user_input": row.user_input, "reference": row.reference, **marks}
 
@@ -334,11 +318,7 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
 
 
 def _apply_line(row: Row, status: str, cells: Mapping[str, str], by: str) -> tuple[Row, str]:
-    """Apply a line to its row; return the row and the kind of change.
-
-    Raises:
-        TestsetError: It cannot be applied; with the reason.
-    """
+    """Apply a line to its row; return the row and the kind of change."""
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
     edited = (question, answer) != tuple(map(_normalise_lines, (row.user_input, row.reference)))
     own = review_status(row)

@@ -88,7 +88,7 @@ def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
 
 
 def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
-    """Read rows of a JSONL, JSON, CSV, TSV, Parquet or Excel file.
+    """Read rows of a JSONL, JSON, CSV, TSV or Parquet file.
 
     With ``questions``, ``question, answer`` are read as question and reference.
     Case and punctuation of column names are ignored. A single id is a list of one.
@@ -313,7 +313,6 @@ def one_question_each(
 
 
 def _column_of(record: Mapping[str, Any]) -> str | None:
-    """Return the column that holds a list of turns; None if the record is a single question."""
     for column in _COLUMNS:
         content = record.get(column)
         if isinstance(content, str) and column in ("user_input", "input", "request", "inputs"):
@@ -330,13 +329,8 @@ def _column_of(record: Mapping[str, Any]) -> str | None:
 
 
 def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
-    """Read the turns of a list in one dialect; those of systems and tools are left out.
-
-    Raises:
-        TestsetError: There is no turn, a turn cannot be read, or the dialects are mixed.
-    """
+    """Read the turns of a list; those of systems and tools are left out."""
     turns: list[Turn] = []
-    first_key = ""
     for number, entry in enumerate(content, 1):
         place = f"turn {number} of {column}"
         key = ""
@@ -347,13 +341,6 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
                 f"{place} is not an object with a role",
                 where=where,
                 hint='write {"role": "user", "content": "…"} or {"type": "human", "content": "…"}',
-            )
-        first_key = first_key or key
-        if key != first_key:
-            raise TestsetError(
-                f"{place} has {key!r}, the turns before it have {first_key!r}",
-                where=where,
-                hint="write all turns of a conversation in one format",
             )
         role = ROLES.get(str(entry[key]).casefold())
         if role is None:
@@ -383,7 +370,6 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
 
 
 def _text_of(content: Any, place: str, where: str) -> str:
-    """Return the text of a turn, which may be a list of parts; a tool call has none."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -423,7 +409,6 @@ def _add_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str
 def _each_turn(
     turns: Sequence[Turn], columns: Mapping[str, Any], where: str, number: int, *, questions: bool
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return one record per question of a conversation that ends with an answer."""
     if columns.get("response") is not None:
         raise TestsetError(
             "the last turn is not by the user, and the row has a response besides",

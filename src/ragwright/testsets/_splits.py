@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias
 
 from ..answer import corpus_ids
 from ..core import (
@@ -95,10 +95,7 @@ def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
 
 
 def assign_splits(
-    rows: Sequence[Row],
-    *,
-    share: float = CONFIRM_SHARE,
-    clusters: Mapping[str, str] | None = None,
+    rows: Sequence[Row], *, share: float = CONFIRM_SHARE, clusters: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Assign each row to ``tune`` or ``confirm``, the same on every machine.
 
@@ -142,23 +139,11 @@ def find_shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[st
     return tuple(sorted(name for name, splits in seen.items() if len(splits) > 1))
 
 
-def read_split(split: str) -> Split:
-    """Return a split by its name.
-
-    Raises:
-        TestsetError: The split is unknown.
-    """
-    if split not in get_args(Split):
-        raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
-    return cast("Split", split)
-
-
 def _document_keys(row: Row) -> tuple[str, ...]:
     return tuple(f"document\x00{name}" for name in gold_documents(row))
 
 
 def _question_keys(row: Row) -> tuple[str, ...]:
-    """Return the key of a row's question, and the one that the turns of a conversation share."""
     name = row.metadata.get("conversation_id", "")
     of_turns = (f"conversation\x00{name}",) if name and "turn" in row.metadata else ()
     return (f"question\x00{case_folded(row.user_input)}", *of_turns)

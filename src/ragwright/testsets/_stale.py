@@ -238,4 +238,4 @@ def make_suite(
             hint="; ".join(notes) or "the testset is empty",
         )
     suite = suite_rows(evidence, suite_options, where=source.name)
-    return Testset(f"suites of {source.name}", suite.rows, (*source.notes, *notes, *suite.notes))
+    return replace(suite, notes=(*source.notes, *notes, *suite.notes))

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from ..core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
 from ._falsify import GoldAnswer, LeakCheck
+from ._testsets import Testset
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
 
@@ -125,14 +126,6 @@ class Evidence:
     fake: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteRows:
-    """Rows of suites in order, and notes for users of the results."""
-
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-
-
 def check_distractors(
     candidates: Iterable[GoldSpan],
     relevant: Sequence[GoldSpan],
@@ -168,7 +161,7 @@ def overlaps(span: GoldSpan, other: GoldSpan) -> bool:
 
 def suite_rows(
     evidence: Sequence[Evidence], options: SuiteOptions | None = None, *, where: str = ""
-) -> SuiteRows:
+) -> Testset:
     """Make the suites over these questions, with a note for everything that was left out.
 
     Args:
@@ -197,7 +190,7 @@ def suite_rows(
         )
     if suite_options.closed_book:
         rows += _closed_book_rows(rows)
-    return SuiteRows(tuple(rows), tuple(notes))
+    return Testset(f"suites of {where}", tuple(rows), tuple(notes))
 
 
 _Mixture: TypeAlias = tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]]
@@ -290,7 +283,6 @@ def _counterfactual_rows(
 
 
 def _mix_falsified(question: Evidence, passages: int, dose: float) -> _Mixture | None:
-    """Return the first passages of a question, with exactly the share of false ones."""
     for total in range(min(passages, len(question.more)), 0, -1):
         count = round(dose * total)
         if abs(dose * total - count) <= 1e-9:
@@ -392,7 +384,6 @@ def _can_be_joined(question: Evidence, other: Evidence, checks: dict[str, LeakCh
 
 
 def _join_questions(group: Sequence[Evidence]) -> Evidence:
-    """Join questions: all their gold, and distractors that reveal none of the answers."""
     if len(group) == 1:
         return group[0]
     parts = tuple(part for question in group for part in question.answer.parts)
@@ -429,7 +420,6 @@ def _suite_row(
     mixture: _Mixture,
     options: SuiteOptions,
 ) -> Row:
-    """Make one row: the passages in a random order for the question, with metadata."""
     relevant, noise = mixture
     gold = {id(span) for span in relevant}
     passages = sorted(

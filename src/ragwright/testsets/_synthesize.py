@@ -262,9 +262,6 @@ def _writing_options(project: Project, options: SynthesisOptions) -> QuestionWri
 def _prompt_files(project: Project, name: str) -> dict[str, Mapped]:
     """Return language -> prompt file with a name, empty for the others: the project's own
     ``NAME.yaml`` replaces all shipped ones, its ``NAME.xx.yaml`` that of one language.
-
-    Raises:
-        PromptError: A key is unknown, with file and line.
     """
     files = {
         language: load_shipped_mapping(
@@ -283,7 +280,6 @@ def _prompt_files(project: Project, name: str) -> dict[str, Mapped]:
 def _items_of(
     project: Project, options: SynthesisOptions, writing: QuestionWriter, survey: Survey
 ) -> Iterator[_Item]:
-    """Yield the ids and flows of the passages that a model writes on."""
     for passage in spread(project.store.document, survey, _passages_of, options.seed):
         yield passage.id, partial(write_questions, passage, writing, survey.vocabulary.source)
 
@@ -338,7 +334,6 @@ def _documents_of(candidates: Iterable[Candidate]) -> list[str]:
 
 
 def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
-    """Yield candidates up to a number of accepted ones."""
     for candidate in candidates:
         if accepted == 0:
             return

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast, get_args
 
 import numpy as np
 
 from ..core import Row, TestsetError, count_noun, text_hash, value_hash
-from ._dialects import unread_columns, unread_note
 from ._labels import drop_review, is_candidate, is_feedback
 from ._records import lines_of, make_plain_row, objects_of
 from ._rows import read_rows
@@ -23,7 +22,6 @@ from ._splits import (
     find_shared_gold,
     names_splits,
     opening_note,
-    read_split,
 )
 
 
@@ -216,13 +214,13 @@ def load_testset(
         TestsetError: A file is missing or wrong (with file and line), the split is empty, or the
             confirm split was requested without ``openings``.
     """
-    chosen_split = read_split(split)
+    if split not in get_args(Split):
+        raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
+    chosen_split = cast("Split", split)
     if address.startswith("beir:"):
         testset = _beir_testset(address)
     else:
-        rows = read_rows(address, questions=True)
-        notes = unread_note(name for row in rows for name in unread_columns(row))
-        testset = Testset(address, rows, notes)
+        testset = Testset(address, read_rows(address, questions=True))
     testset = _drop_rejected(testset)
     named = names_splits(testset.rows)
     if openings is None and (chosen_split == "confirm" or (chosen_split == "all" and named)):
@@ -258,7 +256,6 @@ def declares_splits(address: str) -> bool:
 
 
 def _drop_rejected(testset: Testset) -> Testset:
-    """Remove rejected rows, and rows from feedback that nobody has accepted."""
     total = len(testset.rows)
     decided = [row for row in testset.rows if not is_candidate(row)]
     rows = tuple(row for row in decided if row.metadata.get("review") != "rejected")
@@ -284,7 +281,6 @@ def _drop_rejected(testset: Testset) -> Testset:
 
 
 def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> Testset:
-    """Return the rows of a split, with notes on rows left out and on leaks."""
     if chosen == "all":
         return testset
     rows = tuple(row for row in testset.rows if splits[row.id] == chosen)
@@ -310,7 +306,6 @@ def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> T
 
 
 def _beir_testset(address: str) -> Testset:
-    """Read the rows of one split of a BEIR folder: every judged query, with its judgments."""
     folder_name, _, split = address.removeprefix("beir:").replace("\\", "/").rpartition("/")
     folder = Path(folder_name)
     if not folder_name or not split:

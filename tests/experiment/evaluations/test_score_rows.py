@@ -16,7 +16,7 @@ from ragwright import EvaluationOptions, Session, Workbench, evaluate
 from ragwright.core import ConfigError, MeasureError, Row, TestsetError, Turn
 from ragwright.experiment import Evaluation, RowResult
 from ragwright.flow import Runner
-from ragwright.measure import MeasureSetup, parse_measures, score_row, score_rows
+from ragwright.measure import MeasureSetup, parse_measures, score_row
 from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -270,11 +270,3 @@ def test_a_judge_sees_the_turns_before_a_question() -> None:
             runner.run(score_row(asked, measures, setup))
     told = ["assistant: Every two years." in request.prompt for request in server.requests]
     assert told == [True, False]
-
-
-def test_asking_back_is_counted_where_the_question_is_underspecified() -> None:
-    told = {"answerability": "underspecified"}
-    asked_back = "There are many. Which one are you referring to?"
-    rows = [Row("r", "What colour?", one, metadata=told) for one in (asked_back, "It is red.")]
-    scores = score_rows([*rows, Row("s", "?", asked_back)], parse_measures("AskBackRate"))
-    assert [score.value for [score] in scores] == [1.0, 0.0, None]

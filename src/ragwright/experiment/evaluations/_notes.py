@@ -15,7 +15,7 @@ from ...measure import (
     judge_spread,
     lacks_gold,
 )
-from ...testsets import Testset, unread_columns, unread_note
+from ...testsets import Testset
 from ._results import RowResult
 
 _REFUSALS = ("RejectionRate", "FalseRejectionRate")
@@ -29,9 +29,7 @@ _MOST, _LONGEST = 5, 160
 class NoteCollector:
     """Collects notes on results one at a time; rows are not stored."""
 
-    def __init__(self, measures: Iterable[Measure] = ()) -> None:
-        self._columns = {m.parameter for m in measures if m.name == "Column"}
-        self._unread: dict[str, None] = {}
+    def __init__(self) -> None:
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
         self._refusals: dict[str, None] = {}
@@ -40,7 +38,6 @@ class NoteCollector:
     def add(self, result: RowResult) -> None:
         """Add the scores of one row."""
         row = result.row
-        self._unread.update(dict.fromkeys(unread_columns(row) if row else ()))
         for score in result.scores:
             if score.measure in _REFUSALS and score.value is not None:
                 self._refusals[score.measure] = None
@@ -61,7 +58,6 @@ class NoteCollector:
 
     def notes(self) -> Iterator[str]:
         """Return notes on texts, missing scores, refusals, and the judge's consistency."""
-        yield from unread_note(name for name in self._unread if name not in self._columns)
         # The most common reasons for missing scores, except missing gold.
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
         for (state, reason), by_measure in most[:_MOST]:

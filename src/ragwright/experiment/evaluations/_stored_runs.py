@@ -340,7 +340,7 @@ def summarise(
         seed: Seed of the intervals.
         each: Called with every result; the evaluation then holds only summaries.
     """
-    collector, stored = NoteCollector(measures), list[RowResult]()
+    collector, stored = NoteCollector(), list[RowResult]()
     # Null baselines are computed from the answers themselves.
     holds_results = each is None or _MEASURE in map(str, measures)
 

@@ -443,23 +443,10 @@ def _judge_check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck
     figures = judge.dimensions[judge.dimension]
     doubt = f"its passport on {passport.set} does not show that it can be trusted: {figures.advice}"
     return JudgeCheck(
-        figures.rows,
-        figures.weighted_kappa,
-        _bias_of(evaluation, measure, passport, judge),
         figures.trusted,
         "" if figures.trusted else doubt,
         passport=_named_passport(measure, *match),
     )
-
-
-def _bias_of(
-    evaluation: Evaluation, measure: str, passport: Passport, judge: JudgePassport
-) -> Estimate:
-    """The bias in points of the measure; unknown if people labelled on another scale."""
-    scale = next(s.scale for s in evaluation.summaries if s.measure == measure)
-    ends = next((p.low, p.high) for p in passport.people if p.name == judge.dimension)
-    same = scale is not None and scale.higher_is_better and scale.ends == ends
-    return judge.dimensions[judge.dimension].bias if same else Estimate()
 
 
 def _explain_unchecked(root: Path, identity: Mapping[str, Any]) -> str:

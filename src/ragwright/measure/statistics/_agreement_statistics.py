@@ -289,7 +289,6 @@ def _correlation_of(n: Values, xx: Values, yy: Values, xy: Values, largest: floa
 
 
 def _safe_ratio(above: Values, below: Values) -> Values:
-    """A quotient, NaN if the divisor is 0."""
     is_defined = below > 0
     ratio: Values = np.where(is_defined, above / np.where(is_defined, below, 1.0), np.nan)
     return ratio

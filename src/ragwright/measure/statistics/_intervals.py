@@ -58,7 +58,9 @@ def mean_interval(
     if len(sums) < 2:
         return None, ""
     if float(values.min()) == float(values.max()):
-        return _bound_without_spread(float(values[0]), len(sums), scale)
+        if scale is None or scale[1] is None:
+            return None, ""
+        return unseen_interval(float(values[0]), len(sums), (scale[0], scale[1])), "no spread"
     alone = len(sums) == len(values)
     method: Method = "bootstrap" if alone else "clusters"
     if alone and scale == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
@@ -68,7 +70,9 @@ def mean_interval(
         mean, error = math.fsum(sums) / math.fsum(sizes), standard_error(values, clusters) or 0.0
         half = student_quantile(len(sums) - 1) * error
         low, high = min(low, mean - half), max(high, mean + half)
-    return _cut_to_scale(low, high, scale), method
+    if scale is not None:
+        low, high = max(low, scale[0]), high if scale[1] is None else min(high, scale[1])
+    return (low, high), method
 
 
 def difference_interval(
@@ -115,19 +119,11 @@ def unseen_interval(mean: float, count: int, scale: Interval) -> Interval:
         count: Number of rows, or clusters of them.
         scale: Smallest and largest value.
     """
-    unseen = unseen_share(count)
+    # The exact upper bound of a share with no observation in the sample (Clopper and Pearson 1934).
+    unseen = -math.expm1(math.log(TAIL) / count)
     low = mean - unseen * max(0.0, mean - scale[0])
     high = mean + unseen * max(0.0, scale[1] - mean)
     return low, high
-
-
-def unseen_share(count: int, tail: float = TAIL) -> float:
-    """The largest share of all rows that can be absent from a sample of ``count``.
-
-    ``1 - tail ** (1 / count)``, about 3.7 / count: the exact upper bound for zero observations
-    (Clopper and Pearson 1934).
-    """
-    return -math.expm1(math.log(tail) / count)
 
 
 def number_clusters(keys: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -249,13 +245,6 @@ def _continued_fraction(a: float, b: float, x: float) -> float:
     return value
 
 
-def _cut_to_scale(low: float, high: float, scale: Scale | None) -> Interval:
-    """An interval cut to the possible means."""
-    if scale is None:
-        return low, high
-    return max(low, scale[0]), high if scale[1] is None else min(high, scale[1])
-
-
 def _sum_by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Values, Values]:
     """Sum and number of the values of each cluster that has any."""
     if clusters is None:
@@ -274,15 +263,6 @@ def _jackknife_acceleration(sums: Values, sizes: Values) -> float:
     away = away / largest  # squares of tiny numbers would underflow
     cube, square = math.fsum(away**3), math.fsum(away * away)
     return cube / (6 * math.pow(square, 1.5))
-
-
-def _bound_without_spread(
-    value: float, count: int, scale: Scale | None
-) -> tuple[Interval | None, Method]:
-    """Range of the mean if all observed values are equal."""
-    if scale is None or scale[1] is None:
-        return None, ""
-    return unseen_interval(value, count, (scale[0], scale[1])), "no spread"
 
 
 LEAST_P = 0.001
