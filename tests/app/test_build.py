@@ -67,18 +67,6 @@ def written(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_init_writes_a_project_once(tmp_path: Path, server: ScriptedServer) -> None:
-    run(tmp_path, "init new")
-    new = tmp_path / "new"
-    for name in ("ragwright.yaml", "personas", "prompts", "testsets", ".gitignore"):
-        assert (new / name).exists(), name
-    write_files(new, {"docs/service.md": MANUAL})
-    run(new, "ingest -q")
-    own = ("--set", "prompt.template=prompts/own.yaml")
-    ragwright(new, "ask", QUESTION, *by(server), *own)
-    assert "Say nothing that was not asked for." in str(server.requests[0].body)
-
-
 def test_the_template_of_records_is_written_whole_and_nothing_is_overwritten(
     tmp_path: Path,
 ) -> None:

@@ -21,8 +21,7 @@ from small_project import MakeProject
 from story_tools import make_project, read_json, run, settings, write_files, write_rows
 
 from ragwright import Workbench, evaluate
-from ragwright.core import MeasureError, PluginError, Row
-from ragwright.measure import gate, parse_rule
+from ragwright.core import MeasureError, PluginError
 from ragwright.models import SystemOptions, open_system
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -247,6 +246,26 @@ def test_citations_are_measured_against_gold_passages(bare: Path) -> None:
     assert found == {key: expected for key, (_, expected) in said.items()}
 
 
+def test_repeated_judgments_are_stable_or_flaky(bare: Path) -> None:
+    drawn = {"good": iter([5, 4]), "shaky": iter([5, 2]), "bad": iter([1, 3])}
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in drawn if f"Ada {key}" in text)
+        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
+
+    rows: list[dict[str, Any]] = [
+        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
+        for key in drawn
+    ]
+    with ScriptedServer(judged) as server:
+        judge = settings(judge__model=f"{server.url}#judge")
+        told = scored(bare, rows, "Faithfulness", "--rows", "--repeat", "2", *judge)
+    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
+    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
+    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
+
+
 LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"
 
 
@@ -351,21 +370,6 @@ def test_a_function_and_columns_score_from_python_and_by_the_command(folder: Pat
     for wrong in ("mymeasures:none", "no_such_module:x", "mymeasures:number"):
         with pytest.raises((PluginError, MeasureError), match=wrong.split(":")[0]):
             evaluate(str(folder / "rows.jsonl"), wrong)
-
-
-def test_a_gate_takes_the_direction_of_the_function(folder: Path) -> None:
-    found = evaluate(
-        [Row(str(n), "Q?", response="x" * n) for n in range(1, 21)], "mymeasures:length"
-    )
-    scales = {summary.measure: summary.scale for summary in found.summaries}
-    for bound, state in ((5, "failed"), (15, "passed")):
-        rule = parse_rule(f"mymeasures:length<={bound}", scales)
-        assert (str(rule), gate(found.summaries, [rule]).state) == (
-            f"mymeasures:length<={bound}",
-            state,
-        )
-    with pytest.raises(MeasureError, match="gets worse"):
-        parse_rule("mymeasures:length>=5", scales)
 
 
 # -- systems of others -----------------------------------------------------------------------

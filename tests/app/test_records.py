@@ -101,22 +101,3 @@ def test_prompts_and_forecasts_need_no_model(project: Path, server: ScriptedServ
     told = json.loads(ragwright(project, *DRAFT, *model, "--dry-run", "--json").stdout)
     assert (told["calls"]["low"], told["calls"]["high"]) == (1, 2)
     assert server.count == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("", "no chat model is configured"),
-        ("--model opnai:x --dry-run", "unknown provider 'opnai'"),
-        ("--client Jane_Dow --show-prompt", "nearest: Jane Doe"),
-        ("--pool 2 --show-prompt", "a pool of 2 records cannot give 3 examples"),
-        ("--examples 20 --pool 30 --show-prompt", "8 records found"),
-        ("--bio --show-prompt", "no biography of 'Jane Doe'"),
-        ("--length tiny --show-prompt", "unknown length group 'tiny'"),
-    ],
-)
-def test_a_draft_that_cannot_be_says_why(project: Path, words: str, said: str) -> None:
-    more = [word.replace("_", " ") for word in words.split()]
-    done = ragwright(project, *DRAFT, *more, code=1)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr

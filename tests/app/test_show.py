@@ -92,14 +92,6 @@ def test_a_file_holds_each_row_whole_and_is_scored_again(folder: Path, name: str
         read_results(folder / "nan.jsonl")
 
 
-def test_json_holds_rows_where_that_is_asked_for(folder: Path) -> None:
-    assert "rows" not in json.loads(ragwright(folder, *SCORE, "--json").stdout)
-    rows = json.loads(ragwright(folder, *SCORE, "--json", "--rows").stdout)["rows"]
-    assert [row["id"] for row in rows] == ["good", "none", "gone", "mute"]
-    assert rows[0]["retrieved_contexts"] == ["Ada was first.", "=1+1"]
-    assert rows[0]["reference_ids"] == {"a.md": 2}
-
-
 def test_a_run_writes_the_questions_of_rows_without_an_answer(tmp_path: Path) -> None:
     system = "def ask(q):\n    if q == 'b':\n        raise ValueError('down')\n    return q\n"
     write_files(tmp_path, {"rag.py": system, "t.csv": "question,answer\na,a\nb,b\n"})

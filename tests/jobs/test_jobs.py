@@ -216,19 +216,6 @@ def test_a_schedule_that_was_changed_back_has_missed_nothing(tmp_path: Path) -> 
     assert Served(project_with(tmp_path, WEEKDAYS), clock).until("2026-11-20T09:00").started == []
 
 
-@pytest.mark.parametrize("minutes", [7, 15])
-def test_what_runs_often_runs_at_every_moment_and_no_other(tmp_path: Path, minutes: int) -> None:
-    jobs = f"  a: {{steps: [say x], schedule: '*/{minutes} * * * *', timezone: Europe/Paris}}\n"
-    clock = FakeClock(at("2026-10-25T01:58"))
-    served = Served(project_with(tmp_path, jobs), clock, look=11.0).until("2026-10-25T04:00")
-    minute = int(at("2026-10-25T01:58")) // 60
-    moments = [60 * (minute + n) for n in range(1, 183)]
-    expected = [m for m in moments if datetime.fromtimestamp(m, PARIS).minute % minutes == 0]
-    due = [run.due for run in reversed(served.runner.history.runs())]
-    assert due == expected
-    assert {run[1] for run in served.started} == {"schedule"}
-
-
 def test_a_log_that_cannot_be_written_ends_neither_scheduler_nor_jobs(tmp_path: Path) -> None:
     """And a fault within a run is said and ends no other."""
     served = Served(project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-18T12:00")))
@@ -249,18 +236,3 @@ def test_a_log_that_cannot_be_written_ends_neither_scheduler_nor_jobs(tmp_path: 
     assert faults == []
     assert any("failed: RuntimeError('a fault of ours')" in line for line in served.lines)
     assert served.states() == [("schedule", "succeeded")]
-
-
-def test_a_clock_that_was_ahead_when_serving_began_delays_nothing(tmp_path: Path) -> None:
-    """A machine that starts before it knows the time."""
-    clock = FakeClock(at("2027-12-26T10:30"))
-    served = Served(project_with(tmp_path, HOURLY), clock)
-    served.until("2027-12-26T12:30")
-    served.server._signals = 0  # the same process goes on
-    clock.at = at("2026-11-21T21:39")
-    served.until("2026-11-22T00:30")
-    assert [at for _, _, at in served.started[2:]] == [
-        "2026-11-21T22:00+01:00",
-        "2026-11-21T23:00+01:00",
-        "2026-11-22T00:00+01:00",
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -12,13 +12,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from ragwright.core import Chunk, Document, Filter, Relaxation, rank_best
+from ragwright.core import Chunk, Document, Filter, Relaxation
 from ragwright.index import IndexedDocument, View
 from ragwright.models import Analyzer, is_code
 
 Meets: TypeAlias = Callable[[Any, Chunk], bool]
 Ranking: TypeAlias = Sequence[tuple[str, float]]
 K1, B, CODE_BONUS = 1.2, 0.75, 0.5
+
+
+def rank_best(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
+    """The k best of (id, score), scores rounded to 6 digits, ties by id."""
+    rounded = [(key, round(score, 6)) for key, score in pairs]
+    return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
 def fact(document: Document, field: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,3 +132,8 @@ def embedded_data(document: str) -> dict[str, Any]:
 
 def embedded_blocks(document: str) -> list[str]:
     return re.findall(r'<script type="text/gzip-base64" id="b\d+">(.*?)</script>', document)
+
+
+def unpack_block(block: str) -> Any:
+    """The rows of a block, as the script of the page reads them."""
+    return json.loads(gzip.decompress(base64.b64decode(block)))

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ragwright.core import Score
 from ragwright.experiment import (
     Curve,
     CurvePoint,
-    JudgeFigures,
-    JudgePassport,
-    Passport,
-    PeopleFigures,
     TrialResult,
     leaderboard,
 )
-from ragwright.measure import Estimate, Summary, aggregate, parse_measure
+from ragwright.measure import Summary, aggregate, parse_measure
 from ragwright.report import (
     curves_json,
     curves_table,
     leaderboard_block,
-    passport_table,
     trial_json,
 )
 
@@ -143,37 +136,3 @@ def test_json_holds_every_number() -> None:
     [curve] = document["curves"]
     first, second = curve["points"]
     assert (curve["change_low"], first["above"], second["without"]) == (-1.0, 0.8, {"errored": 1})
-
-
-# -- passports -------------------------------------------------------------------------------------
-
-
-def table(low: float, high: float, **people: Any) -> Sequence[str]:
-    figures = JudgeFigures(
-        90,
-        45,
-        spearman=Estimate(0.6, 0.5, 0.7),
-        one_person=Estimate(0.45, 0.3, 0.6),
-        bias=Estimate(17.97, 10.5, 20.201),
-        advice="Use stored.",
-    )
-    judge = JudgePassport("stored", "recorded", dimensions={"win-rate": figures})
-    seen = PeopleFigures("win-rate", low, high, rows=90, **people)
-    return passport_table(Passport("mine", "mine.jsonl", 90, 45, (seen,), (judge,))).splitlines()
-
-
-def test_every_digit_of_a_bias_is_shown_and_nothing_is_held_against_one_person_alone() -> None:
-    lines = table(0, 100)
-    assert "+17.970 (+10.500 to +20.201)" in "\n".join(lines)
-    assert "0.600 (0.500 to 0.700)" in "\n".join(lines)
-    assert "one person" not in lines[3]  # without second labels
-
-
-def test_a_judge_is_held_against_one_person_as_people_are() -> None:
-    lines = table(-2, 2, twice=80, spearman=Estimate(0.542, 0.434, 0.63))
-    head, people, judge = lines[3], lines[5], lines[6]
-    assert lines[2] == "win-rate (-2 to 2)"
-    at = head.index("one person")
-    assert people[at:].lstrip().startswith("0.542")
-    assert judge[at:].lstrip().startswith("0.450")
-    assert "kappa" not in head  # no judge has one

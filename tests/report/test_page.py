@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
+from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result, unpack_block
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import STATES, PackedRows, Report, formatting, pack_rows, unpack_block
+from ragwright.report import STATES, PackedRows, Report, formatting, pack_rows
 
 # -- packed rows, read as the page's script does -------------------------------------------------
 

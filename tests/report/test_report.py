@@ -24,11 +24,12 @@ from study_subject import (
     embedded_data,
     entry,
     result,
+    unpack_block,
 )
 
 from ragwright.core import MissingExtraError, Score
 from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
-from ragwright.report import Board, Report, Subject, unpack_block
+from ragwright.report import Board, Report, Subject
 
 VOID = {"meta", "input", "br", "path", "circle"}
 

@@ -13,7 +13,7 @@ from ragwright import EvaluationOptions, Session, Workbench
 from ragwright.core import StoreError, StudyError
 from ragwright.experiment import DiagnosisOptions
 from ragwright.report import Report, Subject, report_subject
-from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import project_testset
 
 STUDY = "chunk: {size: [12, 40], overlap: 4}\nretrieve: {top_k: [1, 3]}\n"
@@ -108,21 +108,6 @@ def test_a_diagnosis(project: Path) -> None:
 def test_a_study_is_reported_alone(project: Path) -> None:
     with pytest.raises(StoreError, match="of `ragwright sweep`, which is reported alone"):
         subject(project, "k3", "s")
-
-
-def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(project, tmp_path / "project")
-    with ScriptedServer(Reply(status=400)) as server:
-        session = Session((f"answer.model={server.url}#gone",))
-        with Workbench.open(folder, session) as bench:
-            how = EvaluationOptions(answers=True, name="broken")
-            bench.evaluate(str(folder / "set.jsonl"), "TokenF1", how)
-            found = report_subject(bench.project.folder, bench.project.runs, ["broken"])
-            [entry] = found.entries
-            scores = [score for row in entry.read() for score in row.scores]
-            assert {score.state for score in scores} == {"errored"}
-            assert all(score.reason for score in scores)
-            assert "has a score" in Report(found).headline.text
 
 
 def test_a_project_without_runs_has_no_latest(tmp_path: Path) -> None:

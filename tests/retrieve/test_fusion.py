@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hand_driver import hit
 from hypothesis import given, strategies as st
+from naive_index import rank_best
 
-from ragwright.core import FilterError, Hit, Span, Term, rank_best
+from ragwright.core import FilterError, Hit, Span, Term
 from ragwright.models import Analyzer, Tokenizer
 from ragwright.retrieve import (
     SelectOptions,

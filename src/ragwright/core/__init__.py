@@ -124,7 +124,6 @@ from ._records import (
     Term,
     Usage,
     prefix_filter,
-    rank_best,
 )
 from ._rows import Counted, GoldSpan, Row, Score, ScoreState, Turn, csv_cell, csv_lines, csv_text
 from ._templates import break_control, guard_text, neutral, passage_values, render
@@ -301,7 +300,6 @@ __all__ = [
     "person_source",
     "plugin_folder",
     "prefix_filter",
-    "rank_best",
     "read_mapping",
     "read_yaml",
     "reader_filter",

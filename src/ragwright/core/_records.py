@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TypeAlias
@@ -546,12 +546,3 @@ class Answer:
         head = ("", "source", "page", "characters")
         lines = ((f"[{c.marker}]", c.source, c.page, f"{c.start}-{c.end}") for c in self.citations)
         return f"<p>{escape(self.text)}</p>" + (html_table(head, lines) if self.citations else "")
-
-
-def rank_best(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
-    """The k best of (id, score), scores rounded to 6 digits, ties by id.
-
-    The only ranking rule of the program: equal on every machine and in every run.
-    """
-    rounded = [(key, round(score, 6)) for key, score in pairs]
-    return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))[:k]

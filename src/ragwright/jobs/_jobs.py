@@ -164,7 +164,7 @@ class Jobs:
                 where=str(self._project.file),
                 hint="write for example:  schedule: '30 7 * * mon-fri'",
             )
-        lock = self._runner.scheduler_lock()
+        lock = self._runner.lock(".serve", "job serve")
         if not lock.acquire():
             held = lock.holder() or LockHolder()
             since = f" since {write_time(held.since, 'UTC')}" if held.pid else ""

@@ -112,16 +112,12 @@ class JobRunner:
 
     def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
         """Take the job's lock; None if it is already running (see :meth:`taken_by`)."""
-        lock = self._lock(job.name, trigger)
+        lock = self.lock(job.name, trigger)
         return lock if lock.acquire() else None
-
-    def scheduler_lock(self) -> FileLock:
-        """Return the lock that allows only one scheduler per project; not taken yet."""
-        return self._lock(".serve", "job serve")
 
     def taken_by(self, job: ProjectJob) -> str:
         """Return which process runs a job and since when, as a sentence; empty if none does."""
-        held = self._lock(job.name).holder()
+        held = self.lock(job.name).holder()
         if held is None:
             return ""
         if not held.pid:
@@ -279,7 +275,7 @@ class JobRunner:
         One process at a time, so that none is sent twice. Notices left by a killed process are sent
         at the next check of the job.
         """
-        lock = self._lock(f"{job.name}.notices", "notices", wait=wait)
+        lock = self.lock(f"{job.name}.notices", "notices", wait=wait)
         if not run.notices or not lock.acquire():
             return
         with lock:
@@ -299,13 +295,14 @@ class JobRunner:
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
             return run
-        held = self._lock(run.job).holder()
+        held = self.lock(run.job).holder()
         # a new holder has not written its run number yet
         if held is not None and held.number in (None, run.id):
             return run
         return replace(run, state="cut off", reason=CUT_OFF)
 
-    def _lock(self, job: str, what: str = "", wait: float = 0.0) -> FileLock:
+    def lock(self, job: str, what: str = "", wait: float = 0.0) -> FileLock:
+        """The lock of a job, of its notices or of the scheduler; not taken yet."""
         path = self._project.data / "jobs" / f"{job}.lock"
         return FileLock(path, what, wait=wait, error=JobError, clock=self.clock.now)
 

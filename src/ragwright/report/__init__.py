@@ -16,7 +16,7 @@ from ._findings import (
     run_diagnosis_json,
     run_diagnosis_table,
 )
-from ._page import STATES, PackedRows, formatting, pack_rows, stylesheet, unpack_block
+from ._page import STATES, PackedRows, formatting, pack_rows, stylesheet
 from ._passport_page import passport_html, passport_table, passport_verdict
 from ._report import Report, leaderboard_block, trial_json
 from ._reporting import report_subject
@@ -132,7 +132,6 @@ __all__ = [
     "trial_json",
     "tutorial_json",
     "tutorial_table",
-    "unpack_block",
     "value_text",
     "verdict_json",
     "verdict_table",

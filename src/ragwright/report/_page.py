@@ -179,11 +179,6 @@ def pack_rows(
     return PackedRows(tuple(packer.blocks), index)
 
 
-def unpack_block(block: str) -> Any:
-    """Return the JSON value of a block."""
-    return json.loads(gzip.decompress(base64.b64decode(block)))
-
-
 @dataclass(slots=True)
 class _Packer:
     measures: Sequence[str]
