@@ -24,10 +24,9 @@ from ragwright.flow import (
     Runner,
     RunnerOptions,
     chat,
-    send,
 )
 from ragwright.models import ChatModel, Models, TimeLimits, model_handlers
-from ragwright.testing import Reply, ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer
 
 pytest_plugins = ["flow_stores"]
 
@@ -51,12 +50,6 @@ def ask(url: str, text: str = "q", stream: bool = False) -> Flow[str]:
     return (yield from chat(f"{url}#scripted", user(text), stream=stream)).text
 
 
-def rated(server: ScriptedServer, text: str, **more: Any) -> Flow[ChatReply]:
-    params = (("temperature", 0.5),)
-    asked = Chat(f"{server.url}#scripted", user(text), params, '{"type": "object"}', **more)
-    return send(asked, ChatReply)
-
-
 def test_faults_that_pass_are_ridden_out_refusals_not(
     server: ScriptedServer, replies: Replies
 ) -> None:
@@ -71,37 +64,6 @@ def test_faults_that_pass_are_ridden_out_refusals_not(
         with pytest.raises(ModelRefusedError):
             running.run(ask(server.url, "long"))
     assert server.count == 6
-
-
-@pytest.mark.slow
-def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -> None:
-    server.play(lambda request: Reply(f"re: {request.prompt}", delay=0.05))
-    with runner(concurrency=10) as running:
-        found = list(running.map((ask(server.url, str(i // 2)) for i in range(200)), limit=40))
-    assert found == [f"re: {i // 2}" for i in range(200)]
-    assert (server.max_in_flight, server.count) == (10, 100)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rejected", [("response_format",), ("temperature", "response_format")])
-def test_a_rejected_parameter_loses_none(server: ScriptedServer, rejected: tuple[str, ...]) -> None:
-    def refused(request: ServerRequest) -> str | None:
-        return next((name for name in rejected if name in request.body), None)
-
-    def reply(request: ServerRequest) -> Reply:
-        name = refused(request)
-        return Reply.unsupported(name) if name else Reply("fine", delay=0.02)
-
-    server.play(reply)
-    with runner(concurrency=16) as running:
-        ended = list(running.outcomes((rated(server, str(i)) for i in range(40)), limit=40))
-    assert [outcome.state for outcome in ended] == ["done"] * 40
-    assert server.max_in_flight > 1
-    assert all(set(outcome.unwrap().dropped) == set(rejected) for outcome in ended)
-    carried = [(request.prompt, refused(request)) for request in server.requests]
-    learnt = [(prompt, name) for prompt, name in carried if name is not None]
-    assert len(learnt) == len(set(learnt))  # each call learns of each parameter once
-    assert all(name is None for _, name in carried[-16:])
 
 
 # -- time ----------------------------------------------------------------------------------
@@ -185,17 +147,6 @@ def test_calls_that_wait_for_others_are_sent_once(server: ScriptedServer, stream
         ended = list(running.outcomes(flows, limit=5))
         assert [outcome.state for outcome in ended] == ["done"] * 5
         assert server.count == 5
-
-
-@pytest.mark.slow
-def test_a_call_that_is_lost_is_given_up_while_later_ones_are_answered(
-    server: ScriptedServer,
-) -> None:
-    server.play(lambda r: HANG if r.prompt == "0" else Reply("fine", delay=0.2))
-    with runner(QUICK, concurrency=2) as running:
-        ended = list(running.outcomes((ask(server.url, str(i)) for i in range(14)), limit=14))
-        assert [outcome.state for outcome in ended] == ["failed"] + ["done"] * 13
-        assert sum(request.prompt == "0" for request in server.requests) == 2
 
 
 def test_a_server_that_takes_no_connection_is_given_up_by_the_limit_to_connect() -> None:

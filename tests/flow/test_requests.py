@@ -139,15 +139,6 @@ def test_what_went_wrong_is_never_reused(replies: Replies, bad: ChatReply | Exce
 # -- what is remembered, and where ---------------------------------------------------------
 
 
-def test_a_reused_reply_says_so_and_costs_nothing_again(replies: Replies) -> None:
-    with Runner({Chat: FakeChat(price=0.5)}, replies=replies) as runner:
-        first, second = (runner.run(send(Chat(**BASE), ChatReply)) for _ in range(2))
-        assert runner.budget.spent == 5
-    assert (first.cached, second.cached) == (False, True)
-    assert first.usage == second.usage
-    assert replace(first.usage, seconds=0.0) == Usage(1, 10, 10, 5.0)
-
-
 class Once:
     name = "fixed"
 

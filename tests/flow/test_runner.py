@@ -39,7 +39,6 @@ from ragwright.flow import (
     ChatReply,
     Flow,
     OnDelta,
-    Outcome,
     Replies,
     RetryPolicy,
     Runner,
@@ -85,30 +84,6 @@ def test_flows_run_on_a_thread_of_the_runner_and_never_wait_for_themselves() -> 
             runner.run(nested())
     assert len(set(seen)) == 1
     assert threading.get_ident() not in seen
-
-
-def test_cancelling_arun_closes_the_flow() -> None:
-    handler, closed = FakeChat(latency=5), threading.Event()
-
-    def waiting() -> Flow[str]:
-        try:
-            return (yield from ask("a"))
-        except GeneratorExit:
-            closed.set()
-            raise
-
-    async def server(runner: Runner) -> None:
-        task = asyncio.ensure_future(runner.arun(waiting()))
-        await until(lambda: handler.asked)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with Runner({Chat: handler}) as runner:
-        asyncio.run(server(runner))
-        assert closed.wait(30)
-        assert runner.run(gather([])) == []
-    assert handler.cancelled == 1  # nobody else wanted it
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -179,28 +154,6 @@ def test_map_is_lazy_ordered_and_bounded() -> None:
         assert list(results) == [f"re: {i}" for i in range(1, 200)]
 
 
-def test_flows_under_way_are_closed_when_the_list_of_flows_breaks() -> None:
-    closed, gate = threading.Event(), threading.Event()
-    handler = FakeChat(gate=gate)
-
-    def waiting() -> Flow[str]:
-        try:
-            return (yield from ask("a"))
-        finally:
-            closed.set()
-
-    def flows() -> Iterator[Flow[str]]:
-        yield waiting()
-        wait_until(lambda: handler.asked)
-        raise ValueError("the list broke")
-
-    with Runner({Chat: handler}) as runner:
-        with pytest.raises(ValueError, match="the list broke"):
-            list(runner.map(flows()))
-        assert closed.wait(30)
-        gate.set()
-
-
 def test_flows_are_closed_when_nobody_reads_on_those_not_yet_open_too() -> None:
     log: list[str] = []
     flows = [ask(str(n)) for n in range(300)]
@@ -218,26 +171,6 @@ def test_flows_are_closed_when_nobody_reads_on_those_not_yet_open_too() -> None:
 
 
 # -- Ctrl-C and stops ----------------------------------------------------------------------
-
-
-def test_ctrl_c_skips_what_is_open_and_keeps_what_is_in_flight(replies: Replies) -> None:
-    log: list[str] = []
-    gate = threading.Event()
-    handler = FakeChat(gate=gate)
-    seen: list[Outcome[str]] = []
-    flows = Counted(100, lambda text: stubborn(text, log))
-    with Runner({Chat: handler}, RunnerOptions(concurrency=3), replies=replies) as runner:
-        when(lambda: len(handler.asked) == 3 and flows.given >= 10, *CTRL_C)
-        when(lambda: log, gate.set)  # the flows are closed: the stop is known
-        with pytest.raises(KeyboardInterrupt):
-            seen.extend(runner.outcomes(flows, limit=10))
-        assert len(seen) == flows.given
-        assert {o.state for o in seen} == {"skipped"}
-        assert all(isinstance(o.error, Interrupted) for o in seen)
-        assert len(handler.asked) == 3
-        assert log == ["closed"] * 10
-        assert runner.run(ask("0")) == "re: 0"  # the runner lives on, and "0" was kept
-    assert sum(count for _, _, count, *_ in replies.statistics()) >= 3
 
 
 def test_ctrl_c_in_run_and_map_is_a_keyboard_interrupt_whatever_ended_before() -> None:

@@ -17,7 +17,6 @@ import shutil
 import signal
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -143,25 +142,6 @@ def test_work_that_fails_is_undone_alone(stored: Runs) -> None:
     with pytest.raises(StoreError):
         stored.flush()
     assert [r.id for r in stored.rows(run)] == ["a", "c"]
-
-
-def test_the_last_run_is_the_newest_by_any_clock(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clock was ahead and is set right: what is done from then on is what is newest."""
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 1e8)
-    ahead = runs.start("eval", {"at": 1})
-    monkeypatch.setattr(time, "time", lambda: now)
-    later = runs.start("eval", {"at": 1})
-    assert [run.id for run in runs.list("eval")] == [ahead, later]
-    assert runs.unfinished("eval", {"at": 1}) == later
-    for run in (ahead, later):
-        runs.finish(run, "complete")
-        found = runs.get(run)
-        assert found.ended is not None
-        assert found.ended >= found.started
-    assert runs.complete("eval", {"at": 1}) == later
 
 
 def test_damage_is_named_where_it_is_found(tmp_path: Path) -> None:

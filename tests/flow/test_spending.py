@@ -117,16 +117,6 @@ def test_after_a_budget_stop_replies_are_kept_and_nothing_more_is_sent(replies: 
     assert len(handler.asked) == 8  # the four kept ones were not asked again
 
 
-def test_arun_can_be_used_again_after_a_stop() -> None:
-    async def scenario(runner: Runner) -> str:
-        with pytest.raises(BudgetStopped):
-            await runner.arun(limited("dear", 100))
-        return await runner.arun(limited("cheap", 1))
-
-    with Runner({Chat: FakeChat(price=1.0)}, budget=Budget(20)) as runner:
-        assert asyncio.run(scenario(runner)) == "re: cheap"
-
-
 # -- money nobody can name -----------------------------------------------------------------
 
 

@@ -282,24 +282,6 @@ def test_a_handler_that_breaks_is_an_error_and_leaves_nobody_waiting(
 # -- work aside ----------------------------------------------------------------------------
 
 
-def test_work_aside_leaves_the_loop_to_others() -> None:
-    answered, names = threading.Event(), list[str]()
-
-    def work() -> int:
-        names.append(threading.current_thread().name)
-        assert answered.wait(10)
-        return 7
-
-    def quick() -> Flow[int]:
-        yield from ask("a")
-        answered.set()
-        return 1
-
-    with Runner({Chat: FakeChat(picky)}) as runner:
-        assert list(runner.map([run_in_pool(work), quick()])) == [7, 1]
-    assert names[0].startswith("ragwright-batch")
-
-
 def test_work_aside_raises_at_its_yield_and_is_bound_by_the_flows_time_limit() -> None:
     def fails() -> Flow[str]:
         try:

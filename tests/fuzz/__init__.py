@@ -26,15 +26,7 @@ Run: TypeAlias = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Target:
-    """One door.
-
-    Attributes:
-        name: What it is called on the command line.
-        corpus: Cases that are always tried, sound ones and such as once broke it.
-        damaged: Makes another case of one of the corpus.
-        opened: Opens what the run needs, and gives the run of one case.
-        cases: How many damaged cases the tests try.
-    """
+    """One door."""
 
     name: str
     corpus: Sequence[Any]
@@ -44,15 +36,7 @@ class Target:
 
 
 def explore(target: Target, seed: int = 0, seconds: float = 0.0) -> int:
-    """Try the corpus, then damaged cases: as many as the target says, or for some seconds.
-
-    Returns:
-        The number of cases tried.
-
-    Raises:
-        AssertionError: Something but a RagwrightError came out, or an assertion of the run
-            failed; it shows the case and how to get to it again.
-    """
+    """Try the corpus, then damaged cases: as many as the target says, or for some seconds."""
     tried = 0
     end = time.monotonic() + seconds
     with target.opened() as run:

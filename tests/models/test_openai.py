@@ -19,7 +19,6 @@ from ragwright.models import (
     Models,
     ModelSettings,
     OpenAIChat,
-    drop_thought,
     model_handlers,
 )
 from ragwright.testing import ChatModelSuite, Reply, ServerRequest
@@ -259,11 +258,6 @@ def test_a_model_that_marks_only_the_end_is_held_back_from_then_on(desk: Desk) -
     assert "".join(shown).count("five") == 1, "what the second thinks is not shown"
     assert "its next replies are held back" in first.notes[0]
     assert not second.notes
-
-
-def test_a_given_text_is_read_the_same_way() -> None:
-    assert drop_thought(f"<think>{THOUGHT}</think>{ANSWER}") == ANSWER
-    assert drop_thought(ANSWER) == ANSWER
 
 
 @pytest.mark.parametrize(

@@ -54,15 +54,7 @@ def write_rows(folder: Path, rows: list[dict[str, object]], name: str = "set.jso
 
 
 def certified_project(make: MakeProject, settings: str = "", *, promised: bool = False) -> Path:
-    """An ingested project with a test set of which most questions are answered rightly.
-
-    It is a copy of one that each process of the tests makes once.
-
-    Args:
-        make: Writes its files.
-        settings: Lines of the project file.
-        promised: Whether the default promise was made with the default settings.
-    """
+    """An ingested project with a test set of which most questions are answered rightly."""
     folder = make(settings, **_files())
     source = _promised() if promised else _ingested()
     own = shutil.ignore_patterns("docs", "ragwright.yaml")

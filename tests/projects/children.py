@@ -76,13 +76,7 @@ def command(folder: Path, *words: str) -> None:
 def printed(
     folder: Path, words: Sequence[str], environment: Mapping[str, str]
 ) -> CompletedProcess[str]:
-    """What ``python -m ragwright WORDS`` prints in a folder, without the time of its imports.
-
-    Args:
-        folder: Where it is run.
-        words: The command and its arguments.
-        environment: All its variables.
-    """
+    """What ``python -m ragwright WORDS`` prints in a folder, without the time of its imports."""
     with TemporaryDirectory() as place:
         files = [Path(place) / name for name in ("stdout", "stderr")]
         process = started(_printing, folder, words, {**environment}, files)

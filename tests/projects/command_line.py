@@ -20,18 +20,7 @@ Done = subprocess.CompletedProcess[str]
 def ragwright(
     folder: Path, *words: str, code: int | None = 0, typed: str = "", **environment: str
 ) -> Done:
-    """A command that was run in a folder, within this process, and ended with this exit code.
-
-    Args:
-        folder: Where it is run.
-        words: The command and its arguments.
-        code: The exit code that is expected; None where the test looks itself.
-        typed: Its standard input.
-        environment: Variables beside those of the tests.
-
-    Raises:
-        Exception: What the command raised, other than an exit.
-    """
+    """A command that was run in a folder, within this process, and ended with this exit code."""
     runner = CliRunner(env={**_without_keys(), "COLUMNS": "120", **environment})
     app = command_line(words[:1])
     with chdir(folder), _importing_from(folder):

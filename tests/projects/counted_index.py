@@ -32,14 +32,7 @@ class Own(BatchHandler[Any, Any]):
 
 
 class CountedIndex:
-    """The index, open.
-
-    Args:
-        folder: Of the project.
-        texts: The chunks of each document, and its metadata. A document's only chunk has its id.
-        words: What the embedder counts.
-        base: What stands beside the counts, so that no vector is empty.
-    """
+    """The index, open."""
 
     def __init__(
         self,

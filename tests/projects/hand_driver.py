@@ -49,13 +49,7 @@ def hit(
 
 
 class Driver:
-    """Runs a flow; exceptions among the replies are thrown at their requests.
-
-    Args:
-        replies: Of the chat model, in order; the last is given again and again. One that can be
-            called is asked each time.
-        others: Answers all that is no chat.
-    """
+    """Runs a flow; exceptions among the replies are thrown at their requests."""
 
     def __init__(self, *replies: Any, others: Callable[[Any], Any] | None = None) -> None:
         self.replies = [*replies] or [""]

@@ -61,17 +61,7 @@ def study_project(
     options: str = "",
     docs: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a project with ``set.jsonl`` and ``s.yaml``.
-
-    Args:
-        folder: Where the project is made.
-        rows: Rows of the test set.
-        study: Which keys are swept.
-        settings: Lines of ``ragwright.yaml``.
-        measures: Measures of the study.
-        options: More of its options, such as ``search: tpe, trials: 12``.
-        docs: The documents; without any, those of the small project.
-    """
+    """Write a project with ``set.jsonl`` and ``s.yaml``."""
     made = MakeProject(folder)(settings, **(docs or {}))
     (made / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
     told = ", ".join(filter(None, (f"testset: set.jsonl, measures: '{measures}'", options)))

@@ -66,11 +66,6 @@ def test_searches_and_replacements_are_those_of_re(pattern: str, texts: list[str
     assert cleaned(pattern, "<>", [*texts]) == [python.sub("<>", text) for text in texts]
 
 
-def test_a_dollar_stands_before_a_last_line_break() -> None:
-    texts: list[str | None] = ["end", "end\n", "end\n\n", "end \nmore", "end\r\n"]
-    assert carried("end$", texts) == [bool(re.search("end$", str(text))) for text in texts]
-
-
 def test_a_replacement_is_literal_but_for_groups() -> None:
     assert cleaned(r"(\d+) euro", "€$1", ["5 euro", None]) == ["€5", None]
     assert cleaned(r"(?P<sum>\d+) dollars", r"$$${sum}\1$", ["5 dollars"]) == [r"$5\1$"]

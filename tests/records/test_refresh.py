@@ -176,16 +176,6 @@ GROWN = {
 }
 
 
-def test_a_text_column_that_the_source_gains_is_empty_in_rows_from_before(place: Place) -> None:
-    place.refresh(row("a", "Give a"), row("b", "Give b"))
-    place.declare(source=SOURCE.replace("text: body", "text: words"))
-    now = [row("a", "Give a", words=None), row("b", "Give b", words="Now b")]
-    place.refresh(*now, more=("words",))
-    gold = place.content()["gold"]
-    assert {key: one["text"] for key, one in gold.items()} == {"b": "Now b"}
-    assert place.left_out()["a"] == "no text"
-
-
 NEEDY = SOURCE + "require: [party]\n"
 
 

@@ -1,4 +1,4 @@
-"""The real command: `llm`, restarts, workers, signals; and random requests from its description."""
+"""The real command: restarts, workers, signals; and random requests from its description."""
 
 from __future__ import annotations
 
@@ -57,14 +57,7 @@ def command(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 @dataclass
 class Workers:
-    """A project served by two workers; its model takes a minute.
-
-    Attributes:
-        model: The model.
-        process: What started the workers.
-        address: Address of the server.
-        lines: What they have logged.
-    """
+    """A project served by two workers; its model takes a minute."""
 
     model: ScriptedServer
     process: subprocess.Popen[str]
@@ -109,22 +102,9 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
             reader.join()
 
 
-def test_llm_asks_a_model_and_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     folder = ingested(tmp_path, LOGGED)
     with command(folder) as (_, address):
-        (tmp_path / "extra-openai-models.yaml").write_text(
-            "- model_id: handbook\n  model_name: handbook/engineer\n"
-            f"  api_base: {address}/v1\n  api_key_name: none\n",
-            "utf-8",
-        )
-        environment = {**os.environ, "LLM_USER_PATH": str(tmp_path), "LLM_LOAD_PLUGINS": ""}
-        words = [sys.executable, "-m", "llm", "-m", "handbook", "--key", "x"]
-        for extra in ((), ("--no-stream",)):
-            done = subprocess.run(
-                [*words, *extra, QUESTION], capture_output=True, text=True, env=environment
-            )
-            assert done.returncode == 0, done.stderr
-            assert "Fluids [1]\nThe brake fluid must be changed every two years." in done.stdout
         port = address.rpartition(":")[2]
         said = spawned(folder, "serve", "--port", port, code=1).stderr
         assert f"cannot listen on 127.0.0.1:{port}" in said

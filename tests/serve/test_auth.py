@@ -63,36 +63,6 @@ def test_a_page_of_another_site_cannot_ask(offline: Running) -> None:
             assert sent.status_code == 403, path
 
 
-ORIGIN = "https://app.example.org"
-PREFLIGHT = {
-    "origin": ORIGIN,
-    "access-control-request-method": "POST",
-    "access-control-request-headers": "authorization,content-type",
-}
-
-
-def test_pages_of_the_named_origins_may_call_the_api_and_no_others(
-    tmp_path: Path, offline: Running
-) -> None:
-    path, allows = "/v1/chat/completions", "access-control-allow-origin"
-    assert allows not in offline.http.options(path, headers=PREFLIGHT).headers
-    with handbook(tmp_path, "", f"serve.cors=[{ORIGIN}]") as server:
-        secret = key(server.folder, "app")
-        allowed = server.http.options(path, headers=PREFLIGHT)
-        assert (allowed.status_code, allowed.headers[allows]) == (200, ORIGIN)
-        assert "authorization" in allowed.headers["access-control-allow-headers"]
-        assert "access-control-allow-credentials" not in allowed.headers
-        sent = {"authorization": f"Bearer {secret}", "origin": ORIGIN}
-        reply = server.http.post(path, json=asks(QUESTION), headers=sent)
-        assert (reply.status_code, reply.headers[allows]) == (200, ORIGIN)
-        refused = server.http.post(path, json=asks(QUESTION), headers={"origin": ORIGIN})
-        assert refused.status_code == 401
-        assert refused.headers[allows] == ORIGIN, "the page may read why"
-        other = server.http.options(path, headers=PREFLIGHT | {"origin": "https://evil.test"})
-        assert other.status_code == 400
-        assert allows not in other.headers
-
-
 LINK = re.compile(r'(?:href|action|src|hx-get|hx-post)="(/[^"]*)"')
 READ = re.compile(r'(?:href|src|hx-get)="(/[^"]*)"')
 

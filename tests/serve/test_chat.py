@@ -18,26 +18,16 @@ from waiting import wait_until
 
 from ragwright import Workbench
 from ragwright.core import Chunk, Document, Span
-from ragwright.drafting import OutputQuery
 from ragwright.index import IndexedDocument
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 COMPLETE = """### Task:
-You are an autocompletion system. Continue the text in `<text>` based on the **completion type** in `<type>` and the given language.
-
-### **Instructions**:
-1. Analyze `<text>` for context and meaning.
-2. Use `<type>` to guide your output.
-3. Start as if you are directly continuing `<text>`. Do **not** repeat it.
-
-### **Output Rules**:
-- Respond only in JSON format: `{"text": "<your_completion>"}`.
+You are an autocompletion system. Continue the text in `<text>`.
 %s
-<type>Search Query</type>
 <text>How often must the brake</text>
 #### Output:
-"""  # noqa: E501
-"""The prompt that Open WebUI sends while somebody types."""
+"""
+"""The beginning and the end of the prompt that Open WebUI sends while somebody types."""
 
 CHAT = "\n### Chat History:\n<chat_history>\nUSER: When?\nASSISTANT: Never\n</chat_history>"
 TITLE = "### Task:\nGenerate a concise title." + CHAT
@@ -217,19 +207,6 @@ def test_a_courtesy_takes_no_search_and_without_a_model_nobody_replies(
     assert "url_citation" not in response
 
 
-def test_answers_are_stored_with_feedback(offline: Running) -> None:
-    reply = asked(offline)
-    rating = {"id": reply.id, "verdict": "rejected", "note": "too short"}
-    assert offline.http.post("/v1/feedback", json=rating).status_code == 200
-    missing = offline.http.post("/v1/feedback", json={"id": "nobody", "score": 1})
-    assert missing.status_code == 404
-    with Workbench.open(offline.folder) as bench:
-        [text] = bench.outputs.find(OutputQuery(verdict="rejected"))
-        assert text.text == reply.choices[0].message.content
-        assert text.request["question"] == QUESTION
-        assert [hit.text for hit in bench.outputs.used(text.id)]
-
-
 def test_filters_of_a_request_narrow_it(offline: Running) -> None:
     def cited(condition: str) -> Any:
         only = {"filters": [condition]}
@@ -373,12 +350,3 @@ def test_slow_drafts_hold_up_neither_health_nor_retrieval(tmp_path: Path) -> Non
             for thread in threads:
                 thread.join()
     assert states == [200] * 12
-
-
-@pytest.mark.slow
-def test_a_draft_that_takes_too_long_ends(tmp_path: Path) -> None:
-    with (
-        ScriptedServer(Reply(TEXTS, delay=30.0)) as model,
-        served(desk(tmp_path, model), "serve.timeout=0.5") as running,
-    ):
-        assert running.http.post("/v1/drafts", json=DRAFT).status_code == 504

@@ -163,16 +163,6 @@ def test_a_key_sees_its_configurations_alone(running: Running) -> None:
     assert running.client(secret).post("/v1/retrieve", json=body).status_code == 404
 
 
-def test_a_key_has_a_rate_and_is_told_when_to_come_back(running: Running) -> None:
-    http = running.client(key(running.folder, "slow", per_minute=2))
-    replies = [http.post("/v1/retrieve", json={"query": QUESTION}) for _ in range(6)]
-    states = [reply.status_code for reply in replies]
-    assert states[:2] == [200, 200]
-    assert 2 <= states.count(429) <= 4  # another two pass if a minute ended in between
-    waits = [float(r.headers["retry-after"]) for r in replies if r.status_code == 429]
-    assert all(0 < wait <= 60 for wait in waits)
-
-
 def test_readers_may_not_see_what_belongs_to_the_owner(running: Running) -> None:
     reader, owner = key(running.folder, "reader"), key(running.folder, "owner1", "owner")
     assert running.client(reader).get("/metrics").status_code == 403

@@ -17,15 +17,7 @@ _LARGE = 100_000
 
 @dataclass
 class HubServer:
-    """What the hub holds and how it behaves; ``requests`` are the lines that it was sent.
-
-    Attributes:
-        models: Name -> commit -> folder; the last commit is the main branch.
-        gated: Names that need the token ``hf_right``.
-        cut: Bytes after which the first reply with a large file ends; 0 for never.
-        damaged: Send wrong bytes of large files.
-        status: Answer every request with this error; 0 for none.
-    """
+    """What the hub holds and how it behaves; ``requests`` are the lines that it was sent."""
 
     models: dict[str, dict[str, Path]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)

@@ -52,14 +52,7 @@ def key(folder: Path, name: str, role: Any = "reader", **rights: Any) -> str:
 
 
 class Running:
-    """A running server.
-
-    Attributes:
-        address: Its address.
-        folder: The project.
-        http: A client without a key.
-        stack: Closes clients when the server ends.
-    """
+    """A running server."""
 
     def __init__(self, address: str, folder: Path, stack: ExitStack) -> None:
         self.address = address

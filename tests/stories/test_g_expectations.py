@@ -256,6 +256,7 @@ def test_g12_pages_of_other_origins_may_not_call(house: Path, running: Running) 
         for answered in (asked, reply):
             allowed = answered.headers.get("access-control-allow-origin")
             assert allowed == (origin if status == 200 else None)
+            assert "access-control-allow-credentials" not in answered.headers, "keys, no cookies"
     crossed = {"sec-fetch-site": "cross-site", "x-forwarded-user": "ann", "x-groups": "staff"}
     assert running.http.post("/", data={"q": "a"}, headers=crossed).status_code == 403
 

@@ -478,7 +478,6 @@ def _text(reply: Reply) -> str:
 
 
 def _close(flow: Flow[Any]) -> None:
-    """Close a flow; the stop continues whatever the flow raises."""
     with suppress(Exception, SystemExit, KeyboardInterrupt):
         flow.close()
 

@@ -363,7 +363,6 @@ def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a turn of a chat as a pair, and turns as pairs."""
     if isinstance(value, Message):
         return [value.role, value.content]
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

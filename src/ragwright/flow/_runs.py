@@ -213,7 +213,6 @@ class Runs:
         self._ledger.close()
 
     def _first(self, query: str, values: Sequence[Any]) -> Any:
-        """The first row of a query, None if it has none."""
         return next(iter(self._ledger.select(query, values)), None)
 
 
@@ -414,7 +413,6 @@ class _Work(Generic[T]):
 
 
 def _error_body(error: Exception | None) -> dict[str, Any]:
-    """An error as stored in a row: kind, message, place and hint."""
     if isinstance(error, RagwrightError):
         parts = {"what": error.what, "where": error.where, "hint": error.hint}
         body = {name: value for name, value in parts.items() if value}

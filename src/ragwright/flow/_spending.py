@@ -226,7 +226,6 @@ def _today(connection: Connection) -> int:
 
 
 def _sums(connection: Connection, day: int, name: str) -> tuple[float, float, bool]:
-    """Money paid, money reserved, and whether this reservation is among it."""
     paid, held, known = connection.execute(
         "SELECT (SELECT COALESCE(SUM(cost), 0) FROM spending WHERE day = ?), "
         "(SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?), "

@@ -288,7 +288,6 @@ async def watch_silence(
 def _limit_error(
     model: str, where: str, limits: TimeLimits, pieces: int, total: float | None
 ) -> ModelTimeoutError:
-    """The error for the limit that was exceeded; ``total`` is None if it was another."""
     cases = (
         (total is not None, f"did not reply within {total or 0:g} s", "timeout"),
         (

@@ -177,11 +177,7 @@ def _hub_library() -> Any:
 
 
 def _repo_and_revision(text: str) -> tuple[str, str | None]:
-    """``ORG/NAME`` or ``ORG/NAME@REVISION`` taken apart; None is the main branch.
-
-    Raises:
-        ConfigError: The text is of neither form.
-    """
+    """``ORG/NAME`` or ``ORG/NAME@REVISION`` taken apart; None is the main branch."""
     repo, _, revision = text.partition("@")
     if not _NAME.fullmatch(repo) or ".." in repo or text.endswith("@"):
         raise ConfigError(
@@ -226,11 +222,7 @@ def _choose_files(name: str, files: Sequence[str]) -> list[str]:
 
 
 def _verify_hash(path: Path, expected: str | None) -> None:
-    """Compare a large file with the hash that the hub states; a wrong one is deleted.
-
-    Raises:
-        ModelError: The file is not what the hub states.
-    """
+    """Compare a large file with the hash that the hub states; a wrong one is deleted."""
     if expected is None or file_hash(path) == expected:
         return
     path.resolve().unlink()

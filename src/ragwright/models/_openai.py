@@ -327,11 +327,7 @@ def order_entries(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]
 
 
 def _vector_of(value: Any) -> NDArray[np.float64]:
-    """One vector of a reply: base 64 of float32, or a list of numbers.
-
-    Raises:
-        ValueError: Neither, or empty.
-    """
+    """One vector of a reply: base 64 of float32, or a list of numbers."""
     if isinstance(value, str):
         row = np.frombuffer(base64.b64decode(value, validate=True), "<f4")
     elif isinstance(value, list):
@@ -462,12 +458,7 @@ class ServerReranker:
 
 
 def _passage_scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
-    """One score per passage, from the entries of a reply.
-
-    Raises:
-        ValueError: Entries missing or repeated, a score that is not a number, or a passage returned
-            under the index of another one.
-    """
+    """One score per passage, from the entries of a reply."""
     entries = results if isinstance(results, list) else []
     if len(entries) != len(passages):
         raise ValueError(

@@ -247,11 +247,7 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
 
 
 def _load_system(address: str) -> Any:
-    """The object at ``module:object`` or ``file.py:object``.
-
-    Raises:
-        PluginError: There is no such file, module or object, or it fails on import.
-    """
+    """The object at ``module:object`` or ``file.py:object``."""
     file, _, path = address.rpartition(":")
     if not file.endswith(".py"):
         return load_object(address, where="--system")
@@ -354,11 +350,7 @@ def _endpoint(options: SystemOptions) -> tuple[Caller, bool]:
 
 
 def _post(client: Any, content: Any, url: str) -> bytes:
-    """The body of the reply to a JSON POST.
-
-    Raises:
-        SystemCallError: No reply, or one of another status than 200.
-    """
+    """The body of the reply to a JSON POST."""
     import httpx2
 
     try:
@@ -382,11 +374,7 @@ def _post(client: Any, content: Any, url: str) -> bytes:
 
 
 def _read_reply(options: SystemOptions, data: bytes) -> SystemReply:
-    """The answer, passages and ids in the body of a reply.
-
-    Raises:
-        SystemCallError: It is not JSON, or lacks one of them; shows how it begins.
-    """
+    """The answer, passages and ids in the body of a reply."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -435,11 +423,7 @@ def openai_messages(question: str, history: Sequence[Message]) -> list[dict[str,
 
 
 def _value_at_path(value: Any, path: str, where: str) -> Any:
-    """The value at a dotted path; ``*`` gives a list of the values below every entry.
-
-    Raises:
-        SystemCallError: There is nothing.
-    """
+    """The value at a dotted path; ``*`` gives a list of the values below every entry."""
     step, _, rest = path.partition(".")
     if step == "*" and isinstance(value, list):
         return [_value_at_path(entry, rest, where) if rest else entry for entry in value]

@@ -301,11 +301,7 @@ class OpenAIServer:
         return tuple(changed)
 
     def _learn(self, response: httpx2.Response, content: bytes, body: Mapping[str, Any]) -> None:
-        """Remember what a server rejects.
-
-        Raises:
-            ModelError: There is nothing to leave out or to rename: the call cannot be repeated.
-        """
+        """Remember what a server rejects."""
         status = response.status_code
         if response.has_redirect_location:
             # never followed; the error names both hosts

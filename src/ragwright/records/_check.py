@@ -258,7 +258,6 @@ def _examples(
     steps: Sequence[PatternFacts],
     acted: Sequence[Sequence[bool]],
 ) -> tuple[ExampleRow, ...]:
-    """The rows of silver that most steps changed."""
     columns = (silver[name].to_pylist() for name in (KEY, TEXT, TAGS))
     after = {key: (clean, tuple(tags)) for key, clean, tags in zip(*columns, strict=True)}
     names = [

@@ -47,7 +47,6 @@ def gold_documents(batch: ArrowTable) -> Iterator[Document]:
 
 
 def _meta(value: Any) -> MetaValue | None:
-    """A value as metadata, None if empty."""
     if isinstance(value, str):
         return value or None
     if value is None or value == []:

@@ -483,7 +483,6 @@ def _budgets(service: Service, caller: Caller) -> Budgets:
 
 
 async def _client_gone(request: Request | None) -> None:
-    """Return when the client has gone away."""
     if request is None:
         await asyncio.Event().wait()
     else:

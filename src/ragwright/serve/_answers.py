@@ -228,7 +228,6 @@ async def deliver_answer(
 
 
 def _store_answer(work: Admission, done: ServedAnswer, asking: AskOptions) -> str:
-    """Store an answer; returns the id of the output."""
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
@@ -439,7 +438,6 @@ class AnswerEvents:
         return EventStream(self._events(), self._work, stack.pop_all())
 
     async def _close(self) -> None:
-        """End the call where its reader went away."""
         self._next.cancel()
         await asyncio.wait({self._next})
         await self._pieces.aclose()
@@ -486,12 +484,7 @@ class AnswerEvents:
             yield self._frames.failure(api_error(error, self._work.caller))
 
     async def _pings_until_next(self) -> AsyncIterator[bytes]:
-        """Comments until the next piece is there.
-
-        Raises:
-            TimeoutError: The time for an answer is up.
-            ApiError: 503; something was erased meanwhile.
-        """
+        """Comments until the next piece is there."""
         silent = time.monotonic()
         while not self._next.done():
             left = self._work.left

@@ -226,11 +226,7 @@ def read_proxied_person(
 
 
 def _only_header(request: Request, header: str) -> str:
-    """The value of a header, which a client must not be able to add to; empty without a name.
-
-    Raises:
-        ApiError: 401; it was sent twice.
-    """
+    """The value of a header, which a client must not be able to add to; empty without a name."""
     values = request.headers.getlist(header) if header else []
     if len(values) > 1:
         raise _refusal(f"the header {header} was sent twice")

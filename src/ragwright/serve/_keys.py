@@ -301,11 +301,7 @@ class ServeKeys:
         self._update(name, "hash = 'revoked ' || name, rights = '{}'")
 
     def _update(self, name: str, change: str, *values: str) -> None:
-        """Change a key, in a shared database and in the project folder.
-
-        Raises:
-            ConfigError: There is none of this name.
-        """
+        """Change a key, in a shared database and in the project folder."""
         update = f"UPDATE serve_keys SET {change} WHERE name = ? AND {_LIVE}"  # noqa: S608
 
         def work(connection: Connection) -> int:
@@ -328,17 +324,12 @@ class ServeKeys:
 
 
 def _make_secret() -> tuple[str, str, str]:
-    """A new secret, its hash, and the present time."""
     secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
     return secret, hash_key(secret), datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _write_rights(key: ServeKey) -> str:
-    """The rights of a key as JSON.
-
-    Raises:
-        ConfigError: They cannot be given.
-    """
+    """The rights of a key as JSON."""
     for limit in (key.per_minute, key.daily_budget):
         if limit is not None and limit <= 0:
             raise ConfigError("a limit of a key must be above 0")

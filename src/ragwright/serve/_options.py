@@ -112,11 +112,7 @@ class PeopleOptions:
 def _parsed_networks(
     addresses: tuple[str, ...],
 ) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """The networks of a proxy.
-
-    Raises:
-        ConfigError: One is not an address or a network, or names every address.
-    """
+    """The networks of a proxy."""
     networks = []
     for text in addresses:
         try:

@@ -405,7 +405,6 @@ class _ResponseReply(Frames):
 
 
 def _text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part of a message that holds its text."""
     return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 

@@ -312,11 +312,7 @@ class Service:
     def _open_configurations(
         self, options: ServeOptions, stack: contextlib.ExitStack
     ) -> dict[str, OpenConfiguration]:
-        """The project under each configuration, by name; the stack closes them.
-
-        Raises:
-            ConfigError: The settings of one are wrong, or no question could be answered under them.
-        """
+        """The project under each configuration, by name; the stack closes them."""
         configurations = {}
         for name, laid in self._configured_overrides(options).items():
             change = None if self.serving.own else Served(self.folder).current()

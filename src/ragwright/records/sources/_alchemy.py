@@ -88,11 +88,7 @@ class SqlSource(RowSource):
             ) from error
 
     def _newer(self, reading: _Reading, query: str, column: str, since: str) -> tuple[str, Any]:
-        """Return the query for rows at or above a watermark, and its parameter.
-
-        Raises:
-            RecordsError: The query has no such column, or the watermark does not fit it.
-        """
+        """Return the query for rows at or above a watermark, and its parameter."""
         inner = f"(\n{query}) ragwright_rows"
         names = reading.names(f"SELECT * FROM {inner} WHERE 1 = 0")  # noqa: S608 - the user's own
         if column not in names:
@@ -148,7 +144,6 @@ class SqlSource(RowSource):
 
     @contextmanager
     def _open(self) -> Iterator[_Reading]:
-        """Open a read-only transaction; it is always rolled back, and its connection closed."""
         fault = "cannot be opened"
         try:
             with self._engine.connect() as connection:

@@ -234,12 +234,7 @@ class DelimitedFile(RowFile):
             first += len(taken)
 
     def _complete_records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line and values of every record, the header's first.
-
-        Raises:
-            RecordsError: A record has more or fewer values than the header, or a quote does not
-                close; it is named.
-        """
+        """Yield line and values of every record, the header's first."""
         wanted, line = 0, 1
         try:
             for line, fields in self._records(quoted=self._quoted):
@@ -260,7 +255,6 @@ class DelimitedFile(RowFile):
             ) from error
 
     def _records(self, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line where a record begins, and its values; blank lines are skipped."""
         csv.field_size_limit(_LONGEST)
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         line = 1
@@ -305,11 +299,7 @@ class JsonlFile(RowFile):
             yield RowBatch(pa.table(columns, names=self.columns), self.name, lines)
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield line number and object of every line that is not blank.
-
-        Raises:
-            RecordsError: A line is no JSON object; it is named.
-        """
+        """Yield line number and object of every line that is not blank."""
         encoding = encoding_of(self.path, self._named)
         try:
             with self.path.open(encoding=encoding, newline="\n") as file:
@@ -323,7 +313,6 @@ class JsonlFile(RowFile):
 
 
 def _decode(text: str, where: str) -> dict[str, Any]:
-    """The object of a line."""
     try:
         row = _DECODER.decode(text)
         if "\\u" in text:

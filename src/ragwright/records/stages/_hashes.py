@@ -66,13 +66,11 @@ def row_hashes(batch: ArrowTable, columns: Sequence[str]) -> ArrowTable:
 
 
 def _seeds(column: str) -> tuple[int, int]:
-    """Two seeds of 63 bits."""
     digits = text_hash(column)
     return int(digits[:16], 16) >> 1, int(digits[16:32], 16) >> 1
 
 
 def _as_text(column: ArrowTable) -> ArrowTable:
-    """A column as one array of large strings."""
     column = join_chunks(column)
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_binary(kind):

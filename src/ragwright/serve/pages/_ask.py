@@ -374,11 +374,7 @@ async def show_passage(
 async def _source_values(
     request: Request, name: str, start: int, end: int, stamp: str
 ) -> dict[str, Any]:
-    """A document in the first configuration that shows it, cut before and behind a passage.
-
-    Raises:
-        ApiError: 404; the caller may see nothing of it.
-    """
+    """A document in the first configuration that shows it, cut before and behind a passage."""
     service, caller = service_of(request), caller_of(request)
     caller.note.used([name])
     visible = None

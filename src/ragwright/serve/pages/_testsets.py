@@ -50,18 +50,13 @@ _MARKS = ("review", "reviewed_by", "reviewed_at")
 
 
 def _address(name: str, only: str, row: str = "", outcome: str = "") -> str:
-    """The page of a testset with a row of a queue."""
     values = {"only": only if only != "open" else "", "row": row, "outcome": outcome}
     query = urlencode({key: value for key, value in values.items() if value})
     return f"/testsets/{quote(name)}" + (f"?{query}" if query else "")
 
 
 def _require_reviewer(caller: Caller) -> str:
-    """Refuse who may not review; the name that decisions are stored under.
-
-    Raises:
-        ApiError: 403; also to whom groups of readers hide documents that rows may quote.
-    """
+    """Refuse who may not review; the name that decisions are stored under."""
     if not caller.reviewer:
         fault = "this needs the role `reviewer`, without filters, or the role `owner`"
         raise ApiError(403, fault, "reviewer_only")
@@ -159,7 +154,6 @@ async def _review_page(
 
 
 def _queues(review: TestsetReview) -> dict[str, list[str]]:
-    """The ids of the rows of each queue, in file order."""
     labels, ids = review.labels(), [row.id for row in review.rows]
     rejected = {row: {d == "rejected" for d in labels[row].values()} for row in labels}
     return {
@@ -340,11 +334,7 @@ class _OutputListing:
         return f"/outputs?{urlencode(values)}#texts"
 
     def query(self) -> OutputQuery:
-        """The query of the listing.
-
-        Raises:
-            ApiError: The day is none.
-        """
+        """The query of the listing."""
         since = until = ""
         try:
             if self.day:
