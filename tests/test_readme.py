@@ -1,66 +1,39 @@
-"""The outputs that the README shows are those of its commands."""
+"""The README keeps its length, and the outputs that it shows are those of its commands."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
 from command_line import ragwright
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-SHOWN: list[str] = re.findall(
-    r"^```text\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
-)
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")
+SHOWN: list[str] = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def block(start: str) -> str:
-    [found] = [text for text in SHOWN if text.startswith(start)]
-    return found
+def write_files(folder: Path) -> None:
+    """Write the files that the README writes with printf and with a here document."""
+    for line, name in re.findall(r"^printf '(# .*)' > (\S+)$", README, re.MULTILINE):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(line.replace("\\n", "\n"))
+    [(name, text)] = re.findall(r"^cat > (\S+) <<'END'\n(.*?)^END", README, re.M | re.S)
+    (folder / name).write_text(text)
+    [rows] = re.findall(r"^printf '%s\\n' (.*?) > questions.csv$", README, re.M | re.S)
+    (folder / "questions.csv").write_text("\n".join(re.findall(r"'([^']*)'", rows)))
 
 
-def test_the_explained_hit(tmp_path: Path) -> None:
-    (tmp_path / "manuals").mkdir()
-    service = "# Service plan\n\nThe brake fluid must be changed every two years.\n"
-    codes = "# Codes\n\nAPP_w304 means that the accelerator pedal sensor has failed.\n"
-    assert repr(service)[1:-1] in README.read_text("utf-8")
-    assert repr(codes)[1:-1] in README.read_text("utf-8")
-    (tmp_path / "manuals" / "service.md").write_text(service)
-    (tmp_path / "manuals" / "codes.md").write_text(codes)
+def test_the_readme_has_at_most_1_000_words() -> None:
+    assert len(README.split()) <= 1_000
+
+
+def test_the_shown_answer_and_the_shown_scores(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    answer, scores = SHOWN
     ragwright(tmp_path, "init", "-q", "--source", "manuals/")
     ragwright(tmp_path, "ingest", "-q")
-    assert block("query: ") in ragwright(tmp_path, "retrieve", "APP_w304", "--explain").stdout
-
-
-def test_the_scored_rows(tmp_path: Path) -> None:
-    lines = re.findall(
-        r"^printf '%s\\n' '(.*)' \\\n +'(.*)' > rows.jsonl$", README.read_text(), re.M
-    )
-    (tmp_path / "rows.jsonl").write_text("\n".join(lines[0]))
-    table, rows = block("measure ").strip().split("\n\n")
-    shown = ragwright(tmp_path, "score", "rows.jsonl").stdout
-    assert table in shown
-    assert rows in shown
-
-
-@pytest.mark.slow
-def test_the_answer_of_the_demo_and_the_form_of_leaderboard_and_verdict(tmp_path: Path) -> None:
-    """Figures change with every edit of the guide; words, columns and their order do not."""
-    answer = block("# How does reciprocal")
-    place = re.compile(r"characters \d+-\d+")
-    shown = ragwright(tmp_path, "demo").stdout
-    assert place.sub("", answer).strip() in place.sub("", shown)
-    project = tmp_path / "ragwright-demo"
-    study = re.search(r"<<'END'\n(.*?)^END", README.read_text("utf-8"), re.M | re.S)
-    assert study is not None
-    (project / "study.yaml").write_text(study[1])
-    ragwright(project, "synth", "-q", "-o", "testsets/main.jsonl", "-n", "60")
-    board, verdict = block("   trial ").strip().split("\n\n")
-    shown = ragwright(project, "sweep", "-q", "study.yaml").stdout
-    heads = re.split(r"\s{2,}", board.splitlines()[0].strip())
-    found = next(line for line in shown.splitlines() if line.split()[:1] == ["trial"])
-    assert re.split(r"\s{2,}", found.strip()) == heads
-    confirmed = ragwright(project, "confirm", "-q", code=None).stdout
-    forms = ("No change proven for ", "better than the current", " beats the current settings on")
-    assert any(form in verdict for form in forms)
-    assert any(form in confirmed for form in forms)
+    question = "How often must the brake fluid be changed?"
+    assert f'ragwright ask "{question}"' in README
+    assert ragwright(tmp_path, "ask", question).stdout.strip() == answer.strip()
+    evaluated = ("eval", "--system", "mine:answer", "--testset", "questions.csv")
+    assert f"ragwright {' '.join(evaluated)}\n" in README
+    assert scores in ragwright(tmp_path, *evaluated).stdout

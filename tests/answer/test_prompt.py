@@ -151,14 +151,14 @@ def of_template(path: Path) -> object:
 @pytest.mark.parametrize(
     ("load", "content", "line", "said"),
     [
-        (of_template, "part: {}", 0, "did you mean 'parts'"),
+        (of_template, "part: {}", 0, "did you mean parts"),
         (of_template, "parts: {role: 'x {{ nobody }}'}", 0, "'role'"),
         (of_template, "parts: {role: 'x {% if %}'}", 0, "'role'"),
         (of_template, "parts: {role: '{{ persona.__class__.__mro__ }}'}", 0, "'role'"),
         (of_template, "parts: {role: 3}", 0, "names and texts"),
-        (of_template, "order: [rolle]", 0, "did you mean 'role'"),
+        (of_template, "order: [rolle]", 0, "did you mean role"),
         (of_template, "turn_markers: {cue: x}", 0, "cue"),
-        (load_persona, "name: x\naudiense: y\n", 2, "did you mean 'audience'"),
+        (load_persona, "name: x\naudiense: y\n", 2, "did you mean audience"),
         (load_persona, "name: x\naudience: [a, b]\n", 2, "must be text"),
         (load_persona, "name: x\naudience:\n\t- a\n", 3, "tab"),
         (load_persona, "name: x\naudience: 'open\n", 0, "end of stream"),

@@ -20,7 +20,7 @@ def test_keys_are_made_listed_and_revoked_by_command(tmp_path: Path) -> None:
     [listed] = read_json(project, "keys list")["keys"]
     assert listed["filters"] == ["tenant=acme"]
     assert "hash" not in listed
-    assert "did you mean 'app'" in ragwright(project, "keys", "revoke", "ap", code=1).stderr
+    assert "did you mean app" in ragwright(project, "keys", "revoke", "ap", code=1).stderr
     run(project, "keys revoke app")
     assert "no keys" in run(project, "keys list")
 

@@ -113,9 +113,9 @@ class Some:
     ("text", "bad", "meant"),
     [
         ("[rewrite]", "not a list", "its keys: methods, fusion"),
-        ("methods: [rewrite, rewrit]", "not 'rewrit'", "did you mean 'rewrite'?"),
+        ("methods: [rewrite, rewrit]", "not 'rewrit'", "did you mean rewrite?"),
         ("methods: [12]", "not 12", "Ways of rewording. Allowed: rewrite, subqueries."),
-        ("fusion: weigted", "not 'weigted'", "did you mean 'weighted'?"),
+        ("fusion: weigted", "not 'weigted'", "did you mean weighted?"),
         ("fusion: [rrf]", "not a list", "How lists are put together. Allowed: rrf, weighted."),
     ],
 )

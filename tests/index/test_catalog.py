@@ -139,7 +139,7 @@ def test_errors_of_filters_say_the_field_and_what_may_be_seen_of_its_values(tmp_
         ([F("nofield", ("x",))], (), "", ""),
         ([F("year", (1999, "x"))], ("1999", "x"), years, "2009 and 2 more"),
         ([F("year", ("zzz",))], ("zzz",), years, "2009 and 2 more"),
-        ([own, F("code", ("secret",))], ("secret",), "nearest: secret-a", "secret-a"),
+        ([own, F("code", ("secret",))], ("secret",), "did you mean secret-a?", "secret-a?"),
     ):
         with pytest.raises(FilterError) as told:
             store.view(PAIR).keyword("engine", 5, filters)

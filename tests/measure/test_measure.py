@@ -96,7 +96,7 @@ def test_pieces_of_a_measure_and_several_from_a_text_or_a_list() -> None:
         ("Recall(level=2)@10", "rel=N"),
         ("Recall(rel=0)@10", "rel=N"),
         ("ROUGE(1,best)", "unknown parameter"),
-        ("zzz", "known:"),
+        ("zzz", "ragwright measures"),
         ("nDCG@ten", "nDCG@10"),
         ("nDCG@-1", "nDCG@10"),
         ("", "nDCG@10"),

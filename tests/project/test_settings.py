@@ -49,7 +49,7 @@ def test_sections_reach_the_records_of_their_rooms_and_overrides_win(tmp_path: P
     assert (settings.retrieve.top_k, settings.embed.model) == (7, "")
     settings = load(tmp_path, "sources: [docs/]", "embed.model=st:y")
     assert (settings.answer.model, settings.embed.model) == ("snippet", "st:y")
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(ConfigError, match="no such file"):
         load_settings(tmp_path / "nowhere.yaml")
 
 

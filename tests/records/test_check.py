@@ -148,9 +148,9 @@ NO_FORMAT, BAD_RENAME = {"rollups": "{}\n"}, f"{SOURCE}rename: "
 PARQUET = {"source": "source: rows.parquet\nkey: id\ntext: body\n", "rollups": "{}\n"}
 LOST: list[tuple[dict[str, str], Rows | pa.Table, dict[str, str], list[tuple[str, str]]]] = [
     # what was given in place of a declaration has the flag as its place
-    ({"source": "nowhere.csv"}, ROWS, {}, [("--source", "does not exist")]),
+    ({"source": "nowhere.csv"}, ROWS, {}, [("--source", "no such file")]),
     ({"key": "idd"}, ROWS, {}, [("--key", "no column 'idd'")]),
-    ({"source": "sqlite:///rows.db", "query": ""}, ROWS, {}, [("--source", "does not exist")]),
+    ({"source": "sqlite:///rows.db", "query": ""}, ROWS, {}, [("--source", "no such file")]),
     ({"source": HERE, "query": ""}, ROWS, {}, [("--source", "there is none")]),
     ({"source": HERE, "query": QUERY}, ROWS, {}, [("--query", "cannot be read")]),
     ({}, ROWS, {"source": f"{BAD_RENAME}{{body2: text2}}\n", **NO_FORMAT},

@@ -310,7 +310,7 @@ def test_new_columns_and_other_types_read_as_one_table(tables: RecordTables) -> 
     assert [second[name] for name in names] == ["07", 1.5, 3, "true", "b, c", None, "n"]
     found = [row for batch in tables.read("bronze", ["new"]) for row in batch.to_pylist()]
     assert found == [{"new": None}, {"new": "n"}]
-    with pytest.raises(RecordsError, match=r"(?s)no column 'zap'.*did you mean 'zip'"):
+    with pytest.raises(RecordsError, match=r"(?s)no column 'zap'.*did you mean zip"):
         list(tables.read("bronze", ["zap"]))
     with tables.writing("test", 5) as writing:
         writing.upsert("bronze", table_of(["c"], ["c"], sum=[2**53 + 1]))
@@ -565,7 +565,7 @@ def test_an_empty_table_is_an_empty_file(tables: RecordTables, suffix: str) -> N
 def test_what_cannot_be_written_leaves_what_was_there(gold: RecordTables, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     path.write_text("as it was")
-    with pytest.raises(RecordsError, match=r"(?s)no column 'topics'.*did you mean 'topic'"):
+    with pytest.raises(RecordsError, match=r"(?s)no column 'topics'.*did you mean topic"):
         export_table(gold, "gold", path, ["topics"])
     with pytest.raises(RecordsError, match=r"(?s)the suffix '\.xlsx'.*\.parquet, \.csv, \.jsonl"):
         export_table(gold, "gold", tmp_path / "out.xlsx")

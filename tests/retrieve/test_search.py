@@ -196,7 +196,7 @@ def test_filters_hold_in_every_channel(lights: CountedIndex, search: str) -> Non
 def test_an_exclusion_that_excludes_nothing_is_told(lights: CountedIndex) -> None:
     """A slip in a value and nothing to leave out look the same: both are answered."""
     slip, rest = Filter("topic", ("Car",), exclude=True), Filter("topic", ("rest",))
-    told = "topic!=Car excludes nothing: no chunk has topic = 'Car' (nearest: car)"
+    told = "topic!=Car excludes nothing: no chunk has topic = 'Car' (did you mean car?)"
     found = lights.ask("pedal sea", filters=(slip,))
     assert found.hits == lights.ask("pedal sea").hits
     assert told in found.notes

@@ -90,7 +90,7 @@ def test_search_fetch_and_ask_have_the_shapes_that_chat_programs_expect(running:
     ("tool", "arguments", "fault"),
     [
         ("search", {"query": "fluid", "top_n": 3}, "search has no parameter 'top_n'"),
-        ("search", {"question": "fluid"}, "did you mean 'query'?|known: "),
+        ("search", {"question": "fluid"}, "did you mean query?|known: "),
         ("search", {}, "^search needs the parameter 'query'$"),
         ("search", {"query": "fluid", "top_k": 0}, "^top_k: input should be greater than or equal"),
         ("search", {"query": "fluid", "filters": ["nonsense"]}, "nonsense"),

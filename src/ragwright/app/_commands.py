@@ -6,6 +6,8 @@ only sentences; a test checks that they are those of the commands.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -13,7 +15,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..core import Addition, PluginError, addition, find_additions, suggest_name
+from ..core import (
+    Addition,
+    ConfigError,
+    PluginError,
+    addition,
+    find_additions,
+    say_plainly,
+    suggest_name,
+)
 
 _GROUPS = {
     "Build": "init ingest retrieve ask audit doctor demo",
@@ -27,6 +37,9 @@ _GROUPS = {
 """Our commands as the help page groups them; those of other packages follow."""
 
 _OTHERS = "From installed packages"
+
+_WRONG_LINE: Any = typer.BadParameter.__base__
+"""The base of typer's errors about the words of a command line, which it does not export."""
 
 
 def commands() -> Mapping[str, str]:
@@ -106,6 +119,18 @@ def _failing(error: PluginError) -> Callable[[list[str]], None]:
 
 
 class _Groups(TyperGroup):
+    """The command line, whose help page lists the commands in groups."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command; report wrong words of the line in the form of all other errors."""
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except typer.Abort:
+            sys.exit(1)
+        except _WRONG_LINE as error:
+            sys.exit(_report_line(error))
+        sys.exit(code or 0)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the groups, with the summaries in one column."""
         ours = {name for names in _GROUPS.values() for name in names.split()}
@@ -120,6 +145,23 @@ class _Groups(TyperGroup):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _report_line(error: Any) -> int:
+    text = error.format_message()
+    if "\n" in text:  # a group without a command: its help
+        error.show()
+        return int(error.exit_code)
+    what, _, near = re.sub(r" \(Possible options: .*\)", "", text).partition(" Did you mean ")
+    what = what[0].lower() + what[1:]
+    if named := re.match(r"invalid value for (?:.* / )?'?([^' ]+)'?: (.*)", what):
+        what = f"{named[1]}: {say_plainly(named[2])}".replace("one of '', ", "one of ")
+    path = error.ctx.command_path if error.ctx else "ragwright"
+    hint = f"did you mean {near.replace(chr(39), '')}" if near else f"run: {path} --help"
+    import_module("._console", __package__).fail(
+        ConfigError(what.strip().rstrip("."), where=path, hint=hint)
+    )
+    return int(error.exit_code)
 
 
 def _without_command(context: typer.Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -313,7 +314,12 @@ def measures_command(
 
 def _table(entries: tuple[Definition, ...]) -> str:
     rows = [["measure", "kind", "range", "needs", "model", "better"]]
-    rows += [[e.form, e.kind, _range(e), _needs(e), e.model, _direction(e)] for e in entries]
+    # without optional parameters, which `ragwright measures NAME` lists: one line for a name
+    short = [re.sub(r"\[\([^)]*\)\]", "", entry.form) for entry in entries]
+    rows += [
+        [s, e.kind, _range(e), _needs(e), e.model, _direction(e)]
+        for s, e in zip(short, entries, strict=True)
+    ]
     return table(rows)
 
 

@@ -69,11 +69,14 @@ def hits_text(retrieved: Retrieved, why: Explanation | None = None) -> str:
 
 
 def _search_text(retrieved: Retrieved, why: Explanation) -> str:
-    rows = [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
+    rows = [
+        [why.words.get(term.token, term.token), str(term.chunks), f"{term.idf:.3f}"]
+        for term in why.terms
+    ]
     weights = why.reason or ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items())
     lines = [
         f"query: {retrieved.query}",
-        table([["token", "chunks", "idf"], *rows], right=(1, 2)) if rows else "",
+        table([["word", "chunks", "idf"], *rows], right=(1, 2)) if rows else "",
         f"the embedding model sees: {' | '.join(why.pieces)}" if why.pieces else "",
         f"weights: {weights}" if weights else "",
     ]
@@ -86,7 +89,8 @@ def _search_text(retrieved: Retrieved, why: Explanation) -> str:
 
 
 def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
-    matched = ", ".join(why.matched.get(hit.chunk_id, ())) or "-"
+    tokens = why.matched.get(hit.chunk_id, ())
+    matched = ", ".join(dict.fromkeys(why.words.get(token, token) for token in tokens)) or "-"
     head = textwrap.shorten(" / ".join((why.heads.get(hit.chunk_id) or "").splitlines()), 160)
     seen, rung = why.seen.get(hit.chunk_id), ""
     if hit.rung is not None:
@@ -138,7 +142,9 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     if marks.spans and not answer.snippets:
         lines += ["sources:", *(f"  [{s.number}] {place(s.citation)}" for s in marks.spans)]
     lines += [] if answer.promise is None else [answer.promise.line]
-    lines += [f"note: {note}" for note in answer.notes]
+    said = "In no document" in answer.text
+    notes = [n for n in answer.notes if not (said and n.startswith("no keyword hits: not in"))]
+    lines += [f"note: {note}" for note in notes]
     return "\n".join(lines)
 
 
@@ -173,7 +179,7 @@ def _wrapped(text: str) -> str:
 def _origin(answer: Answer) -> str:
     """Who wrote the text of an answer, and the route if it is not the index."""
     if answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
-        origin = "nothing was found, no model was asked"
+        origin = "no model was asked"
     elif answer.model != models.NO_MODEL:
         origin = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
     elif answer.route == "none":

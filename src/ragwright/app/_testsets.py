@@ -222,6 +222,8 @@ def only_testset(names: Sequence[str]) -> Path:
     path = Path(names[0])
     if len(names) == 1 and path.is_file():
         return path
+    if len(names) == 1 and path.suffix:
+        raise ConfigError("no such file", where=names[0], hint="check the path")
     raise ConfigError(
         f"no testset {names[0]!r}" if len(names) == 1 else "give one testset at a time",
         where="ragwright review",

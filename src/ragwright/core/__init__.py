@@ -7,6 +7,7 @@ from ._build import (
     list_changed_options,
     option,
     overlaid,
+    say_plainly,
     unknown_key,
 )
 from ._errors import (
@@ -309,6 +310,7 @@ __all__ = [
     "require",
     "retry_after",
     "rights_first",
+    "say_plainly",
     "scalar",
     "shorten_text",
     "spawning",

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ._errors import ConfigError, RagwrightError
-from ._yaml import Placed
+from ._yaml import Placed, suggest_name
 
 When: TypeAlias = Literal["index", "query"]
 
@@ -133,14 +133,12 @@ def _explain(
             where=placed.where(*path),
             hint=_describe(fields[key], hint),
         )
-    for python, plain in _PLAIN_WORDS.items():
-        sentence = sentence.replace(python, plain)
     near = difflib.get_close_matches(bad, _allowed(hint), n=1) if isinstance(bad, str) else []
-    said = f"{sentence.partition(', unable to')[0]}, not {_kind(bad)}"
+    said = f"{say_plainly(sentence)}, not {_kind(bad)}"
     return ConfigError(
         f"{'.'.join(here)} {_COUNTS.get(fault['type'], said)}",
         where=placed.where(*here),
-        hint=f"did you mean {near[0]!r}?" if near else _describe(fields[key], hint),
+        hint=f"did you mean {near[0]}?" if near else _describe(fields[key], hint),
     )
 
 
@@ -148,6 +146,7 @@ _COUNTS = {"missing": "has too few values", "too_long": "has too many values"}
 """pydantic's faults of a list of fixed length, in words."""
 
 _PLAIN_WORDS: Mapping[str, str] = {
+    "Value error, ": "",
     "Input should be": "must be",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
@@ -162,17 +161,20 @@ _PLAIN_WORDS: Mapping[str, str] = {
 """pydantic's words, and YAML's."""
 
 
+def say_plainly(sentence: str) -> str:
+    """A sentence of pydantic about a wrong value, in words for users."""
+    for python, plain in _PLAIN_WORDS.items():
+        sentence = sentence.replace(python, plain)
+    return sentence.partition(", unable to")[0]
+
+
 def unknown_key(
     key: str, known: Iterable[str], placed: Placed, path: tuple[str, ...]
 ) -> ConfigError:
     """The error for an unknown key, with the nearest known ones."""
-    names = sorted(known)
-    near = difflib.get_close_matches(key, names, n=2, cutoff=0.5)
-    return ConfigError(
-        f"unknown key {'.'.join(path)!r}",
-        where=placed.where(*path),
-        hint=f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(names)}",
-    )
+    above = "".join(f"{part}." for part in path[:-1])
+    hint = suggest_name(key, known, above)
+    return ConfigError(f"unknown key {'.'.join(path)!r}", where=placed.where(*path), hint=hint)
 
 
 def overlaid(base: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:

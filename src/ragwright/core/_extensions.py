@@ -119,7 +119,11 @@ def load_object(
         ) from error
     for name in path.split("."):
         if not hasattr(loaded, name):
-            raise PluginError(f"{shown or module_name!r} has no {path!r}", where=where)
+            raise PluginError(
+                f"{shown or module_name!r} has no {path!r}",
+                where=where,
+                hint="check the name after the colon",
+            )
         loaded = getattr(loaded, name)
     return loaded
 

@@ -41,6 +41,10 @@ class Placed:
             if path[:length] in self.overrides:
                 return self.overrides[path[:length]]
             line = self.lines.get(path[:length])
+            if line is None and length:
+                below = [p for p in self.overrides if p[:length] == path[:length]]
+                if below:
+                    return self.overrides[below[0]]
             if line is not None:
                 return f"{self.file}:{line}"
         return self.file
@@ -56,9 +60,7 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError as error:
-        raise ConfigError(
-            "the file does not exist", where=str(path), hint="check the path"
-        ) from error
+        raise ConfigError("no such file", where=str(path), hint="check the path") from error
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise ConfigError(
@@ -284,11 +286,16 @@ class Mapped:
         return value.strip()
 
 
-def suggest_name(key: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known key, or with all of them."""
-    names = sorted(known)
-    close = difflib.get_close_matches(key, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+def suggest_name(key: str, known: Iterable[str], above: str = "") -> str:
+    """A hint with the known name nearest to one, capitals aside; if none is near, with all names.
+
+    ``above`` stands before the nearest name: the path of a key.
+    """
+    names = {name.lower(): name for name in sorted(known)}
+    close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.55)
+    if close:
+        return f"did you mean {above}{names[close[0]]}?"
+    return f"known: {list_names(list(names.values()), 20)}"
 
 
 def list_names(names: Sequence[str], most: int) -> str:

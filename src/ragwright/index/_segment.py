@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, Head, Hit, list_names
+from ..core import Filter, FilterError, Head, Hit, list_names, suggest_name
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._postings import (
     ALWAYS,
@@ -395,10 +395,9 @@ def _allowed_masks(
 def unknown_field(name: str, known: Collection[str]) -> FilterError:
     """The error for a field that no chunk has, with the nearest known ones."""
     fields = sorted({*known, *ALWAYS})
-    near = get_close_matches(name, fields, n=3, cutoff=0.5)
     return FilterError(
         f"no chunk has the field {name!r}",
-        hint=f"did you mean {', '.join(near)}?" if near else f"one of {list_names(fields, 20)}",
+        hint=suggest_name(name, fields),
         field=name,
     )
 
@@ -430,10 +429,14 @@ def value_error(condition: Filter, values: Collection[str]) -> FilterError:
         dict.fromkeys(
             folded[match]
             for value in texts
-            for match in get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
+            for match in get_close_matches(value.casefold(), folded, n=1, cutoff=0.5)
         )
     )
-    hint = f"nearest: {', '.join(near)}" if near else f"it has: {list_names(sorted(values), 10)}"
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else f"it has: {list_names(sorted(values), 10)}"
+    )
     return FilterError(
         f"no chunk has {condition.field} = {' or '.join(repr(v) for v in texts)}",
         hint=hint if values else None,

@@ -354,6 +354,8 @@ def check_backup(file: Path) -> dict[str, Any]:
             for name in names & known.keys():
                 with archive.open(name) as member:
                     wrong |= {name} if _digest(member) != known[name] else set()
+    except FileNotFoundError as error:
+        raise StoreError("no such file", where=str(file), hint="check the path") from error
     except (
         OSError,
         RuntimeError,

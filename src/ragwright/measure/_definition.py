@@ -111,6 +111,12 @@ class Definition:
             self.name + brackets + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]
         )
 
+    @property
+    def example(self) -> str:
+        """A name that can be used as it is: ``Recall@10``, ``BLEU(4)``."""
+        needed = "" if self.default or not self.parameters else f"({self.parameters[0]})"
+        return self.name + needed.replace("(N)", "(4)") + ("" if self.cutoff == "none" else "@10")
+
 
 _SPANS = ("retrieved_spans", "reference_spans")
 

@@ -168,11 +168,10 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
 
 def unknown_measure(name: str) -> MeasureError:
     """The error for an unknown name, with the nearest known one."""
-    forms = {definition.name.lower(): definition for definition in definitions()}
-    near = difflib.get_close_matches(name.lower(), forms, n=1, cutoff=0.5)
-    known = ", ".join(definition.name for definition in definitions())
-    hint = f"did you mean {forms[near[0]].form}? " if near else ""
-    return MeasureError(f"unknown measure {name!r}", hint=f"{hint}known: {known}")
+    names = {definition.name.lower(): definition for definition in definitions()}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {names[near[0]].example}?" if near else "`ragwright measures` lists them"
+    return MeasureError(f"unknown measure {name!r}", hint=hint)
 
 
 OTHER_NAMES: Mapping[str, str] = {

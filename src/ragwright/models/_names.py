@@ -6,7 +6,6 @@ OpenAI protocol. Providers are data: another one is four fields in the settings.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, MissingKeyError, list_changed_options, option
+from ..core import ConfigError, MissingKeyError, list_changed_options, option, suggest_name
 from ._language import LANGUAGES
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
@@ -318,11 +317,10 @@ def find_model(
         _check_address(base, text if provider_name else "a model's name")
     elif provider.kind == "server":
         known = list_providers(entries)
-        near = difflib.get_close_matches(provider_name, known, n=3, cutoff=0.5)
-        choices = f"did you mean {', '.join(near)}? " if near else f"known are {', '.join(known)}; "
+        choices = suggest_name(provider_name, known)
         raise ConfigError(
             f"unknown provider {provider_name!r} in {text!r}",
-            hint=f"{choices}or give it a base address: models: {{{provider_name}: {{base: "
+            hint=f"{choices} Or give it a base address: models: {{{provider_name}: {{base: "
             "https://…/v1}}",
         )
     # A provider's key must only be sent to the provider's own address.
@@ -360,8 +358,7 @@ def _with_provider(text: str) -> str:
     return (
         f"did you mean {near}:{text}? A model is written provider:name"
         if near
-        else "write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER; providers: "
-        + ", ".join(sorted(PROVIDERS))
+        else "write provider:name, for example openai:gpt-4.1-mini or onnx:FOLDER"
     )
 
 

@@ -253,7 +253,7 @@ def _load_system(address: str) -> Any:
         return load_object(address, where="--system")
     source = Path(file)
     if not source.is_file():
-        raise PluginError(f"file not found: {file!r}", where="--system")
+        raise PluginError(f"no such file: {file}", where="--system", hint="check the path")
     folder = str(source.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)  # for modules beside it

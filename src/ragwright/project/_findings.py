@@ -79,7 +79,7 @@ def _source_checks(project: Project) -> Iterator[Check]:
             yield Check(
                 "sources",
                 "fault",
-                f"{entry.source} does not exist",
+                f"no such file or folder: {entry.source}",
                 f"create {path}, or edit `sources` in ragwright.yaml",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -299,9 +300,23 @@ def settings_from(placed: Placed) -> Settings:
         else:
             kind = section_kind(name, placed.value.get("retrieve"))
             if kind is None:
-                raise unknown_key(name, _all_names(), placed, (name,))
+                raise _unknown_section(name, placed)
             parts[name] = read_section(kind, value, placed, name)
     return Settings(**arguments, parts=PartSections(parts, unread, placed))
+
+
+def _unknown_section(name: str, placed: Placed) -> ConfigError:
+    """The error for an unknown section; a key without its section is named with it."""
+    leaves = {
+        key.name: f"{section}.{key.name}"
+        for section, kind in SECTIONS.items()
+        for key in dataclasses.fields(kind)
+    }
+    wanted = unknown_key(name, _all_names(), placed, (name,))
+    close = difflib.get_close_matches(name, leaves, n=1, cutoff=0.8)
+    if close and "did you mean" not in (wanted.hint or ""):
+        wanted.hint = f"did you mean {leaves[close[0]]}?"
+    return wanted
 
 
 def _all_names() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
 from ..index import rungs_of
 from ..models import is_code, words
-from ._fusion import RRF_K, balance, convex, measure_score_share, rrf, unknown_share
+from ._fusion import RRF_K, balance, convex, measure_score_share, rrf, spell_tokens, unknown_share
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 
@@ -75,7 +75,10 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
         for term in result.replies.get("keyword", _NOTHING).terms
     }
     if "keyword" in names:
-        notes += _word_notes(results, tuple(terms.values()), options)
+        asked = " ".join(wording.keyword for wording in wordings)
+        spelled = spell_tokens(asked, target.analyzer) if target.analyzer else {}
+        written = [replace(t, token=spelled.get(t.token, t.token)) for t in terms.values()]
+        notes += _word_notes(results, written, options)
     if "dense" in names and not any(
         result.replies.get("dense", _NOTHING).candidates for result in results
     ):

@@ -25,6 +25,7 @@ and base were chosen on SciFact's training claims and PIAF (docs/decisions/0005-
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -245,7 +246,16 @@ def explain(
         text = f"{hit.text}\n{heads[hit.chunk_id]}"
         held = set(analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
-    return replace(known, matched=matched)
+    return replace(known, matched=matched, words=spell_tokens(retrieved.query, analyzer))
+
+
+def spell_tokens(query: str, analyzer: Analyzer) -> dict[str, str]:
+    """Token of a query -> its word as the user wrote it; pieces of codes stay as they are."""
+    return {
+        token: token if is_code(word) else word
+        for word in reversed(re.findall(r"\w[\w./-]*\w|\w", query))
+        for token in analyzer.tokens(word)
+    }
 
 
 def nearest_sentences(

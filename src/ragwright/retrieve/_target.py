@@ -113,6 +113,7 @@ class Explanation:
         reason: The reason for the weights.
         ladder: With soft filters: (conditions met, weight, chunks over the threshold), per
             relaxation level.
+        words: Token of the query -> the word that it comes from, as the user wrote it.
         matched: Chunk id -> tokens of the query that the chunk holds.
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
@@ -126,6 +127,7 @@ class Explanation:
     weights: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     ladder: tuple[tuple[tuple[str, ...], float, int], ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)

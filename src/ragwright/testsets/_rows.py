@@ -195,7 +195,7 @@ def _row_of(columns: Mapping[str, Any], number: str, where: str) -> Row:
             raise TestsetError(
                 f"unknown column {column!r}",
                 where=where,
-                hint=f"did you mean {near!r}? If it is your own column, rename it",
+                hint=f"did you mean {near}? If it is your own column, rename it",
             )
     if "user_input" not in known:
         raise TestsetError(

@@ -123,7 +123,7 @@ def test_an_adapter_takes_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-        ("mtrg:x", (), "did you mean 'mtrag'"),
+        ("mtrg:x", (), "did you mean mtrag"),
         ("mtrag:", (), "has no path"),
         ("mtrag:https://example.org/set.git", (), "git clone"),
         ("nowhere.jsonl", (), "no such file"),

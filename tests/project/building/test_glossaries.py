@@ -64,7 +64,7 @@ def test_a_given_file_is_read_again_where_it_changed(tmp_path: Path) -> None:
             found = project_glossary("g.yaml", root, cache, *pair)
             assert found.entries["XK9"][0].text in text
         file.write_text("{}")
-        for name, said in (("g.yaml", "terms"), ("h.yaml", "does not exist")):
+        for name, said in (("g.yaml", "terms"), ("h.yaml", "no such file")):
             with pytest.raises(ConfigError, match=said):
                 project_glossary(name, root, cache, *pair)
 

@@ -254,7 +254,7 @@ def test_sqlite(shop: Path) -> None:
     # values of several types in one column
     mixed = opened("sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id", shop)
     assert [row["mixed"] for row in rows_of(mixed)] == ["1", "x", "2.5"]
-    with pytest.raises(RecordsError, match="does not exist"):
+    with pytest.raises(RecordsError, match="no such file"):
         opened("sqlite:///stop.db", query, shop)
     assert not (shop / "stop.db").exists()
     (shop / "no.db").write_text("this is no database, but it is long enough to be read as one")

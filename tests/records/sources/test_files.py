@@ -177,9 +177,9 @@ def test_what_cannot_be_read_is_named_with_its_place(
 @pytest.mark.parametrize(
     ("source", "options", "told"),
     [
-        ("no.csv", {}, "(?s)does not exist.*looked in"),
-        ("no/no.csv", {}, "does not exist"),
-        ("*.csv", {}, "does not exist|contains no files"),
+        ("no.csv", {}, "(?s)no such file.*looked in"),
+        ("no/no.csv", {}, "no such file"),
+        ("*.csv", {}, "no such file|contains no files"),
         ("empty", {}, "contains no files"),
         *((file, {"encoding": "latin1252"}, "unknown encoding 'latin1252'")
             for file in ("other.jsonl", "a.txt")),

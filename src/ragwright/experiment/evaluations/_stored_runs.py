@@ -124,13 +124,17 @@ def find_run(runs: Runs, name: str) -> str:
     begun = [run for run in candidates if run.id.startswith(name)]
     if len(begun) == 1:
         return begun[0].id
+    if re.search(r"/|\.[a-z]{2,7}$", name) and not begun:
+        raise StoreError("no such file", where=name, hint="check the path")
     if not known:
         raise StoreError(
             f"unknown run {name!r}", hint="no run is stored yet: run `ragwright eval` first"
         )
     problem = f"unknown run {name!r}, and no file of that name"
     if named:
-        problem = f"only {count_noun(len(named), 'run has', 'runs have')} the name {run_name!r}"
+        some = count_noun(len(named), "run")
+        called = "" if run_name == "latest" else f" of the name {run_name!r}"
+        problem = f"{name!r} needs {back + 1} runs{called}, and there is {some}"
     elif begun:
         problem = f"{len(begun)} runs begin with {name!r}"
     newest = begun or known

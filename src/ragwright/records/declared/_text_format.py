@@ -246,7 +246,7 @@ def read_rollups(placed: Placed, folder: Path) -> Rollups:
     if keys.biographies:
         if not (folder / keys.biographies).is_file():
             raise RecordsError(
-                f"the file {keys.biographies!r} does not exist",
+                f"no such file: {keys.biographies}",
                 where=placed.where("biographies"),
                 hint=f"give a path relative to {folder.name}/ of a CSV file with the columns name "
                 "and biography",

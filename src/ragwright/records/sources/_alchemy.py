@@ -262,7 +262,7 @@ def sqlite_file(name: str, root: Path, spec: SourceSpec) -> Path:
     path = path if path.is_absolute() else root / path
     if not name or not path.is_file():
         raise RecordsError(
-            f"the SQLite file {name!r} does not exist",
+            f"no such file: {name}",
             where=spec.place("source"),
             hint=f"looked for {path}; absolute paths have four slashes: sqlite:////data/shop.db",
         )

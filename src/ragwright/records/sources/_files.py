@@ -99,7 +99,7 @@ class FileSource(RowSource):
             paths = list(anchor.glob(str(path.relative_to(anchor))))
         else:
             raise RecordsError(
-                f"{source!r} does not exist",
+                f"no such file or folder: {source}",
                 where=self._spec.place("source"),
                 hint=f"looked in {path.parent.resolve()}",
             )
