@@ -24,7 +24,7 @@ from ragwright.drafting import (
     moment,
     sample_outputs,
 )
-from ragwright.experiment import evaluate_outputs, forecast_outputs
+from ragwright.experiment import compare_evaluations, evaluate_outputs, forecast_outputs
 from ragwright.testing import ScriptedServer
 from ragwright.testsets import read_rows
 
@@ -182,6 +182,37 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
     assert table.column("id").to_pylist()[:2] == ["1.1", "1.2"]
     assert table.schema.field("batch").type == "int64"
     assert table.column("cost").to_pylist()[0] is None
+
+
+def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbench) -> None:
+    for name in ("aaaaaa", "bbbbbb"):
+        fill(bench, Origin(configuration=name))
+    a, b = (
+        evaluate_outputs(bench.project, "KPrecision", OutputSample(OutputQuery(configuration=name)))
+        for name in ("aaaaaa", "bbbbbb")
+    )
+    assert a[2].configurations == {"aaaaaa": 20}
+    assert compare_evaluations(a[0], b[0]).measures[0].n == 20
+    both = sample_outputs(bench.outputs, OutputSample())
+    assert both.configurations == {"aaaaaa": 20, "bbbbbb": 20}
+    assert "under 2 configurations" in both.notes[-1]
+
+
+def test_an_export_that_fails_leaves_what_was_there(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(bench, batches=1)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("before")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(bench.outputs), "used", full)
+    with pytest.raises(StoreError, match="No space"):
+        export_outputs(bench.outputs, EVERY, path)
+    assert path.read_text() == "before"
+    assert [one.name for one in tmp_path.glob(".rows*")] == []
 
 
 def test_times_are_read_as_people_write_them() -> None:

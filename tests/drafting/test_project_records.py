@@ -12,7 +12,7 @@ from pyarrow import parquet as pq
 from story_tools import write_files, write_rows
 
 from ragwright import Session, Workbench
-from ragwright.core import ModelError, RetrieveError, StoreBusyError
+from ragwright.core import ModelError, RecordsError, RetrieveError, StoreBusyError
 from ragwright.drafting import RefreshOptions
 from ragwright.models import Embedder
 
@@ -145,6 +145,34 @@ def test_records_are_found_by_what_they_say_and_are(folder: Path, bench: Workben
     assert len(list(bench.documents())) == 4
     kept = [path for path in bench.records.tables.folder.rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}, "files are the owner's alone"
+
+
+def test_source_key_and_text_can_be_named_for_once(folder: Path) -> None:
+    write_files(folder, {"other.csv": "number,words,sender\n7,Give again,Ann Poe\n"})
+    named = RefreshOptions(source=str(folder / "other.csv"), key="number", text="words")
+    with opened(folder) as bench, pytest.raises(RecordsError, match="party"):
+        bench.records.refresh(named)
+    write_files(folder, {"records/source.yaml": "source: none.csv\nkey: id\ntext: body\n"})
+    with opened(folder) as bench:
+        bench.records.refresh(named)
+        assert bench.records.rows("gold", 1)[0]["text"] == "Give again"
+
+
+def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
+    def found() -> list[tuple[str, str]]:
+        with opened(folder) as bench:
+            return [(one.state, one.text) for one in bench.doctor() if one.topic == "records"]
+
+    assert found() == [("note", "the tables are empty")]
+    with opened(folder) as bench:
+        bench.records.refresh(RefreshOptions(index=False))
+        assert [state for state, _ in found()] == ["ok", "note"]
+        bench.records.refresh()
+    assert [state for state, _ in found()] == ["ok"]
+    (folder / "records/tags.yaml").write_text("tags: {odd name: x}\n", "utf-8")
+    [fault] = found()
+    assert fault[0] == "fault"
+    assert "tags.yaml:1" in fault[1]
 
 
 def test_a_dry_run_keeps_nothing_and_what_fills_the_index_is_named(folder: Path) -> None:

@@ -238,6 +238,25 @@ def test_each_step_is_read_strictly_asked_twice_and_a_judge_that_declines_once(
     assert ("declined" in found.reason) == declined
 
 
+def claims_by(lists: Mapping[str, list[str]], *held: str) -> Says:
+    """A judge that lists the claims of an answer, and holds those that are named."""
+
+    def by(request: Chat) -> str:
+        texts = shown(request)
+        if step(request) == "first":
+            return json.dumps({"claims": lists[texts["answer"]]})
+        return verdicts(*(text in held for name, text in texts.items() if name[:6] == "claim "))
+
+    return Says(by=by)
+
+
+def test_context_recall_of_ragas_counts_the_claims_of_the_reference() -> None:
+    says = claims_by({"the gold": ["a1", "a2", "a3", "a4"]}, "a1", "a2", "a3")
+    found = judged("context_recall", says, reference="the gold", response="something else")
+    assert found.value == 0.75
+    assert judged("context_recall", says, reference="").no_gold
+
+
 def test_forecasts() -> None:
     due = {"Claims": (2, 4), "QuestionSimilarity": (1, 2), "Q2": (11, 22)}
     with Runner({Chat: Says("never"), Embed: WordEmbed()}) as runner:

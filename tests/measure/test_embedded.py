@@ -20,6 +20,7 @@ from ragwright.measure import (
     MoverScorer,
     aggregate,
     mover_score,
+    parse_measure,
     parse_measures,
     qa_distances,
     score_row,
@@ -88,6 +89,10 @@ def test_distances_stand_beside_their_null_baselines() -> None:
     assert echoed < own  # the known failure: repeating the question wins
     assert found == run(qa_distances(ROWS, SETUP, seed=3), WordEmbed())  # the seed decides
     assert run(qa_distances(rows_of(PAIRS, "same"), SETUP), WordEmbed()).chunk == ()
+    fewer = run(qa_distances(ROWS, SETUP, most=2), WordEmbed())
+    assert (len(fewer.row_ids), fewer.row_ids) == (2, tuple(sorted(fewer.row_ids)))
+    assert fewer.baselines()[-1].measure == "rank of the own answer of 2"
+    assert fewer.baselines()[0].scale == parse_measure("QADistance").known_scale
     for rows, setup, said in ((ROWS[:1], SETUP, "at least two"), (ROWS, MeasureSetup(), "model")):
         with pytest.raises(MeasureError, match=said):
             run(qa_distances(rows, setup), WordEmbed())

@@ -86,6 +86,8 @@ def test_models_that_are_not_set_are_named() -> None:
         with pytest.raises(MeasureError, match=score.measure):
             check_setup([parse_measure(score.measure)], MeasureSetup())
     check_setup(OFFLINE, MeasureSetup())
+    with pytest.raises(MeasureError, match="QADistance"):
+        score_rows(iter([FULL]), parse_measures("ExactMatch, QADistance"))
     row = Row("r", "q", retrieved_contexts=("c",), metadata={"chunk_score": 0.625})
     chunk_score = parse_measures("ChunkScore")
     (kept,) = run(score_row(row, chunk_score))  # no model, no handler

@@ -120,6 +120,19 @@ def test_two_people_decide_on_the_same_rows(path: Path) -> None:
     assert statuses(path)[2] == "rejected", "the decision of the other one counts again"
 
 
+def test_an_edit_is_undone_after_somebody_else_decided_and_their_decision_stays(path: Path) -> None:
+    ann = TestsetReview(path, "ann")
+    ann.decide(ann.rows[0], "accepted", question="Better?")
+    bob = TestsetReview(path, "bob")
+    bob.decide(bob.rows[0], "rejected")
+    later = TestsetReview(path, "ann")  # as after a restart: the log knows
+    restored = later.undo()
+    assert restored is not None
+    assert restored.user_input == "Question 0?"
+    assert statuses(path)[0] == "rejected"
+    assert later.undo() is None
+
+
 # -- Several processes, a full disk ----------------------------------------------------------------
 
 
