@@ -309,7 +309,7 @@ def _no_model(definition: Definition, setup: MeasureSetup, measure: Measure) -> 
         return ""
     for key in _MODEL_FIELDS.get(definition.model, ()):
         if not getattr(setup, key):
-            return f"no model is set for it (`{key}`)"
+            return f"no model is set for it (`judge.{key}`)"
     return ""
 
 
