@@ -86,10 +86,6 @@ def test_a_batch_is_stored_with_all_that_is_known(bench: Workbench, server: Scri
     forecast = bench.forecast_draft(REQUEST, Drafting((one,)))
     assert (forecast.calls.low, forecast.calls.high, forecast.models) == (1, 2, {one: 1})
     assert server.count == 0
-    # the flow alone stores nothing
-    batch = bench.project.runner.run(bench.draft_flow(REQUEST, Drafting((one,))))
-    assert (len(batch.texts), batch.number) == (2, None)
-    assert not list(bench.outputs.find(OutputQuery()))
     batch = bench.draft(REQUEST, Drafting((one, other)))
     assert (batch.number, batch.request.client) == (1, "Jane Doe")
     stored = list(bench.outputs.find(OutputQuery(kind="text")))

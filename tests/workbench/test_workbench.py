@@ -20,17 +20,15 @@ from small_project import QUESTION, MakeProject, ingested
 from ragwright import AskOptions, Session, Workbench
 from ragwright.core import (
     BudgetStopped,
-    ConfigError,
     Document,
     FlowError,
     Page,
-    PromptError,
     Span,
     StoreBusyError,
     StoreError,
 )
 from ragwright.experiment import EvaluationOptions
-from ragwright.flow import Message, TraceEntry
+from ragwright.flow import TraceEntry
 from ragwright.ingest import Failure, FetchBytes, Reader
 from ragwright.ledger import WorkLock
 from ragwright.testing import Reply, ScriptedServer
@@ -47,28 +45,6 @@ def server() -> Iterator[ScriptedServer]:
 
 def priced(model: ScriptedServer, more: str) -> str:
     return f"{written_by(model)}models: {{'{model.url}#writer': {{{more}}}}}\n"
-
-
-def test_without_a_model_a_snippet_has_its_exact_place_or_it_abstains(tmp_path: Path) -> None:
-    with Workbench.open(ingested(tmp_path)) as bench:
-        answer = bench.ask(QUESTION, persona="engineer")
-        [unnamed] = bench.ask_all(QUESTION, [])
-        [text] = [d.text for d in bench.documents() if d.id.endswith("service.md")]
-        none = bench.ask("Who painted the ceiling of the Sistine Chapel?")
-        with pytest.raises(PromptError, match="enginer"):
-            bench.ask(QUESTION, persona="enginer")
-        folder = bench.project.folder.root
-    assert answer.model == "snippet"
-    assert not unnamed.persona
-    assert not answer.abstained
-    first = answer.citations[0]
-    assert text[first.start : first.end] == answer.snippets[0].text
-    assert "The brake fluid must be changed every two years." in answer.snippets[0].text
-    assert first.source.endswith("service.md")
-    assert (none.abstained, none.citations) == (True, ())
-    opnai = Session(("answer.model=opnai:gpt",))
-    with Workbench.open(folder, opnai) as bench, pytest.raises(ConfigError, match="opnai"):
-        bench.ask(QUESTION)
 
 
 def test_a_chat_model_streams_cites_and_is_paid_once(
@@ -99,26 +75,6 @@ def test_two_tenants_never_share_a_reply(tmp_path: Path, server: ScriptedServer)
         assert len(server.requests) == 2
         assert bench.forget_tenant("tenant a")["replies"] == 1
         assert bench.ask(QUESTION, options=AskOptions(scope="tenant b")).cached
-
-
-def test_personas_and_follow_ups_reach_the_model(tmp_path: Path, server: ScriptedServer) -> None:
-    """A persona file of the project wins."""
-    folder = ingested(tmp_path, written_by(server))
-    with Workbench.open(folder) as bench:
-        assert [a.persona for a in bench.ask_all(QUESTION, BOTH)] == BOTH
-        prompts = [str(request.body["messages"]) for request in server.requests]
-        assert len(set(prompts)) == 2
-        assert all("every two years" in prompt for prompt in prompts)
-        server.play(["How often must the coolant be changed?", "Every five years [1]."])
-        turns = (Message("user", QUESTION), Message("assistant", "Every two years [1]."))
-        answer = bench.ask("And the coolant?", options=AskOptions(history=turns))
-        assert (answer.question, answer.text) == ("And the coolant?", "Every five years [1].")
-        assert any("coolant" in note for note in answer.notes)
-    (folder / "personas").mkdir()
-    (folder / "personas/engineer.yaml").write_text("audience: people of our shop\n", "utf-8")
-    with Workbench.open(folder) as bench:
-        bench.ask(QUESTION, persona="engineer")
-    assert "people of our shop" in str(server.requests[-1].body["messages"])
 
 
 def test_a_forecast_calls_nothing_and_reaches_behind_a_remote_embedder(

@@ -12,15 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from ..core import (
-    ConfigError,
-    Row,
-    TestsetError,
-    replace_text,
-    require,
-    text_hash,
-    value_hash,
-)
+from ..core import ConfigError, Row, TestsetError, replace_text, require, text_hash, value_hash
 from ..measure import Comparison
 from ..models import CARD, card_head, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
@@ -37,12 +29,7 @@ from ._questions import (
     read_pairs,
     training_questions,
 )
-from ._trainer import (
-    Lesson,
-    Point,
-    TrainingResult,
-    train,
-)
+from ._trainer import Lesson, Point, TrainingResult, train
 from ._tutorial import TrainingFigures, TunedTable, TuneResult, compare_held_out
 
 CURVE = "training.csv"
@@ -119,7 +106,6 @@ def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
 
 
 def _curve_table(curve: Sequence[Point]) -> list[str]:
-    """Return the curve at each evaluation as a table."""
     return [
         "| step | mean loss | unseen MRR@10 |",
         "|---|---|---|",
@@ -317,7 +303,6 @@ def tune_model(kind: Kind, testset: str) -> TuneResult:
 
 
 def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Path:
-    """Return the folder of checkpoints: the same for the same model, pairs and settings."""
     options = kind.options
     texts = [text_hash("\x00".join((p.question, p.positive, *p.negatives))) for p in pairs]
     embedder = kind.project.index_spec.embedder
@@ -369,7 +354,6 @@ def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
 def _add_merged_weights(
     tuned: TuneResult, best: MergeRow, rows: tuple[MergeRow, ...]
 ) -> TuneResult:
-    """Add the merged weights to the result."""
     share, unseen, others = best
     settings = {**tuned.training.settings, "trained_share": share}
     columns = ("share of trained weights", "unseen MRR@10", "other questions MRR@10")
@@ -387,11 +371,7 @@ def _add_merged_weights(
 
 
 def _compare_with_present(
-    kind: Kind,
-    questions: Questions,
-    trial: Path,
-    tuned: TuneResult,
-    trained: TrainingResult,
+    kind: Kind, questions: Questions, trial: Path, tuned: TuneResult, trained: TrainingResult
 ) -> TuneResult:
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = kind.project, kind.options
@@ -444,7 +424,6 @@ def _compare_with_present(
 
 
 def _card_facts(kind: Kind, tuned: TuneResult, questions: Questions) -> dict[str, Any]:
-    """Return the facts on data and settings for the card."""
     options = kind.options
     pairs = ", ".join(f"{count} from {name}" for name, count in tuned.tables[0].rows)
     figures = tuned.training

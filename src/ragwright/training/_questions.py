@@ -211,7 +211,6 @@ def make_other_questions(project: Project, questions: Questions, most: int, seed
 def _drop_held_out(
     project: Project, testset: str, split: Split, generated: Sequence[Row]
 ) -> list[Row]:
-    """Return rows of documents that answer no held-out question."""
     # Only their documents are looked at; nothing is measured on them here.
     deciding = project_testset(project.folder, testset, split, purpose="tune", dry_run=True)
     held_out_documents = {name for row in deciding.rows for name in gold_documents(row)}
@@ -445,12 +444,7 @@ def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
     return [
         write_embedded_text(
             Chunk(
-                hit.chunk_id,
-                hit.document_id,
-                0,
-                Span(hit.start, hit.end),
-                hit.text,
-                head=hit.head,
+                hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text, head=hit.head
             ),
             hit.title,
         )

@@ -15,24 +15,10 @@ from ..flow import Flow, gather
 from ..index import View
 from ..models import VectorRule, open_trainable, open_trainable_reranker
 from ..project import Project, refuse_forget
-from ..retrieve import (
-    IterateOptions,
-    RerankOptions,
-    SelectOptions,
-    rerank_method,
-    retrieve,
-    rrf,
-)
+from ..retrieve import IterateOptions, RerankOptions, SelectOptions, rerank_method, retrieve, rrf
 from ..testsets import gold_chunks, split_clusters
 from ._course import Kind, tune_model
-from ._questions import (
-    HeldBackQuestions,
-    ModelTuneOptions,
-    Negatives,
-    Pair,
-    enough,
-    passage_texts,
-)
+from ._questions import HeldBackQuestions, ModelTuneOptions, Negatives, Pair, enough, passage_texts
 from ._trainer import Lesson, training_setup
 from ._tutorial import TunedTable, TuneResult
 
@@ -279,13 +265,7 @@ class _Embedder(Kind):
                 model, scale=1.0, similarity_fct=util.dot_score
             )
         evaluator = self._evaluator(model, unseen)
-        return Lesson(
-            model,
-            "SentenceTransformer",
-            columns,
-            loss,
-            lambda m: _mrr_of(evaluator, m),
-        )
+        return Lesson(model, "SentenceTransformer", columns, loss, lambda m: _mrr_of(evaluator, m))
 
     def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
         with training_setup(model, self.options.training):
@@ -383,7 +363,6 @@ class _NegativeSampler:
         self._chunks = view.every(1_000_000) if kind == "random" else ()
 
     def pair(self, row: Row, gold: frozenset[str], hits: tuple[str, ...], cluster: str) -> Pair:
-        """Return the pair of a question."""
         keys = [key for key in hits if key in gold] or sorted(gold)
         texts = passage_texts(self._view, keys)
         negatives: tuple[str, ...] = ()

@@ -182,7 +182,6 @@ def _measure_row(
 def _tutorial_questions(
     project: Project, options: TutorialOptions
 ) -> tuple[Testset, tuple[str, ...]]:
-    """Return the questions, and notes on them."""
     if options.testset:
         split = options.split or "confirm"
         rows = project_testset(project.folder, options.testset, split, purpose="compare")

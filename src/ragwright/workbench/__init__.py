@@ -3,9 +3,4 @@
 from ._asking import AnswerStream, AskOptions, doctor
 from ._workbench import Workbench
 
-__all__ = [
-    "AnswerStream",
-    "AskOptions",
-    "Workbench",
-    "doctor",
-]
+__all__ = ["AnswerStream", "AskOptions", "Workbench", "doctor"]

@@ -485,14 +485,8 @@ _EXTRAS = {
         ("fastapi", "mcp", "prometheus_client", "uvicorn"),
         "the HTTP server and tools for agents (ragwright serve, ragwright mcp)",
     ),
-    "torch": (
-        ("sentence_transformers", "torch"),
-        "sentence-transformers models (st:FOLDER)",
-    ),
-    "train": (
-        ("accelerate", "datasets", "sentence_transformers"),
-        "training (ragwright tune)",
-    ),
+    "torch": (("sentence_transformers", "torch"), "sentence-transformers models (st:FOLDER)"),
+    "train": (("accelerate", "datasets", "sentence_transformers"), "training (ragwright tune)"),
 }
 """Extra -> the modules it brings, and what it is for."""
 

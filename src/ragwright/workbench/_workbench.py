@@ -28,7 +28,7 @@ from ..experiment import (
     Questions,
     RunDiagnosis,
 )
-from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
+from ..flow import Forecast, Progress, RunSummary, TraceEntry
 from ..jobs import (
     CheckLine,
     DriftReport,
@@ -57,13 +57,7 @@ from ..project import (
 from ..report import Report
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
-from ._asking import (
-    AskOptions,
-    AsyncVerbs,
-    TuningVerbs,
-    check_filters,
-    doctor,
-)
+from ._asking import AskOptions, AsyncVerbs, TuningVerbs, check_filters, doctor
 
 
 class ErasingVerbs:
@@ -285,12 +279,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             ModelError: Every model failed; one among several is a note.
         """
         return drafting.run_drafts(self.project, request, options or drafting.Drafting())
-
-    def draft_flow(
-        self, request: DraftRequest, options: Drafting | None = None
-    ) -> Flow[DraftBatch]:
-        """The flow behind :meth:`draft`; it stores nothing."""
-        return drafting.drafts(self.project, request, options or drafting.Drafting())()
 
     def forecast_draft(self, request: DraftRequest, options: Drafting | None = None) -> Forecast:
         """Forecast the calls and cost of drafting, without calling any model."""

@@ -126,7 +126,8 @@ def test_planted_effects_are_found_and_nothing_else(folder: Path, model: Scripte
     result = ablated(folder, how)
     assert forecast.trials == 1 + 7
     made = 80 * 7 + 40  # `plain` is empty for the engineer: leaving it out asks nothing new
-    assert len(model.requests) == forecast.forecast.calls.expected == made
+    assert len(model.requests) == made
+    assert forecast.forecast.calls.expected == pytest.approx(made, rel=0.05)  # of 20 rows of 80
     assert ablated(folder, how).ablation == result.ablation
     assert len(model.requests) == made
 
@@ -151,16 +152,6 @@ def test_planted_effects_are_found_and_nothing_else(folder: Path, model: Scripte
     assert part(found, "plain").tokens == plain / 2  # one persona of two has it
     for name, said in (("idle", "IDLE Be kind to animals."), ("first", "FIRST Give the code.")):
         assert part(found, name).tokens == count(said)
-    # the same number again, from what the server saw
-    whole: list[int] = []
-    less: list[int] = []
-    for request in model.requests:
-        said = "\n".join(str(m["content"]) for m in request.body["messages"])
-        if all(w in said for w in ("who build", "ROLE", "GROUND", "FIRST", "SECOND", "###")):
-            size = sum(count(str(m["content"])) for m in request.body["messages"])
-            (whole if "IDLE" in said else less).append(size)
-    assert sum(whole) - sum(less) == TUNE * count("IDLE Be kind to animals.")
-
     with Workbench.open(folder) as bench:
         subject = report_subject(bench.project.folder, bench.project.runs, ["parts"])
     assert subject.ablation == found

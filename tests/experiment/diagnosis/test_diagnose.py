@@ -15,11 +15,7 @@ from ragwright import Session, Workbench
 from ragwright.core import ConfigError, Row, TestsetError
 from ragwright.experiment import Diagnosis, DiagnosisOptions, diagnose_run
 from ragwright.project import ProjectFolder
-from ragwright.report import (
-    diagnosis_table,
-    run_diagnosis_json,
-    run_diagnosis_table,
-)
+from ragwright.report import diagnosis_table, run_diagnosis_json, run_diagnosis_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import Testset, load_testset
 
@@ -70,8 +66,6 @@ def says(request: ServerRequest) -> str | Reply:
             told = ["access code of" in text and "?" not in text for text in request.body["input"]]
             vectors = zip(near, told, strict=True)
             return Reply(vectors=[[n, 1.0] if code else [1.0, n] for n, code in vectors])
-        case "words":
-            return "unused"
         case "reversing":
             found = {int(n) for n in re.findall(r"^\[(\d+)\]", prompt, re.MULTILINE)}
             return " > ".join(f"[{n}]" for n in sorted(found, reverse=True))
@@ -156,9 +150,7 @@ FAULTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("settings", "measures", "stage", "credit", "later"),
-    FAULTS.values(),
-    ids=FAULTS,
+    ("settings", "measures", "stage", "credit", "later"), FAULTS.values(), ids=FAULTS
 )
 def test_a_planted_fault_is_named_and_no_other(
     folder: Path,
@@ -232,15 +224,6 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
         after = {row.id for row in bench.project.runs.rows(run.run)}
         assert "Alder" not in after
         assert len(after) < before
-    dense = "embed: {model: 'URL#words', dimensions: 64}\nretrieve: {search: dense}\n"
-    with opened(folder, model, f"answer: {{model: 'URL#other'}}\n{dense}") as bench:
-        forecast = bench.forecast_diagnose(given, MEASURES, DiagnosisOptions())
-        model.requests.clear()
-        bench.diagnose(given, MEASURES, DiagnosisOptions())
-    made = sum(request.body["model"] == "other" for request in model.requests)
-    assert not forecast.calls.exact
-    assert forecast.calls.low == ALL + ALL  # a vector a question, however they are batched
-    assert forecast.calls.low <= made + ALL <= forecast.calls.high
 
 
 BARE = Testset("bare", (Row("1", "What?"),))

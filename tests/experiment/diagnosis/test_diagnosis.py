@@ -135,14 +135,6 @@ def test_questions_on_one_document_are_one_observation() -> None:
     assert found.stage is None
 
 
-@pytest.mark.parametrize("mark", [True, "true", "yes", 1])
-def test_an_abstention_is_read_however_a_table_writes_it(mark: bool | str | int) -> None:
-    one = row("r1", None, {"filter": 1.0}, "filter")
-    kept = replace(one.plain.row or Row("", ""), metadata={"abstained": mark})
-    found = concluded([replace(one, plain=replace(one.plain, row=kept))])
-    assert found.notes == ("1 answer abstains: they count as the worst value",)
-
-
 # -- right answers and facts kept, as far as words can tell ------------------------------------
 
 LONG = "The brake fluid must be changed every two years and the coolant every five years."

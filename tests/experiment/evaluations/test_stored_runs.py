@@ -25,18 +25,16 @@ from ragwright.core import (
     make_plain,
 )
 from ragwright.experiment import (
-    DiagnosisOptions,
     RowResult,
     add_answer,
     read_plain,
-    read_study,
     slices,
 )
 from ragwright.measure import parse_measures
 from ragwright.models import SystemOptions, open_system
 from ragwright.project import ProjectFolder
 from ragwright.testing import ScriptedServer
-from ragwright.testsets import Testset, write_rows
+from ragwright.testsets import Testset
 
 TESTSET = Testset(
     "six", tuple(Row(id=str(at), user_input=f"q{at}", reference=f"a{at}") for at in range(6))
@@ -277,15 +275,6 @@ ROW = Row(
     history=HISTORY,
 )
 TALK = Testset("talk", (ROW,))
-WHY = Row(
-    "w-2",
-    "Why?",
-    reference="every two years",
-    reference_ids={"docs/service.md": 1},
-    metadata={"split": "tune"},
-    history=HISTORY,
-)
-"""A question that finds nothing without the turns before it."""
 
 
 @pytest.fixture
@@ -370,21 +359,3 @@ def test_a_stopped_evaluation_goes_on(tmp_path: Path, server: ScriptedServer) ->
     assert 0 < before < len(prompts) == len({*prompts})  # nothing is asked twice
     assert (summary.run, summary.complete) == (stopped.run, True)
     assert evaluation["TokenF1"].n == 3
-
-
-def test_a_sweep_and_a_diagnosis_ask_with_the_history(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
-    folder = written(tmp_path, server)
-    write_rows((WHY,), folder / "set.jsonl")
-    study = "study: {testset: set.jsonl, measures: 'Recall@1'}\nretrieve: {top_k: [1, 2]}\n"
-    (folder / "s.yaml").write_text(study)
-    server.play(lambda request: "It must be changed every two years [1].")
-    with Workbench.open(folder) as bench:
-        result = bench.sweep(read_study(bench.project, folder / "s.yaml"))
-        alone = Testset("alone", (replace(WHY, history=()),))
-        without, _ = bench.evaluate(alone, "Recall@1", EvaluationOptions(answers=False))
-        bench.diagnose(Testset("talk", (WHY,)), "Contains", DiagnosisOptions())
-    assert [trial.value("Recall@1") for trial in result.trials] == [1.0, 1.0, 1.0]
-    assert without["Recall@1"].mean == 0.0
-    assert any("brake fluid be changed" in request.prompt for request in server.requests)

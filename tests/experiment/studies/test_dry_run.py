@@ -70,10 +70,7 @@ JUDGED = "judge: {model: 'URL#judge'}\n"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "options", "settings"),
-    [
-        (SIZES + PROMPTS, "limit: 3", ""),
-        (SIZES, "", "embed: {model: 'URL#e'}\n"),
-    ],
+    [(SIZES + PROMPTS, "limit: 3", ""), (SIZES, "", "embed: {model: 'URL#e'}\n")],
     ids=["a grid", "vectors"],
 )
 def test_the_calls_foretold_are_the_calls_made(

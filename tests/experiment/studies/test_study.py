@@ -13,13 +13,11 @@ from ragwright.experiment import (
     Study,
     grid_points,
     load_study,
-    objective_of,
     random_points,
-    search_points,
     study_of,
 )
 from ragwright.ingest import ChunkOptions
-from ragwright.measure import MeasureSetup, parse_measure
+from ragwright.measure import MeasureSetup
 from ragwright.retrieve import RetrieveOptions
 
 SECTIONS = {
@@ -84,21 +82,6 @@ def test_random_points_differ_repeat_by_seed_and_stay_in_their_ranges() -> None:
     assert all(0 <= point["retrieve.keyword_share"] <= 1 for point in points)
     few = list(random_points(study("study: {search: random}\nretrieve: {top_k: [1, 2]}\n")))
     assert sorted(point["retrieve.top_k"] for point in few) == [1, 2]
-
-
-def test_optuna_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    found = study(
-        "study: {search: tpe, trials: 8}\n"
-        "chunk: {size: [100, 400, 700, 1000]}\n"
-        "retrieve: {keyword_share: {low: 0, high: 1}}\n"
-    )
-    points = list(search_points(found, objective_of("", [parse_measure("MRR@5")])))
-    assert {point["chunk.size"] for point in points} <= {100, 400, 700, 1000}
-    assert capfd.readouterr().err == ""
-    assert optuna.logging.get_verbosity() == before
 
 
 MOST = "study: {search: tpe, trials: 2001}\nchunk: {size: {low: 1, high: 1000000}}"

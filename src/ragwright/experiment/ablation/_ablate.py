@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -75,7 +75,7 @@ class AblationOptions:
         personas: Personas that every question is asked for; if empty, each row's own.
         margin: Highest cost of a deletion, as a share of a measure's scale.
         clusters: What related rows share: ``document`` (gold documents, the default), ``row`` for
-            none, or a column. Rows of one question always belong together.
+            none, or a column.
         limit: Most questions of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
         confirm: Check the parts that are safe to delete on the confirm split.
@@ -182,10 +182,7 @@ class _Ablation:
             )
         self._project, self._options = project, options
         study = StudyOptions(
-            testset=testset,
-            limit=options.limit,
-            seed=options.seed,
-            personas=options.personas,
+            testset=testset, limit=options.limit, seed=options.seed, personas=options.personas
         )
         for name in options.personas:
             project.persona(name)
@@ -408,29 +405,14 @@ class _Ablation:
         return EffectOptions(
             scales,
             {row.id: row.persona_name for row in rows},
-            _row_clusters(rows, self._options.clusters),
+            clusters_of_rows(rows, self._options.clusters) or None,
             self._options.margin,
             self._options.seed,
         )
 
 
 def _drop_texts(results: Sequence[RowResult]) -> list[RowResult]:
-    """Drop the texts of results."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
-
-
-def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
-    """Row id -> cluster; rows of one question always stay together."""
-    if by not in ("", "document", "passage", "row"):
-        return clusters_of_rows(rows, by)
-    first: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        first.setdefault((row.user_input, row.history), row)
-    known = {} if by == "row" else clusters_of_rows(first.values(), by)
-    if not known and len(first) == len(rows):
-        return None
-    first_ids = {row.id: first[row.user_input, row.history].id for row in rows}
-    return {row: known.get(name, name) for row, name in first_ids.items()}
 
 
 def load_ablation(runs: Runs, run: str) -> Ablation:

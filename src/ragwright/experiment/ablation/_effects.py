@@ -8,14 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...answer import PromptOptions, presets
 from ...core import Score, StudyError, count_noun, suggest_name
-from ...measure import (
-    MeasureScale,
-    compare_rows,
-    count_as_worst,
-    holm,
-    least_rows,
-    most_lost,
-)
+from ...measure import MeasureScale, compare_rows, count_as_worst, holm, least_rows, most_lost
 from ..evaluations import RowResult
 from ..studies import Axis, Study, StudyOptions
 
@@ -149,9 +142,7 @@ class EffectOptions:
 
 
 def add_effects(
-    parts: Sequence[PartResult],
-    trials: Mapping[int, Sequence[RowResult]],
-    options: EffectOptions,
+    parts: Sequence[PartResult], trials: Mapping[int, Sequence[RowResult]], options: EffectOptions
 ) -> list[PartResult]:
     """Return the parts whose trials exist with their effects, p-values corrected.
 
@@ -192,10 +183,7 @@ def add_effects(
 
 
 def _part_effect(
-    part: PartResult,
-    tables: Mapping[int, Table],
-    key: tuple[str, str],
-    options: EffectOptions,
+    part: PartResult, tables: Mapping[int, Table], key: tuple[str, str], options: EffectOptions
 ) -> PartEffect:
     measure, persona = key
     row_ids = None

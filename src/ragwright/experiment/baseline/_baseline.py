@@ -19,14 +19,7 @@ from ...core import (
     make_plain,
 )
 from ...flow import Forecast, Run, RunRow, Runs
-from ...measure import (
-    MeasureSetup,
-    Summary,
-    aggregate,
-    compare_rows,
-    parse_measure,
-    qa_distances,
-)
+from ...measure import MeasureSetup, Summary, aggregate, compare_rows, parse_measure, qa_distances
 from ...models import NO_MODEL
 from ...project import Project, ProjectFolder, build_like, load_settings, refuse_forget
 from ...testsets import CLOSED_BOOK, Testset, project_testset
@@ -335,7 +328,6 @@ def _experiment_project(project: Project, options: BaselineOptions) -> tuple[Pro
 
 
 def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple[str, ...]]:
-    """The rows that are pairs, and a note on those that are not."""
     if isinstance(testset, str):
         testset = project_testset(project.folder, testset, purpose=BASELINE)
     rows = tuple(row for row in testset.rows if row.user_input.strip() and row.reference.strip())

@@ -188,11 +188,7 @@ class _Opening:
         study = self._swept.study
         purpose = f"confirm {study.name}: {', '.join(self._names)}"
         testset = project_testset(
-            self.project.folder,
-            study.options.testset,
-            CONFIRM,
-            purpose=purpose,
-            dry_run=dry_run,
+            self.project.folder, study.options.testset, CONFIRM, purpose=purpose, dry_run=dry_run
         )
         return testset.asked_for(study.options.personas)
 
@@ -267,7 +263,6 @@ class _Opening:
     def _compare_both(
         self, tune: Sequence[Comparison], outlook: str, opened: Testset
     ) -> Iterator[dict[str, Any]]:
-        """Run the trials on the opened split, and compare them on both splits."""
         project, swept = self.project, self._swept
         testset = _note_earlier_openings(project, _held_out_rows(opened, self._tune))
         points = [{}, *(trial.values for trial in self._chosen)]

@@ -8,13 +8,7 @@ from ._diagnose import (
     forecast_diagnosis,
     run_diagnosis,
 )
-from ._diagnosis import (
-    LOST_RULE,
-    Diagnosis,
-    StagePoints,
-    diagnosis_by,
-    diagnosis_of,
-)
+from ._diagnosis import LOST_RULE, Diagnosis, StagePoints, diagnosis_by, diagnosis_of
 from ._generators import (
     GridComparison,
     GridOptions,

@@ -90,11 +90,7 @@ CurveScore: TypeAlias = Callable[[RowResult, Row], Score]
 
 
 def capability_curves(
-    evaluation: Evaluation,
-    *,
-    accuracy: str = "",
-    setup: MeasureSetup | None = None,
-    seed: int = 0,
+    evaluation: Evaluation, *, accuracy: str = "", setup: MeasureSetup | None = None, seed: int = 0
 ) -> tuple[Curve, ...]:
     """Curves of a run of capability suites, suite by suite.
 
@@ -173,7 +169,6 @@ class _Curves:
     def quantities(
         self, suite: str, rows: Sequence[_Pair]
     ) -> Iterator[tuple[_Quantity, Sequence[_Pair]]]:
-        """The quantities of a suite, each with its rows."""
         if suite == "rejection":
             yield self._stored("rejection rate", "RejectionRate"), rows
         if suite == "counterfactual":
@@ -197,7 +192,6 @@ class _Curves:
         return _Quantity(name, measure, partial(self._stored_score, measure=measure))
 
     def curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
-        """The curve of a quantity over these rows."""
         by_dose: dict[float, list[tuple[Row, Score]]] = {}
         for result, row in rows:
             score = replace(quantity.reading(result, row), measure=quantity.measure)
@@ -246,10 +240,7 @@ class _Curves:
         )
 
     def _with_control(
-        self,
-        point: CurvePoint,
-        pairs: Sequence[tuple[Row, Score]],
-        quantity: _Quantity,
+        self, point: CurvePoint, pairs: Sequence[tuple[Row, Score]], quantity: _Quantity
     ) -> CurvePoint:
         """Add the values of the same questions without passages."""
         paired = {
@@ -338,7 +329,6 @@ def _false_answer_given(result: RowResult, row: Row) -> Score:
 
 
 def _control_key(row: Row) -> tuple[str, str]:
-    """Return the key shared by a row and its control."""
     return row.user_input, row.persona_name
 
 

@@ -26,12 +26,7 @@ from ..evaluations import (
     read_plain,
     run_named,
 )
-from ._diagnosis import (
-    Diagnosis,
-    diagnosis_by,
-    diagnosis_of,
-    group_by_field,
-)
+from ._diagnosis import Diagnosis, diagnosis_by, diagnosis_of, group_by_field
 from ._oracles import (
     FRONT,
     STAGES,
@@ -147,9 +142,7 @@ def _check_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage
     unknown = [stage for stage in requested if stage not in STAGES]
     if unknown:
         raise ConfigError(
-            f"unknown stage {unknown[0]!r}",
-            where="--stages",
-            hint=f"one of {', '.join(STAGES)}",
+            f"unknown stage {unknown[0]!r}", where="--stages", hint=f"one of {', '.join(STAGES)}"
         )
     stages = tuple(stage for stage in STAGES if not requested or stage in requested)
     of_rows = f"none of the {len(testset.rows)} rows has"

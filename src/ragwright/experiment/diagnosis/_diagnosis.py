@@ -13,25 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from ...core import Row, Score, TestsetError, count_noun
-from ...measure import (
-    Comparison,
-    Measure,
-    MeasureScale,
-    compare_rows,
-    p_text,
-    read_mark,
-)
+from ...measure import Comparison, Measure, MeasureScale, compare_rows, p_text, read_mark
 from ..evaluations import RANKING, clusters_of_results, row_values
-from ._oracles import (
-    FRONT,
-    LOSSES,
-    RIGHT_RULE,
-    STAGES,
-    DiagnosedRow,
-    Lost,
-    Stage,
-    is_judged,
-)
+from ._oracles import FRONT, LOSSES, RIGHT_RULE, STAGES, DiagnosedRow, Lost, Stage, is_judged
 
 LOST_RULE = (
     "a row is lost at the first stage that drops a piece of its gold; with all gold in the "
@@ -133,13 +117,7 @@ def diagnosis_of(
     note = count_noun(abstentions, "answer abstains", "answers abstain")
     notes = (f"{note}: they count as the worst value" if abstentions else "", row_clusters.note)
     return Diagnosis(
-        name,
-        verdict,
-        stage,
-        points,
-        by_stage,
-        tuple(rows),
-        tuple(filter(None, notes)),
+        name, verdict, stage, points, by_stage, tuple(rows), tuple(filter(None, notes))
     )
 
 
@@ -223,7 +201,6 @@ def _score_sides(
 
 
 def _can_lose(stage: Stage, measure: Measure) -> bool:
-    """True if a stage can lose points of a measure."""
     if stage == "judge":
         return is_judged(measure)
     return stage in FRONT or measure.definition.kind not in RANKING
@@ -232,7 +209,6 @@ def _can_lose(stage: Stage, measure: Measure) -> bool:
 def _diagnosis_verdict(
     points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
 ) -> tuple[Stage | None, tuple[str, ...]]:
-    """Return the stage to work on, and the verdict."""
     best: dict[Stage, StagePoints] = {}
     for loss in sorted(points, key=lambda loss: -round(loss.weight, 6)):
         if loss.proven and loss.weight > 0:
@@ -273,7 +249,6 @@ def _nothing_proven(points: Sequence[StagePoints], rows: int) -> list[str]:
 
 
 def _loss_text(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """Describe the loss of a proven stage."""
     c = loss.first
     points = f"{c.difference:.3f}" if c.difference is not None else "?"
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""

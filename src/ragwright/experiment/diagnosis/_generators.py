@@ -22,7 +22,6 @@ from ...measure import (
     Summary,
     aggregate,
     compare_rows,
-    parse_measure,
     read_mark,
     score_row,
 )
@@ -48,9 +47,6 @@ from ._oracles import facts_kept, facts_of
 
 FACTS = "FactsKept"
 """Share of the gold answer's content words and numbers in an answer."""
-
-JUDGED_FACTS = "FactsKept(judged)"
-"""Share of the gold answer's claims that the answer supports, by the judge of ``Claims``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +160,11 @@ def _read_row(
     scores = yield from score_row(row, measures, setup)
     response = "" if answer.abstained else row.response or ""
     share = facts_kept(reading.gold, response, setup.language)
-    facts = [
+    facts = (
         Score(FACTS, "not_applicable", reason="the row has no gold answer")
         if share is None
         else Score(FACTS, "scored", round(share, 6))
-    ]
-    if setup.model and any(measure.name == "Claims" for measure in measures):
-        facts.append((yield from _judge_facts(reading, row, response, setup)))
+    )
     result = RowResult(
         reading.key,
         row.retrieved_context_ids,
@@ -178,25 +172,7 @@ def _read_row(
         row,
         AnswerRecord(answer.prompt, answer.usage, notes=answer.notes),
     )
-    return GridRow(
-        reading.question, reading.row.persona_name, reading.generator, result, tuple(facts)
-    )
-
-
-def _judge_facts(
-    reading: GridQuestion, row: Row, response: str, setup: MeasureSetup
-) -> Flow[Score]:
-    """Check the claims of the gold answer against the answer in place of passages."""
-    if not response.strip():
-        return Score(JUDGED_FACTS, "scored", 0.0)
-    swapped = replace(
-        row,
-        response=reading.gold,
-        retrieved_contexts=(response,),
-        metadata={**row.metadata, "abstained": False},
-    )
-    [score] = yield from score_row(swapped, [parse_measure("Claims")], setup)
-    return replace(score, measure=JUDGED_FACTS)
+    return GridRow(reading.question, reading.row.persona_name, reading.generator, result, (facts,))
 
 
 def grid_of(
@@ -290,7 +266,6 @@ def _compare_pairs(
 def _best_by_persona(
     personas: Sequence[str], generators: Sequence[str], pairs: Sequence[GridComparison]
 ) -> dict[str, str]:
-    """Return the generator of each persona that beats all others, if there is one."""
     verdicts: dict[tuple[str, str, str], str] = {
         (p.within, p.a, p.b): p.comparison.verdict for p in pairs
     }

@@ -29,15 +29,7 @@ from ..evaluations import RANKING, AnswerRecord, RowResult, add_answer, plan_aft
 
 Stage: TypeAlias = Literal["filter", "retrieve", "rerank", "truncate", "generate", "judge"]
 Lost: TypeAlias = Literal[
-    "",
-    "index",
-    "route",
-    "filter",
-    "retrieve",
-    "rerank",
-    "truncate",
-    "generate",
-    "judge",
+    "", "index", "route", "filter", "retrieve", "rerank", "truncate", "generate", "judge"
 ]
 """The place where a row is first lost; empty if it is not."""
 
@@ -320,7 +312,6 @@ class _Oracle(StageHooks):
         return self._changes.get("ordered", tuple)(hits)
 
     def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return the hits of the answer."""
         return self._changes.get("kept", tuple)(hits)
 
 
@@ -338,7 +329,6 @@ class _AnsweredRow:
     scores: tuple[Score, ...]
 
     def right(self, answer: Answer) -> bool | None:
-        """True if an answer is right; abstentions are not."""
         response = add_answer(self.row, answer).response or ""
         verdict = is_right(self.row, response, self.case.setup.language)
         return verdict and not answer.abstained if verdict is not None else None
@@ -357,7 +347,6 @@ _Outcome: TypeAlias = tuple[tuple[Score, ...], Answer | None]
 
 
 def _score_oracle(plain: _AnsweredRow, name: str) -> Flow[_Outcome]:
-    """The scores with the oracle of a stage."""
     if name in ("generate", "judge"):
         flow = _generate_scores(plain) if name == "generate" else _judge_scores(plain)
         return (yield from flow), None
@@ -495,7 +484,6 @@ def is_judged(measure: Measure) -> bool:
 
 
 def _gold_answer(plain: _AnsweredRow) -> Row:
-    """The answered row with the gold answer, which does not abstain."""
     metadata: dict[str, Any] = {**plain.answered.metadata, "abstained": False}
     return replace(plain.answered, response=plain.row.reference, metadata=metadata)
 

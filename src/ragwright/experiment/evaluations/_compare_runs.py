@@ -21,23 +21,10 @@ from ...measure import (
     rubric_names,
 )
 from ...project import project_keys
-from ._clusters import (
-    QUESTION,
-    clusters_of_results,
-    clusters_of_rows,
-    read_shared_values,
-)
+from ._clusters import QUESTION, clusters_of_results, clusters_of_rows, read_shared_values
 from ._results import Evaluation, RowResult, evaluation_of
 
-_NO_JUDGING = frozenset(
-    {
-        "completer",
-        "error_cues",
-        "rejection_cues",
-        "token_model",
-        "window",
-    }
-)
+_NO_JUDGING = frozenset({"completer", "error_cues", "rejection_cues", "token_model", "window"})
 """Keys of the section `judge` that do not affect judgments."""
 
 _OF_ONE = {"embedder": "QuestionSimilarity", "spans": "Q2"}
@@ -201,8 +188,7 @@ def compare_evaluations(
     ):  # without ids of their own
         ids, clusters = pair_by_question(asked.items(), also.items()), None
         a = replace(
-            a,
-            results=tuple(replace(r, row_id=ids.get(r.row_id, r.row_id)) for r in a.results),
+            a, results=tuple(replace(r, row_id=ids.get(r.row_id, r.row_id)) for r in a.results)
         )
     sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
     scales: dict[str, MeasureScale | None] = {}

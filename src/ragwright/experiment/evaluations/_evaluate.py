@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from typing import Any
 
-from ...answer import AskPlan, Condensed, ask, condense, read_prompt
+from ...answer import AskPlan, ask, condense, read_prompt
 from ...core import (
     Answer,
     GoldSpan,
@@ -19,7 +19,7 @@ from ...core import (
     text_hash,
     value_hash,
 )
-from ...flow import Flow, Forecast, Message, RunSummary, gather, lookup, search_keyword
+from ...flow import Flow, Forecast, RunSummary, gather, lookup, search_keyword
 from ...measure import (
     ChosenMeasures,
     Measure,
@@ -44,13 +44,7 @@ from ...project import (
     unproven_models,
 )
 from ...retrieve import Target
-from ...testsets import (
-    Testset,
-    all_given,
-    answer_from_given,
-    project_testset,
-    refresh_gold,
-)
+from ...testsets import Testset, all_given, answer_from_given, project_testset, refresh_gold
 from ._notes import check_gold
 from ._results import Evaluation, EvaluationOptions, RowResult
 from ._rows import (
@@ -61,14 +55,7 @@ from ._rows import (
     retrieval_row,
     turns_before,
 )
-from ._stored_runs import (
-    RowPlan,
-    add_row_notes,
-    forecast_plan,
-    plan_rows,
-    promise_note,
-    run_plan,
-)
+from ._stored_runs import RowPlan, add_row_notes, forecast_plan, plan_rows, promise_note, run_plan
 
 _WORDS = 30
 """Number of words of a passage to search for: enough to be rare, few enough to be quick."""
@@ -182,9 +169,9 @@ def plan_evaluation(
     plain_search = search()
 
     def make_flow(row: Row) -> Flow[RowResult]:
-        """Search for a row after its turns, as deep as the measures ask, or answer it."""
-        history = turns_before(row)
-        searching = search(partial(_condense_question, plan, history)) if history else plain_search
+        history, model, searching = turns_before(row), plan.options.model, plain_search
+        if history:  # a question after turns is searched for as it stands alone
+            searching = search(lambda text: condense(text, history, model, plan.window(model)))
         if setup is None:
             return retrieval_row(row, searching, choice.measures)
         return answer_and_score_row(row, asking, choice.measures, setup, searching, project.count)
@@ -247,12 +234,6 @@ def _answer_question(
 ) -> Flow[Answer]:
     persona = persona_of(row.persona_name)
     return (yield from ask(row.user_input, [persona], target, plan_after(plan, row)))[0]
-
-
-def _condense_question(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:
-    """A question as it is searched for after these turns: rewritten to stand alone."""
-    model = plan.options.model
-    return (yield from condense(question, history, model, plan.window(model)))
 
 
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:

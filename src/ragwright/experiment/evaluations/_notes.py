@@ -8,18 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...core import Score, TestsetError, count_noun
-from ...measure import (
-    Measure,
-    find_scale,
-    flip_rate,
-    judge_spread,
-    lacks_gold,
-)
+from ...measure import Measure, find_scale, flip_rate, judge_spread, lacks_gold
 from ...testsets import Testset
-from ._results import RowResult
-
-_REFUSALS = ("RejectionRate", "FalseRejectionRate")
-
+from ._results import REFUSALS, RowResult
 
 _REPORTED_STATES = frozenset({"errored", "judge_invalid", "not_applicable"})
 _GROUNDED = "KPrecision"
@@ -39,7 +30,7 @@ class NoteCollector:
         """Add the scores of one row."""
         row = result.row
         for score in result.scores:
-            if score.measure in _REFUSALS and score.value is not None:
+            if score.measure in REFUSALS and score.value is not None:
                 self._refusals[score.measure] = None
             if row is not None and score.value is not None and score.measure.startswith(_GROUNDED):
                 # A quote: a passage holds the whole answer, word for word.

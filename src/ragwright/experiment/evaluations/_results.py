@@ -25,7 +25,7 @@ from ...testsets import row_record
 
 T = TypeVar("T")
 
-_REFUSALS = ("RejectionRate", "FalseRejectionRate")
+REFUSALS = ("RejectionRate", "FalseRejectionRate")
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class AnswerCounts:
         if row is None or row.response is None:
             self.failed += 1
             return
-        values = [score.value for score in result.scores if score.measure in _REFUSALS]
+        values = [score.value for score in result.scores if score.measure in REFUSALS]
         known = [value for value in values if value is not None]
         try:
             refused = any(known) if known else is_refusal(row)

@@ -415,7 +415,6 @@ def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
 
 
 def _passage_span(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
-    """Return a passage as the span of the gold that it covers, or as a span of its own document."""
     normalised = case_folded(passage)
     covered = [span for span in gold if _covers_gold(normalised, case_folded(span.text))]
     if not covered:

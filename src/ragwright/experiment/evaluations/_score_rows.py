@@ -36,19 +36,8 @@ from ...models import (
     model_handlers,
     open_system,
 )
-from ...project import (
-    Project,
-    configuration_from,
-    keep_configuration,
-    refuse_forget,
-)
-from ...testsets import (
-    Testset,
-    declares_splits,
-    load_testset,
-    project_testset,
-    rows_of,
-)
+from ...project import Project, configuration_from, keep_configuration, refuse_forget
+from ...testsets import Testset, declares_splits, load_testset, project_testset, rows_of
 from ._evaluate import check_models, choose_measures, judging
 from ._given import pair_given_answers, read_given_rows, read_stored_or_given
 from ._notes import check_gold
@@ -241,7 +230,6 @@ def _check_rows(
 
 
 def _uses_model(measures: Sequence[Measure]) -> bool:
-    """True if a measure may use a model."""
     return any(measure.definition.model != "none" for measure in measures)
 
 

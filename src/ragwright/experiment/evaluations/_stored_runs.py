@@ -40,9 +40,6 @@ from ._rows import add_null_baselines, answer_row, baseline_flows
 
 T = TypeVar("T")
 
-EXPERIMENT = "experiment"
-"""Name of the set of answers that a baseline run measures; `baseline` holds the given pairs."""
-
 _MEASURE = "QADistance"
 
 BASELINE = "baseline"
@@ -157,7 +154,6 @@ def sweeps_by_use(runs: Runs) -> list[Run]:
 
 
 def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
-    """Return the run with the rows of a trial."""
     sweeps = sweeps_by_use(runs)
     if sweep != "latest":
         sweeps = [run for run in sweeps if run.id.startswith(sweep)]
@@ -273,9 +269,15 @@ def plan_rows(
         "rows": values_hash(make_plain_row(row) for row in rows.rows),
         "measures": [str(measure) for measure in measures],
         **({"scales": scales} if scales else {}),
-        **({} if setup is None else _judge_manifest(setup)),
         **(manifest or {}),
     }
+    if setup is not None:  # what determines a judgment: settings, prompts, rubrics by their hash
+        rubrics = {**load_shipped_rubrics(), **setup.rubrics}
+        pinned |= {
+            "judge": list_changed_options(replace(setup, rubrics={})),
+            "judge_prompts": prompts_fingerprint(),
+            "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
+        }
     if kind == "eval":
         topics = [row.reference_ids for row in rows.rows if row.reference_ids]
         rows = add_row_notes(rows, no_relevant_note(measures, topics))
@@ -289,16 +291,6 @@ def plan_rows(
         failed=lambda result: any(score.state == "errored" for score in result.scores),
     )
     return RowPlan(rows, tuple(measures), job, setup)
-
-
-def _judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
-    """Return everything that determines a judgment: settings, prompts, rubrics by their hash."""
-    rubrics = {**load_shipped_rubrics(), **setup.rubrics}
-    return {
-        "judge": list_changed_options(replace(setup, rubrics={})),
-        "judge_prompts": prompts_fingerprint(),
-        "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
-    }
 
 
 def forecast_plan(project: Project, plan: RowPlan[Any]) -> Forecast:
@@ -380,30 +372,27 @@ def run_named(runner: Runner, runs: Runs, job: Job[Any], options: RunOptions) ->
     return summary
 
 
-def distance_evaluation(runs: Runs, run: Run, seed: int = 0, *, of: str = EXPERIMENT) -> Evaluation:
-    """Return the pairs of one set of a baseline as rows scored by ``QADistance``.
+def _load_distances(runs: Runs, run: Run, seed: int) -> Evaluation:
+    """Return the answers of a baseline's experiment as rows scored by ``QADistance``.
 
     Its manifest is that of the run in which the experiment answered, so that the settings of two
     experiments can be compared; the embedding model of the distances is its judge.
 
     Raises:
-        StoreError: The run holds no pair of this set.
+        StoreError: The run holds no answer.
     """
-    results = [distance_row(row.body) for row in runs.rows(run.id) if row.body.get("set") == of]
+    rows = runs.rows(run.id)
+    results = [distance_row(row.body) for row in rows if row.body.get("set") == "experiment"]
     if not results:
         raise StoreError(
-            f"the baseline {run.id} has no answers of the set {of!r}",
+            f"the baseline {run.id} has no answers of the set 'experiment'",
             hint="run `ragwright baseline` again",
         )
     groups = clusters_of_results(results)
     evaluation = evaluation_of(
-        results,
-        parse_measures(_MEASURE),
-        name=run.id,
-        seed=seed,
-        clusters=groups.values() or None,
+        results, parse_measures(_MEASURE), name=run.id, seed=seed, clusters=groups.values() or None
     )
-    answers_run = str(run.manifest.get("runs", {}).get(of, ""))
+    answers_run = str(run.manifest.get("runs", {}).get("experiment", ""))
     settings: Mapping[str, Any] = runs.get(answers_run).manifest if runs.holds(answers_run) else {}
     judge = {**settings.get("judge", {}), "embedder": run.manifest.get("embedder", "")}
     pinned = {
@@ -441,7 +430,7 @@ def load_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     run = name if runs.holds(name) else find_run(runs, name)
     stored = runs.get(run)
     if stored.kind == BASELINE:
-        return distance_evaluation(runs, stored, seed)
+        return _load_distances(runs, stored, seed)
     manifest = stored.manifest
     measures = _measures_of_run(stored)
     results = tuple(load_results(runs, run, measures))
@@ -463,7 +452,6 @@ def promise_note(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:
-    """Return a note on a run that was stopped; empty for a complete one."""
     if run.state == "complete":
         return ()
     missing = sum(all(score.state == "skipped" for score in result.scores) for result in results)

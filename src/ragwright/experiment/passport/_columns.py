@@ -281,7 +281,6 @@ def _parse_cell(value: Any) -> Any:
 
 
 def _row_from(record: Mapping[str, Any], columns: Sequence[MappedColumn], where: str) -> Row:
-    """The answer in a record: mapped columns, and others by the names that are known."""
     mapped = {column.column.split(".")[0] for column in columns}
     fields: dict[str, Any] = {
         name: value
@@ -382,7 +381,6 @@ def open_people(
 
 
 def _read_by_adapter(text: str) -> PeopleSet:
-    """Read a set by the adapter of a known name, or by one of the user's own."""
     name, _, path = text.partition(":")
     if (known := addition("people", name)) is not None:
         adapter = known.load()

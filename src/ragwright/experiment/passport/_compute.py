@@ -219,7 +219,6 @@ def _judge_order(judge: JudgePassport) -> tuple[Any, ...]:
 def _about(
     judge: Verdicts, by_dimension: Mapping[str, Mapping[str, JudgeFigures]]
 ) -> JudgePassport:
-    """What is about the judge as a whole, and its figures by dimension."""
     states = Counter(score.state for score in judge.scores.values())
     tried = sum(count for state, count in states.items() if state != "not_applicable")
     lost = states["judge_invalid"] + states["errored"]
@@ -268,7 +267,6 @@ def _rank_figures(agreement: RankFigures) -> dict[str, Any]:
 
 
 def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str, JudgeFigures]:
-    """The figures of every judge with a verdict on a labelled row."""
     figures: dict[str, JudgeFigures] = {}
     upward: dict[str, dict[str, float]] = {}
     for judge in verdicts:

@@ -165,7 +165,6 @@ def forecast_passport(
 def _read_recorded_part(
     text: str, options: PassportOptions, root: Path
 ) -> tuple[PeopleSet, list[Verdicts], list[str]]:
-    """The set, the recorded verdicts on it, and notes."""
     columns = read_column_map(options.columns)
     of_people = [m for m in options.columns if not (options.verdicts and m.endswith("=verdict"))]
     people = open_people(text, of_people, root=root, runs=options.runs)
@@ -253,7 +252,6 @@ def _model_verdicts(
     options: PassportOptions,
     on_forecast: OnForecast | None,
 ) -> Verdicts:
-    """Score the rows by a measure of a model, as a run of the project."""
     prices: list[bool] = []
 
     def priced(forecast: Forecast) -> None:

@@ -138,7 +138,6 @@ def _column_of(measure: Measure) -> str:
 
 
 def _level_descriptions(measure: Measure, own: Mapping[str, Rubric]) -> str:
-    """Describe a measure's scores: the levels of its rubric, or its summary."""
     rubrics = () if measure.name in _UNLIKE else rubrics_of(measure, own)
     head = _column_of(measure)
     if len(rubrics) != 1:

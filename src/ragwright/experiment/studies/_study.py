@@ -41,8 +41,7 @@ class StudyOptions:
         "", "Measures, separated by commas; by default those that suit the rows."
     )
     objective: str = option(
-        "",
-        "The measure that trials are ordered by; by default the first measure.",
+        "", "The measure that trials are ordered by; by default the first measure."
     )
     search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
     trials: int = option(40, "Trials of a random or tpe search.", ge=1, le=_MOST)

@@ -11,14 +11,7 @@ from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from ...answer import prompt_parts
-from ...core import (
-    ConfigError,
-    PromptError,
-    RagwrightError,
-    Score,
-    StudyError,
-    canonical_json,
-)
+from ...core import ConfigError, PromptError, RagwrightError, Score, StudyError, canonical_json
 from ...measure import Measure, Selection, Summary, choose_best
 from ...project import Overrides, Project, Settings, load_settings, project_sections
 from ..evaluations import Evaluation, RowResult
@@ -246,11 +239,7 @@ def _open_search(study: Study, objective: Measure | None) -> Any:
 
 
 def _search_space(study: Study) -> dict[str, Any]:
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     space: dict[str, Any] = {}
     for axis in study.axes:
