@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from typer.testing import CliRunner
 from warm_server import WarmServer
+
+from ragwright.app import command_line
+from ragwright.project import project_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -93,8 +97,9 @@ def test_examples_run(page: Path, need: str, built: Path, warm: WarmServer, tmp_
         folder.mkdir()
     else:
         shutil.copytree(built, folder)
-    # The tutorial takes the command as it is installed.
-    run(warm, examples(page, need), folder, *([BINARIES] if page.name == "tutorial.md" else []))
+    # These take the command as it is installed: a server needs a process that can be ended.
+    installed = page.name in {"tutorial.md", "open-webui.md"}
+    run(warm, examples(page, need), folder, *([BINARIES] if installed else []))
 
 
 def test_links_between_pages_resolve() -> None:
@@ -107,3 +112,26 @@ def test_links_between_pages_resolve() -> None:
             if not (page.parent / target.split("#")[0]).exists():
                 broken.append(f"{page.relative_to(ROOT)} -> {target}")
     assert not broken
+
+
+def _count_words(*pages: str) -> int:
+    return sum(len(path.read_text("utf-8").split()) for page in pages for path in ROOT.glob(page))
+
+
+def test_what_a_user_meets_first_stays_short() -> None:
+    assert _count_words("README.md") <= 1_000
+    assert _count_words("CONTRIBUTING.md") <= 800
+    assert _count_words("docs/guide/*.md") <= 60_000
+    assert len([*ROOT.glob("docs/guide/*.md")]) <= 32
+    decisions = {path.name for path in ROOT.glob("docs/decisions/*.md")}
+    assert len(decisions) <= 16
+    index = (ROOT / "docs/index.md").read_text("utf-8")
+    assert {name for name in decisions if f"decisions/{name}" not in index} == set()
+    for story in ROOT.glob("docs/stories/*.md"):
+        assert len(story.read_text("utf-8").splitlines()) <= 120, story.name
+        assert f"stories/{story.name}" in index
+    for name, most in {"docs/architecture.md": 200, "CHANGELOG.md": 40}.items():
+        assert len((ROOT / name).read_text("utf-8").splitlines()) <= most, name
+    assert len([*project_keys()]) <= 200
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command_line(), ["--help"]).output
+    assert len(shown.splitlines()) <= 50

@@ -59,8 +59,7 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
     app = typer.Typer(
         name="ragwright",
         cls=_Groups,
-        help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
-        "run it.  (ragwright --version prints the version.)",
+        help="Build, measure, tune and run RAG. (ragwright --version prints the version.)",
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -143,7 +142,8 @@ class _Groups(TyperGroup):
                 if name in self.commands
             ]
             if rows:
-                with formatter.section(title):
+                formatter.write(f"{title}:\n")
+                with formatter.indentation():
                     formatter.write_dl(rows)
 
 
