@@ -118,7 +118,7 @@ class QADistances:
 def qa_distances(
     rows: Sequence[Row], setup: MeasureSetup, seed: int = 0, *, most: int | None = _MOST
 ) -> Flow[QADistances]:
-    """Distances of questions to their answers with the null baselines beside them (SPEC C3, C5).
+    """Distances of questions to their answers with the null baselines beside them.
 
     Args:
         rows: Those without a question or a response are left out.

@@ -368,7 +368,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def write_chat(rows: Iterable[Row], path: Path) -> int:
-    """Write gold rows as chat turns, a JSON object a row, and return their number (SPEC D4).
+    """Write gold rows as chat turns, a JSON object a row, and return their number.
 
     A row is ``{"messages": [user, assistant]}``: the user turn holds the gold passages, numbered,
     and the question; the assistant turn the reference answer. Rows without one, and those that a

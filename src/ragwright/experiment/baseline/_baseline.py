@@ -53,7 +53,7 @@ class BaselineOptions(RunOptions):
 
     Attributes:
         settings: What the experiment changes, as ``key=value``: chunker, embedder, model, prompt.
-        context: Also answer every question with its own chunk and with none (SPEC C4).
+        context: Also answer every question with its own chunk and with none.
         margin: Largest mean change that counts as equal, as a share of the way from the baseline's
             own answers to shuffled ones.
     """
@@ -226,7 +226,7 @@ def run_baseline(
     """Compare the distances d(E'(Q), E'(A')) of a project with d(E'(Q), E'(A)) of given pairs.
 
     The pairs are rows with a question and a reference answer; they are embedded by the embedding
-    model of the experiment, so both sets have the same one (SPEC C3). Every pair is kept in a run
+    model of the experiment, so both sets have the same one. Every pair is kept in a run
     with its vectors.
 
     Raises:
@@ -545,7 +545,7 @@ def baseline_runs(runs: Runs) -> list[Run]:
 def distance_shift(
     before: Mapping[str, float], after: Mapping[str, float], margin: float, *, seed: int = 0
 ) -> DistanceShift:
-    """Compare two sets of distances over the pairs that both hold (SPEC C3).
+    """Compare two sets of distances over the pairs that both hold.
 
     Args:
         before: Row id -> distance of the baseline.
