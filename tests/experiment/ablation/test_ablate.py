@@ -231,9 +231,9 @@ OWN = "template: prompts/own.yaml"
 SHORTER = f"preset: without_style, {OWN}"
 ALREADY = "already the preset 'without_style'"
 REFUSED = [
-    (OWN, {"parts": ("ground",)}, PromptError, "no part 'ground'.*own.yaml.*'grounding'"),
-    (OWN, {"presets": ("without_lenght",)}, StudyError, "unknown prompt.*'without_length'"),
-    (OWN, {"personas": ("marketting",)}, PromptError, "unknown persona.*'marketing'"),
+    (OWN, {"parts": ("ground",)}, PromptError, "no part 'ground'.*own.yaml.*grounding"),
+    (OWN, {"presets": ("without_lenght",)}, StudyError, "unknown prompt.*without_length"),
+    (OWN, {"personas": ("marketting",)}, PromptError, "unknown persona.*marketing"),
     (OWN, {"parts": ("idle", "plain")}, PromptError, "empty in every row"),
     (OWN, {"margin": 5}, ConfigError, "must be between 0 and 1"),
     ("template: prompts/bad.yaml", {}, PromptError, "'personna' is undefined.*bad.yaml:4"),
