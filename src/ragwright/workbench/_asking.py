@@ -494,15 +494,12 @@ _EXTRAS = {
 def doctor(
     project: Project, *, ask_models: bool = False, check_line: CheckLine | None = None
 ) -> list[Check]:
-    """Findings on a project, in the order of setting it up.
+    """Findings on a project, then on the machine and what is installed.
 
     ``ask_models`` also asks each server for its list of models and opens each local model;
     no reply is paid for either way. ``check_line`` validates the command lines of jobs.
     """
     return [
-        *_machine_checks(),
-        *_extra_checks(),
-        *_package_checks(),
         *_settings_checks(project),
         *opened.index_findings(project),
         *_worker_checks(project),
@@ -512,6 +509,9 @@ def doctor(
             opened.Check("jobs", *finding)
             for finding in jobs.job_findings(jobs.project_jobs(project.settings), check_line)
         ),
+        *_package_checks(),
+        *_machine_checks(),
+        *_extra_checks(),
     ]
 
 
