@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,12 +13,15 @@ from ragwright.measure import GateOutcome, aggregate, compare_rows, gate
 from ragwright.report import (
     comparison_json,
     comparison_table,
+    failing_text,
     gate_json,
     gate_junit,
     gate_table,
     measures_block,
+    print_result,
     summary_json,
     summary_table,
+    text_table,
 )
 
 WORDS = "the share\n- of what?"
@@ -105,10 +109,55 @@ def test_a_comparison_in_both_forms() -> None:
     found = compare_rows(a, b)
     text = comparison_table(found, names=("old", "new"))
     assert text.startswith("MRR: better, +0.1950")
-    assert "new - old" in text
+    assert re.search(r"^measure +old +new +difference", text, re.MULTILINE)
     assert "rows only in new, left out: new" in text
     assert "measures of only one run, left out: KF1" in text
     body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
     assert body["measures"]["MRR"]["verdict"] == "better"
     assert body["measures"]["MRR"]["text"] == found["MRR"].text
     assert (body["only_a"], body["only_b"], body["missing"]) == ([], ["new"], ["KF1"])
+
+
+def test_a_narrow_table_breaks_no_word_number_or_id() -> None:
+    head = ("run", "retrieve.rerank.model", "mean", "95 % interval", "wins/ties/losses", "question")
+    run = "20261129-073203-082de1"
+    cells = (run, "lexical", "0.937 [0.89, 0.97]", "-0.8400 to 0.8400", "1/11/0", "Who is it? " * 9)
+    for width in (40, 60, 80, 100):
+        lines = text_table([head, cells], width=width).splitlines()
+        assert max(map(len, lines)) <= width
+        for kept in ("lexical", "0.937 [0.89, 0.97]", "-0.8400 to 0.8400", "1/11/0", run):
+            assert any(kept in line for line in lines), (width, kept)
+    assert text_table([head, cells], width=100).splitlines()[1].split() == ["rerank.", "losses"]
+
+
+def test_a_sentence_breaks_no_interval() -> None:
+    text = "MRR: no change proven (95 % interval -0.84 to 0.84) on 12 rows, p = 0.75."
+    for width in range(20, 80):
+        lines = print_result([text], (), width=width).splitlines()
+        for kept in ("-0.84 to 0.84", "p = 0.75", "95 %"):
+            assert any(kept in line for line in lines), (width, kept)
+
+
+def test_wrong_answers_come_before_abstentions_each_once() -> None:
+    low = [
+        RowResult("1", (), (Score("MRR", "abstained"), Score("KF1", "abstained"))),
+        RowResult("2", (), (scored("MRR", 0.5), scored("KF1", 1.0))),
+        RowResult("3", (), (scored("MRR", 0.0), scored("KF1", 0.2))),
+    ]
+    summaries = [aggregate([row.scores[at] for row in low]) for at in (0, 1)]
+    lines = failing_text(low, gate(summaries, ["MRR>=0.9", "KF1>=0.99"])).splitlines()
+    assert [" ".join(line.split()) for line in lines[3:]] == [
+        "3 MRR 0.000, KF1 0.200",
+        "2 MRR 0.500",
+        "1 MRR abstained, KF1 abstained",
+    ]
+
+
+def test_long_names_of_runs_keep_the_end_that_differs() -> None:
+    names = "the-settings-of-the-service-manual-v1", "the-settings-of-the-service-manual-v2"
+    found = compare_rows({"1": [scored("MRR", 0.5)]}, {"1": [scored("MRR", 1.0)]})
+    lines = comparison_table(found, names=names).splitlines()
+    assert any(
+        line.split()[1:3] == ["…-the-service-manual-v1", "…-the-service-manual-v2"]
+        for line in lines
+    )

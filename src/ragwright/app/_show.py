@@ -197,8 +197,8 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
         blocks.append(f"{number}. {type(entry.request).__name__}  ({state})\n{_detail(entry)}")
     usage = sum((getattr(e.reply, "usage", Usage()) for e in trace if not e.cached), Usage())
     if not usage.calls:
-        blocks.append("total: no call to a model server; nothing was paid for")
-    else:
+        blocks.append("no call to a model server; nothing was paid for")
+    elif len(trace) > 1:
         blocks.append(
             f"total: {count_noun(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
             f"{usage.completion_tokens} completion tokens, {cost_text(usage)}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import MeasureError, count_noun
-from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure
+from ..measure import Comparison, Comparisons, compare_rows, find_measure
 from ._baseline import shift_text
 from ._results import judge_failed_text
 from ._subject import ScoredRun, Subject
@@ -175,7 +176,7 @@ def _runs(subject: Subject) -> Headline:
         lead = (answers or scored)[0]
         name = name_with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
-            f"{name} is {_mean(entry, lead.measure)}.{_unanswered_text(entry, lead)}",
+            f"{name} is {_mean(entry, lead.measure)}.",
             sentences=(
                 "One run cannot show an improvement: compare two with `ragwright report A B`.",
             ),
@@ -201,12 +202,7 @@ def _runs(subject: Subject) -> Headline:
         if proven
         else f"No difference between {names[0]} and {names[1]} is proven."
     )
-    silent = [
-        f"{name}:{rows}"
-        for name, entry in zip(names, pair, strict=True)
-        if (rows := _unanswered_text(entry))
-    ]
-    evidence = (*silent, *(comparison.text for comparison in comparisons.measures))
+    evidence = tuple(comparison.text for comparison in comparisons.measures)
     return Headline(text, state, evidence, comparisons, names)
 
 
@@ -218,7 +214,7 @@ def _limits(subject: Subject) -> tuple[str, ...]:
         *([stopped] if subject.stopped else []),
         *(
             [f"The confirm split of this testset has {opened}."]
-            if subject.openings is not None
+            if subject.openings or (subject.kind == "study" and subject.openings == 0)
             else []
         ),
     )
@@ -236,25 +232,20 @@ def _mean(entry: ScoredRun, name: str) -> str:
         return "unknown" if value is None else f"{value:.4g}"
     mean, low, high = summary.deciding
     ends = f" ({low:.4f} to {high:.4f})" if low is not None else ""
-    lost, rows = summary.lost, count_noun(summary.n, "row")
-    if lost:
-        total, failed = summary.n + sum(lost.values()), lost.pop("judge_invalid", 0)
+    missed = 0 if summary.mean_with_abstained is None else summary.missed
+    lost: Counter[Any] = Counter(summary.lost)
+    lost -= Counter(abstained=missed)
+    counted, failed = summary.n + missed, lost.pop("judge_invalid", 0)
+    rows = count_noun(counted, "row")
+    if lost or failed:
         others = [_counts(lost)] if lost else []
         others += [judge_failed_text(failed, summary.judge_range)] if failed else []
-        rows = f"{summary.n} of {total} rows; the others: {'; '.join(others)}"
-    missed, scale = summary.missed and summary.mean_with_abstained is not None, summary.scale
-    counted = f" with abstentions counted as {scale.worst or 0:g}," if missed and scale else ""
-    answered = f"{counted} {summary.mean:.4f}" if counted else ""
-    return f"{mean:.4f}{ends}{answered} on {rows}"
-
-
-def _unanswered_text(entry: ScoredRun, lead: Summary | None = None) -> str:
-    """Rows without an answer, as a sentence; empty if there are none or ``lead`` counts them."""
-    counts = {name: getattr(entry.counts, name) for name in ("abstained", "failed")}
-    lost = {name: count for name, count in counts.items() if count}
-    if not any(entry.counts.lines()) or not lost or (lead is not None and lead.lost):
-        return ""
-    return f" Without an answer: {_counts(lost)} of {entry.rows} rows."
+        total = counted + failed + sum(lost.values())
+        rows = f"{counted} of {total} rows; the others: {'; '.join(others)}"
+    if missed and summary.scale is not None:
+        abstained = count_noun(missed, "abstention counts", "abstentions count")
+        rows += f"; {abstained} as {summary.scale.worst or 0:g}"
+    return f"{mean:.4f}{ends} on {rows}"
 
 
 def _counts(lost: Mapping[Any, int]) -> str:

@@ -125,7 +125,11 @@ class Report:
         browse = PageSection(
             "browse", "Rows", _ABOUT_ROWS, sentences=[_ONLY_SCORES] if study else []
         )
-        answered = {e.label or e.id: e.counts for e in entries if any(e.counts.lines())}
+        answered = {
+            "rows" if len(entries) == 1 else entry.label or entry.id: entry.counts
+            for entry in entries
+            if any(entry.counts.lines())
+        }
         opening = [counts_block({} if study else answered)]
         opening += [verdict_block(subject.verdict)] if subject.verdict else []
         return write_page(

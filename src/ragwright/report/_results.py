@@ -16,7 +16,6 @@ from ._charts import intervals, whisker
 from ._subject import Subject
 from ._text import (
     WIDTH,
-    Cells,
     ResultBlock,
     fields_of,
     format_signed,
@@ -26,6 +25,7 @@ from ._text import (
     p_cell,
     print_result,
     shorten_list,
+    shorten_names,
 )
 
 
@@ -84,6 +84,7 @@ def summary_table(
 def _describe_mean(s: Summary) -> list[str]:
     lost, bounds = s.lost, ""
     failed = lost.pop("judge_invalid", 0)
+    lost = {} if lost == {"abstained": s.missed} else lost  # the line of abstentions counts them
     missing = ", ".join(f"{state} {count}" for state, count in lost.items())
     if s.n and s.worst is not None and s.best is not None:
         low, high = sorted((s.worst, s.best))
@@ -124,7 +125,7 @@ def counts_block(counts: Mapping[str, AnswerCounts]) -> ResultBlock:
     rows = (
         (what, *(side.get(what, "-") for side in sides)) for what in dict.fromkeys(chain(*sides))
     )
-    return ResultBlock("outcome", "", "", ("outcome", *counts), tuple(rows))
+    return ResultBlock("outcome", "", "", ("outcome", *shorten_names(*counts)), tuple(rows))
 
 
 def rows_block(results: Sequence[RowResult]) -> ResultBlock:
@@ -147,8 +148,7 @@ def _score_cell(score: Score | None) -> str:
 
 def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> ResultBlock:
     """Return a line per measure that compares the second with the first, and its interval drawn."""
-    a, b = names
-    missed = any(c.with_abstained is not None for c in comparisons.measures)
+    a, b = shorten_names(*names)
     sides = [(c, c.deciding) for c in comparisons.measures]
     rows = [
         (
@@ -160,26 +160,25 @@ def comparison_block(comparisons: Comparisons, names: tuple[str, str]) -> Result
             p_cell(side.p_holm),
             f"{side.wins}/{side.ties}/{side.losses}",
             str(side.n),
-            *((format_signed(c.difference), f"{c.coverage:.1%}") if missed else ()),
         )
         for c, side in sides
     ]
     points = [
-        whisker(rows[at][0], side.difference, side.low, side.high)
-        for at, (_, side) in enumerate(sides)
+        whisker(c.measure, side.difference, side.low, side.high)
+        for c, side in sides
         if side.difference is not None
     ]
-    head = ("measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n")
+    head = ("measure", a, b, "difference", _INTERVAL, "p (Holm)", "wins/ties/losses", "n")
     return ResultBlock(
         "differences",
         "",
         "Difference of the means on the rows both have, with its 95 % interval. An interval that "
         "contains 0 proves no change.",
-        (*head, *(("both answered", "coverage") if missed else ())),
+        head,
         tuple(rows),
         intervals(points, x="difference") if points else None,
         "rows",
-        (*((_ABSTAINED_AT_WORST,) if missed else ()), *_describe_differences(comparisons, a, b)),
+        tuple(_describe_differences(comparisons, a, b)),
     )
 
 
@@ -193,38 +192,32 @@ def comparison_table(
 
 
 def _describe_differences(comparisons: Comparisons, a: str, b: str) -> list[str]:
-    details: list[tuple[object, str]] = []
+    said: dict[str, list[str]] = {}
     for c in comparisons.measures:
         only_a = count_noun(c.only_a, "row has", "rows have")
         without, silent = count_noun(c.no_gold, "row"), f"{c.unanswerable} unanswerable rows"
-        details += [
-            (
-                c.only_a or c.only_b,
-                f"{c.measure}: {only_a} a score only in {a}, {c.only_b} only in {b}",
-            ),
-            (c.no_gold, f"{c.measure}: {without} without gold for it, left out"),
-            (c.unanswerable, f"{c.measure}: {silent} where one run abstained, left out"),
+        alone = (c.only_a or c.only_b) and not c.moved  # else the rows are named
+        facts: list[tuple[object, str]] = [
+            (alone, f"{only_a} a score only in {a}, {c.only_b} only in {b}"),
+            (c.no_gold, f"{without} without gold for it, left out"),
+            (c.unanswerable, f"{silent} where one run abstained, left out"),
             *(
-                (
-                    ids,
-                    f"{c.measure}: {change} in {count_noun(len(ids), 'row')}: {shorten_list(ids)}",
-                )
+                (ids, f"{change} in {count_noun(len(ids), 'row')}: {shorten_list(ids)}")
                 for change, ids in c.moved.items()
             ),
         ]
+        for text in (text for known, text in facts if known):
+            said.setdefault(text, []).append(c.measure)
     missing = comparisons.missing
+    details: list[tuple[object, str]] = [
+        (names, f"{', '.join(names)}: {text}") for text, names in said.items()
+    ]
     details += [
         (ids, f"rows only in {name}, left out: {shorten_list(ids)}")
         for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b))
     ]
     details.append((missing, f"measures of only one run, left out: {shorten_list(missing)}"))
     return [text for known, text in details if known]
-
-
-_ABSTAINED_AT_WORST = (
-    "An abstention on a row with gold counts as the worst value of the measure. Both answered: the "
-    "difference on the rows that both answered, which are the coverage."
-)
 
 
 def rules_block(outcome: GateOutcome) -> ResultBlock:
@@ -304,15 +297,17 @@ def failing(results: Sequence[RowResult], outcome: GateOutcome) -> list[WeakRow]
 
 def weak_blocks(rows: Iterable[WeakRow]) -> list[ResultBlock]:
     """Return a table of low rows, if there are any."""
-    lines: list[Cells] = [
-        (
-            *(weak.measure, weak.id, weak.state if weak.value is None else f"{weak.value:.3f}"),
-            shorten(weak.question, 100, placeholder=" …"),
-        )
-        for weak in rows
-    ]
-    head = ("measure", "row", "value", "question")
-    block = ResultBlock("worst-rows", "Worst rows", "", head, tuple(lines), section="weak")
+    scores: dict[tuple[str, str], list[str]] = {}
+    for weak in rows:
+        value = weak.state if weak.value is None else f"{weak.value:.3f}"
+        question = shorten(weak.question, 100, placeholder=" …")
+        scores.setdefault((weak.id, question), []).append(f"{weak.measure} {value}")
+    ordered = sorted(
+        scores.items(), key=lambda row: (row[1][0].endswith(" abstained"), -len(row[1]))
+    )
+    lines = tuple((*row, ", ".join(low)) for row, low in ordered)
+    head = ("row", "question", "low scores")
+    block = ResultBlock("worst-rows", "Worst rows", "", head, lines, section="weak")
     return [block] if lines else []
 
 
@@ -423,5 +418,5 @@ def answers_block(
     )
     left = len(changes) - len(rows)
     more = (f"{count_noun(left, 'more row')}: --json shows all",) if left else ()
-    heads = ("row", "question", *names, "what differs")
+    heads = ("row", "question", *shorten_names(*names), "what differs")
     return ResultBlock("answers", head if compared else "", "", heads, rows, remarks=more)

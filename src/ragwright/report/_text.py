@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
 from ..core import Answer, Snippet, make_plain
@@ -81,11 +82,23 @@ def print_result(
 
 
 def wrap_line(text: str, width: int = WIDTH) -> str:
-    """Return a sentence in lines; the further ones are indented."""
+    """Return a sentence in lines that break no interval; the further ones are indented."""
+    kept = _TOGETHER.sub(lambda found: found[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
-        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        kept, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\0", " ")
+
+
+_TOGETHER = re.compile(r"[-+]?[\d.]+ to [-+]?[\d.]+|\bp [=<] [\d.]+|\b95 %")
+
+
+def shorten_names(*names: str, most: int = 24) -> tuple[str, ...]:
+    """Return names of at most ``most`` characters; long ones keep the end, where runs differ."""
+    ends = (re.sub(r"^[^-_ .]{1,9}(?=[-_ .])", "", name[1 - most :]) for name in names)
+    return tuple(
+        name if len(name) <= most else f"…{end}" for name, end in zip(names, ends, strict=True)
+    )
 
 
 def drop_empty_columns(head: Cells, rows: Sequence[Cells]) -> tuple[Cells, tuple[Cells, ...]]:
@@ -102,38 +115,79 @@ def text_table(
 ) -> str:
     """Lay out rows in columns, the first row underlined; columns in ``right`` are right-aligned.
 
-    If lines would exceed ``width``, cells are wrapped: heads first, then texts. Cells of the
-    columns in ``whole`` are not, so that they can be copied.
+    If lines would exceed ``width``, cells are wrapped between words: heads first, then texts;
+    numbers, intervals and the columns in ``whole`` are not. Columns that still do not fit follow
+    in a second table, which repeats the first column. Words are cut only if two columns do not fit.
     """
-    widths = _column_widths(rows, right, width, whole)
+    parts = [_cell_parts(column, at in whole) for at, column in enumerate(zip(*rows, strict=True))]
+    floors = [max((len(part.rstrip()) for part in chain(*column)), default=0) for column in parts]
+    keys = 1 if rows[0][0] else 2  # a place is not enough to know a row again
+    fit = len(floors)
+    while fit > keys + 1 and sum(floors[:fit]) + 2 * (fit - 1) > width:
+        fit -= 1
+    if fit < len(floors):
+        sides = [*range(fit)], [*range(keys), *range(fit, len(floors))]
+        return "\n\n".join(
+            text_table(
+                [[row[at] for at in side] for row in rows],
+                [new for new, at in enumerate(side) if at in right],
+                width,
+                [new for new, at in enumerate(side) if at in whole],
+            )
+            for side in sides
+        )
+    widths = _column_widths(rows, [at in right for at in range(fit)], floors, width)
     lines = []
-    for row in [rows[0], ["-" * size for size in widths], *rows[1:]]:
-        broken = [  # words are cut only if wider than the column
-            [cell] if len(cell) <= size else textwrap.wrap(cell, size) or [""]
-            for cell, size in zip(row, widths, strict=True)
-        ]
+    for number, row in enumerate(rows):
+        broken = [_fill(parts[at][number], widths[at]) for at in range(len(row))]
         for cells in zip_longest(*broken, fillvalue=""):
             padded = [
                 cell.rjust(size) if at in right else cell.ljust(size)
                 for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
             ]
             lines.append("  ".join(padded).rstrip())
+        if not number:
+            lines.append("  ".join("-" * size for size in widths))
     return "\n".join(lines)
 
 
+_NUMBERS = re.compile(r"[-+<\d.,:%/()\[\] ]+(?: (?:to|of) [-+\d.,%()\[\]]+)*")
+"""A cell that is never wrapped: ``0.0253 to 0.1394``, ``0.937 [0.89, 0.97]``."""
+
+
+def _cell_parts(column: Sequence[str], whole: bool) -> list[list[str]]:
+    """Return the parts of each cell between which it may be wrapped: words, and parts of a key."""
+    head, *cells = column
+    return [
+        re.findall(r"\S+?[./](?=[a-z])|\S+\s*", head),
+        *([c] if whole or _NUMBERS.fullmatch(c) else re.findall(r"\S+\s*", c) for c in cells),
+    ]
+
+
+def _fill(parts: Sequence[str], width: int) -> list[str]:
+    """Return parts in lines; a part that is longer than a line is cut."""
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+        while len(lines[-1].rstrip()) > width:
+            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return [line.rstrip() for line in lines]
+
+
 def _column_widths(
-    rows: Sequence[Sequence[str]], right: Sequence[int], width: int, whole: Sequence[int]
+    rows: Sequence[Sequence[str]], right: Sequence[bool], words: Sequence[int], width: int
 ) -> list[int]:
     columns = [*zip(*rows, strict=True)]
     widths = [max(map(len, column)) for column in columns]
-    words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     numbers = [
-        max((*map(len, column[1:]), 6)) if at in right else 20 for at, column in enumerate(columns)
+        max((*map(len, column[1:]), 6)) if aligned else 20
+        for aligned, column in zip(right, columns, strict=True)
     ]
-    narrow = [min(floor, 10) for floor in numbers]
-    # Words are cut only where nothing else makes the lines fit.
-    for floors in (*(list(map(max, each, words)) for each in (numbers, narrow)), numbers, narrow):
-        fixed = [size <= floors[at] or at in whole for at, size in enumerate(widths)]
+    # Texts keep 20 characters if possible; words are cut only where nothing else makes lines fit.
+    for floors in (list(map(max, numbers, words)), words, [min(size, 10) for size in words]):
+        fixed = [size <= floors[at] for at, size in enumerate(widths)]
         while sum(widths) + 2 * (len(widths) - 1) > width and not all(fixed):
             _, at = max((size, at) for at, size in enumerate(widths) if not fixed[at])
             widths[at] -= 1

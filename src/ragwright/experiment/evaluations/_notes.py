@@ -122,7 +122,7 @@ def weak_rows(
     below: float | None = None,
     most: int = _MOST_WEAK,
 ) -> tuple[WeakRow, ...]:
-    """Return the rows that score worst, worst first; rows that failed are first.
+    """Return the rows that score worst, worst first: failed rows first, abstentions last.
 
     Args:
         results: Stored results.
@@ -134,7 +134,7 @@ def weak_rows(
     sign = 1 if scale is None or scale.higher_is_better else -1
     best = None if scale is None else scale.high if sign > 0 else scale.low
     bound = best if below is None else below
-    ordered: list[tuple[float, WeakRow]] = []
+    ordered: list[tuple[bool, float, WeakRow]] = []
     for result in results:
         question = "" if result.row is None else result.row.user_input
         for score in result.scores:
@@ -146,5 +146,5 @@ def weak_rows(
             merit = -math.inf if score.value is None else score.value * sign
             if bound is None or merit < bound * sign:
                 row = WeakRow(measure, result.row_id, question, score.value, score.state)
-                ordered.append((merit, row))
-    return tuple(row for _, row in sorted(ordered, key=lambda pair: pair[0])[:most])
+                ordered.append((score.state == "abstained", merit, row))
+    return tuple(row for *_, row in sorted(ordered, key=lambda known: known[:2])[:most])

@@ -85,6 +85,7 @@
     const rank = id === data.best ? "best" : label;
     return rank && rank !== id ? `${id} (${rank})` : id;
   };
+  const short = (name) => (name.length > 18 ? "…" + name.slice(-17) : name);  // runs differ at the end
   const state = { trial: "", with: "", measure: 0, order: "", state: "", persona: "", find: "", row: "" };
   let questions = [];
   let items = [];
@@ -104,8 +105,8 @@
 
   function controls() {
     const ids = [...entries.keys()];
-    choices("trial", ids.map((id) => [id, named(id)]), state.trial);
-    choices("with", [["", "nothing"], ...ids.map((id) => [id, named(id)])], state.with);
+    choices("trial", ids.map((id) => [id, short(named(id))]), state.trial);
+    choices("with", [["", "nothing"], ...ids.map((id) => [id, short(named(id))])], state.with);
     choices("measure", measures.map((name, at) => [String(at), name]), String(state.measure));
     const orders = [["worst", "worst first"], ["best", "best first"], ["given", "as given"]];
     if (state.with) orders.unshift(["change", "biggest change first"], ["losses", "biggest loss first"], ["gains", "biggest gain first"]);
@@ -147,14 +148,14 @@
     const sign = upward(m) ? 1 : -1;
     const last = (value, key) => (value === null ? Infinity : key(value));
     const keys = {
-      worst: (item) => (item.a === null ? -Infinity : sign * item.a),
+      worst: (item) => (item.sa === "abstained" ? Infinity : item.a === null ? -Infinity : sign * item.a),
       best: (item) => last(item.a, (value) => -sign * value),
       change: (item) => (item.sa !== item.sb && item.change === null ? -Infinity : last(item.change, (value) => -Math.abs(value))),
       losses: (item) => last(item.change, (value) => sign * value),
       gains: (item) => last(item.change, (value) => -sign * value),
     };
     const key = keys[state.order];
-    if (key) items.sort((x, y) => key(x) - key(y) || x.at - y.at);
+    if (key) items.sort((x, y) => (key(x) === key(y) ? x.at - y.at : key(x) - key(y)));
     shown = 0;
     $("list").replaceChildren();
     const of = `${items.length} of ${a.r.length} rows of ${named(state.trial)}`;
@@ -438,8 +439,25 @@
     });
   }
 
+  // Intervals, ids and names of runs stay on one line.
+  function kept() {
+    const words = /[-+]?[\d.]+ to [-+]?[\d.]+|\bp [=<] [\d.]+|(?<![\w-])[\w.:@~]+(?:-[\w.:@~]+)+/g;
+    const texts = document.querySelectorAll("h1,h3,header p,.sentence,.note,.notes li,dd,th,td");
+    for (const node of [...texts].flatMap((box) => [...box.childNodes])) {
+      if (node.nodeType !== Node.TEXT_NODE) continue;
+      const parts = [];
+      let from = 0;
+      for (const found of node.data.matchAll(words)) {
+        if (found[0].length > 24) continue;
+        parts.push(node.data.slice(from, found.index), el("span", { class: "whole" }, found[0]));
+        from = found.index + found[0].length;
+      }
+      if (from) node.replaceWith(...parts, node.data.slice(from));
+    }
+  }
+
   charts();
-  ready.then(() => stacked(document));
+  ready.then(() => { stacked(document); kept(); });
   rows().catch((error) => {
     const message = "This browser cannot open the rows: " + error.message;
     if ($("count")) $("count").textContent = message;
