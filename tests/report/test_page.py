@@ -128,6 +128,10 @@ TABLE += "<tr><td><code>a</code></td><td>x|y</td></tr></tbody></table>"
         ("<b>&amp;</b> 2 * 3 ** 4", "&lt;b&gt;&amp;amp;&lt;/b&gt; 2 * 3 ** 4"),
         ("```c\nint **a; // [x](y)\n```\nend", "<pre><code>int **a; // [x](y)</code></pre>end"),
         ("| key | mean |\n|---|--:|\n| `a` | x\\|y |", TABLE),
+        ("a *slanted* word, 2*3*4", "a <em>slanted</em> word, 2*3*4"),
+        ("- one\n  more\n- **two**\n\nend", "<ul><li>one more</li><li><b>two</b></li></ul>end"),
+        ("3. three\n4) four", '<ol><li value="3">three</li><li value="4">four</li></ol>'),
+        (f"{'word ' * 15}\nlonger {'x' * 20}\nend", f"{'word ' * 15} longer {'x' * 20}\nend"),
         ("| a | b |", f"<table><tbody>{ROW}</tbody></table>"),
     ],
 )
@@ -268,3 +272,36 @@ def test_it_fits_both_widths_in_both_modes(
         "one.getBoundingClientRect().right))"
     )
     assert wide <= width
+
+
+WITHIN = """([before, marked, after]) => {
+    const mark = document.createElement("mark"), box = document.createElement("div");
+    mark.id = "passage";
+    mark.append(marked);
+    const text = (data) => document.createTextNode(data);
+    box.append(formatted.within([text(before), mark, text(after)]));
+    return box.innerHTML;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("texts", "html"),
+    [
+        (("a ", "b **c**", " d"), 'a <mark id="passage">b </mark><b><mark>c</mark></b> d'),
+        (("x\n", "# T\ny", "\nz"), 'x\n<b><mark id="passage">T</mark></b>\n<mark>y</mark>\nz'),
+        (
+            ("", "```py\nq = 1\n```\n", "end"),
+            '<pre><code><mark id="passage">q = 1</mark></code></pre>end',
+        ),
+        (
+            ("", "- a\n- b", ""),
+            '<ul><li><mark id="passage">a</mark></li><li><mark>b</mark></li></ul>',
+        ),
+    ],
+)
+def test_a_marked_passage_keeps_its_bounds(browser: Any, texts: list[str], html: str) -> None:
+    page = browser.new_page()
+    page.add_script_tag(content=formatting())
+    assert page.evaluate(WITHIN, texts).replace("\n\n", "\n") == html
+    page.close()

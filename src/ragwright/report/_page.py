@@ -63,6 +63,7 @@ def write_page(
     facts: Mapping[str, str],
     packed: Sequence[str] = (),
     data: Mapping[str, Any] | None = None,
+    home: str = "",
 ) -> str:
     """Return a page: the verdict with its evidence, the blocks and notes of ``top``, sections."""
     script, library = formatting() + report_asset("report.js"), _join_libraries()
@@ -70,6 +71,7 @@ def write_page(
     text: str = _template().render(
         top=top,
         verdict=verdict,
+        home=home,
         sections=sections,
         facts=facts,
         packed=packed,

@@ -110,8 +110,8 @@ class Report:
         measured = [entry for entry in ordered.values() if entry.rows]
         return pack_rows(measured, subject.measures, {entry.id for entry in subject.focus})
 
-    def html(self) -> str:
-        """Return one HTML file that loads nothing."""
+    def html(self, home: str = "") -> str:
+        """Return one HTML file that loads nothing; ``home`` is the address of all reports."""
         subject, entries = self.subject, self.subject.entries
         study = subject.kind == "study"
         results = PageSection("measures", "Measures", blocks=_measure_blocks(subject))
@@ -140,6 +140,7 @@ class Report:
                 *([browse] if any(entry.rows for entry in entries) else []),
             ],
             facts=subject.facts,
+            home=home,
             packed=self.packed.blocks,
             data={  # for the scripts of the file
                 "kind": subject.kind,

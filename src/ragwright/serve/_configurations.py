@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from ..answer import corpus_ids
 from ..core import (
@@ -34,6 +36,8 @@ from ..workbench import AskOptions, Workbench
 from ._errors import log
 from ._keys import Identity
 from ._options import ServeOptions, serve_options
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -322,22 +326,45 @@ class Catalogues:
     """Lists of documents by state of the index and rights."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[ListedSource, ...]] = {}
+        self._kept: dict[tuple[str, str, str], tuple[Any, ...]] = {}
 
     async def of(self, bench: Workbench, asking: AskOptions) -> tuple[ListedSource, ...]:
         """All documents that a caller may see, by id."""
+        return await self._find(_list_sources, bench, asking)
+
+    async def questions(self, bench: Workbench, asking: AskOptions) -> tuple[str, ...]:
+        """Headings of documents that a caller may see, of those that are questions."""
+        return await self._find(_list_questions, bench, asking)
+
+    async def _find(
+        self, listing: Callable[..., Flow[tuple[T, ...]]], bench: Workbench, asking: AskOptions
+    ) -> tuple[T, ...]:
         project, target = bench.project, target_of(asking)
         filters = asking.searching(project.settings.retrieve).filters
-        key = (target.snapshot, repr(filters))
+        key = (listing.__name__, target.snapshot, repr(filters))
         if key not in self._kept:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             try:
-                flow = _list_sources(target, filters)
+                flow = listing(target, filters)
                 self._kept[key] = await project.runner.arun(flow, scope=asking.scope)
             except FilterError:  # no document has what the rights ask for
                 return ()
         return self._kept[key]
+
+
+_SAMPLED = 400
+"""Most chunks whose headings are read for questions."""
+_QUESTION = re.compile(r"^#{1,6} +(?=(?:\S+ +){2})(\S.{8,88}\?) *$", re.MULTILINE)
+"""A heading that asks something, in three words or more."""
+
+
+def _list_questions(target: Target, filters: Sequence[Filter]) -> Flow[tuple[str, ...]]:
+    """Questions in headings of chunks that meet the filters, in a sample of all."""
+    ids, _ = yield from corpus_ids(target, filters)
+    sample = ids[:: max(1, -(-len(ids) // _SAMPLED))]
+    hits = (yield from lookup(target.snapshot, sample)).hits if sample else ()
+    return tuple(dict.fromkeys(text for hit in hits for text in _QUESTION.findall(hit.text)))
 
 
 def _list_sources(target: Target, filters: Sequence[Filter]) -> Flow[tuple[ListedSource, ...]]:

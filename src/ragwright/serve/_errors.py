@@ -346,7 +346,9 @@ def install_errors(app: FastAPI, error_page: Callable[[Request, ApiError], Respo
         elif isinstance(error, HTTPException) and not isinstance(error, ApiError):
             fault = _PLAIN.get(str(error.detail), str(error.detail))
             error = ApiError(error.status_code, fault, "http_error")
-        if getattr(request.scope.get("route"), "response_class", None) is HTMLResponse:
+        shown = "text/html" in request.headers.get("accept", "")
+        route = request.scope.get("route")
+        if getattr(route, "response_class", HTMLResponse if shown else None) is HTMLResponse:
             return error_page(request, api_error(error, caller))
         response = error_reply(error, request, caller)
         response.headers.update(headers)

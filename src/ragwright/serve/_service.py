@@ -104,6 +104,8 @@ class Service:
         self.keys = ServeKeys(self.folder, place)
         self.charges = Charges(place)
         self.catalogues = Catalogues()
+        self.used: set[str] = set()
+        """Addresses of sections of the pages that the project is known to use."""
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,63 @@ def test_readers_sign_in_with_their_key_and_see_their_part(tmp_path: Path) -> No
         assert "Last ingest" not in owner.get("/sources").text
 
 
+def test_the_first_page_offers_questions_that_the_reader_may_see(tmp_path: Path) -> None:
+    texts = {
+        "codes.md": "# Codes\n\n## What does a code mean?\n\nAPP_w304 is a sensor.\n",
+        "hr.md": "---\ngroups: [hr]\n---\n# Pay\n\n## When is the pay sent?\n\nOn Fridays.\n",
+    }
+    with handbook(tmp_path, **texts) as running:
+        folder = running.folder
+        rows: list[dict[str, object]] = [
+            {"user_input": "How long does a shipment take?", "split": "tune"},
+            {"user_input": "Which rows are held out?", "split": "confirm"},
+            {"user_input": "What fills the ____ of it?", "kind": "cloze"},
+            {"user_input": "Who reads a rejected one?", "review": "rejected"},
+        ]
+        (folder / "testsets").mkdir(exist_ok=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / "testsets/main.jsonl").write_text(lines, "utf-8")
+        (folder / "testsets/broken.jsonl").write_text("{", "utf-8")
+
+        def starters(client: Any) -> list[str]:
+            page = html.unescape(client.get("/").text)
+            return re.findall(r'<li><a href="/\?q=[^"]+">([^<]+)</a>', page)
+
+        here = starters(running.http)
+        assert here[0] == "How long does a shipment take?"
+        assert set(here[1:]) == {"What does a code mean?", "When is the pay sent?"}
+        filled = running.http.get("/", params={"q": here[0]}).text
+        assert here[0] in filled
+        assert "starters" not in filled
+        reader = running.client(key(folder, "reader"))
+        assert starters(reader) == ["What does a code mean?"]
+
+
+def test_the_menu_names_the_parts_that_the_project_uses(tmp_path: Path) -> None:
+    with handbook(tmp_path, **TEXTS) as running:
+
+        def menu(path: str = "/") -> list[str]:
+            page = running.http.get(path).text
+            return re.findall(
+                r">(\w+)</a>", page[page.index('<nav aria-label="Sec') :].split("</nav")[0]
+            )
+
+        assert menu() == ["Ask", "Sources"]
+        assert menu("/experiments") == ["Ask", "Sources", "Experiments"], "where one is, is named"
+        running.http.post("/", data={"q": QUESTION})
+        assert menu() == ["Ask", "Sources", "Outputs"]
+        (running.folder / "testsets").mkdir(exist_ok=True)
+        (running.folder / "testsets/a.jsonl").write_text('{"user_input": "Why?"}\n')
+        assert menu() == ["Ask", "Sources", "Testsets", "Outputs"]
+
+
+def test_an_address_without_a_page_is_a_page_in_a_browser(plain: Running) -> None:
+    reply = plain.http.get("/nowhere", headers={"accept": "text/html,*/*;q=0.8"})
+    assert reply.status_code == 404
+    assert "<h1>This was not found</h1>" in reply.text
+    assert plain.http.get("/nowhere").json()["error"]["code"] == "http_error"
+
+
 # -- in a real browser ---------------------------------------------------------------------------
 
 MARKED = "Every two years 🚗 [1]. <img src=x onerror=alert(1)> See the codes [2] " * 3
@@ -191,10 +249,11 @@ def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
     assert marks.all_inner_texts() == ["[1]", "[2]"] * 3
     assert "<img src=x" in page.locator(".answer >> nth=0").inner_text(), "shown, not run"
     page.wait_for_selector(".why")
+    assert page.locator("#beside").is_hidden(), "of several answers none is first"
     assert "/#" in page.url, "the conversation has an address in this browser"
     marks.first.click()
     page.wait_for_selector("#beside mark")
-    assert "brake fluid" in page.locator("#beside mark").inner_text()
+    assert "brake fluid" in " ".join(page.locator("#beside mark").all_inner_texts())
     page.keyboard.press("Escape")
     assert page.locator("#beside").is_hidden()
     assert page.evaluate("document.activeElement.className") == "mark", "the focus comes back"
@@ -221,8 +280,16 @@ def test_answers_stream_side_by_side_and_conversations_stay_in_the_browser(
     assert page.evaluate(KEPT) == []
     page.goto(second)
     assert page.locator(".turn").count() == 0
-    ask(page, QUESTION)
-    marks.first.click()
+    model.play("- Every two years [1].\n- **Each** year [2].\n\n```\nx = 1\n```")
+    page.check("input[name=persona] >> nth=0", force=True)
+    ask(page, f"{QUESTION} Or earlier?")
+    assert page.locator(".answer li").all_inner_texts() == [
+        "Every two years [1].",
+        "Each year [2].",
+    ]
+    assert page.locator(".answer pre").inner_text() == "x = 1"
+    page.wait_for_selector("#beside mark")
+    assert page.evaluate("document.activeElement.id") == "q", "the focus stays"
     page.click("#beside a >> nth=0")
     page.wait_for_selector("mark#passage")
     assert "/source?" in page.url

@@ -19,6 +19,7 @@ from served_answers import BAD, Days, live, outputs_at, serve_answers
 from small_project import MANUAL, QUESTION, MakeProject, ingested
 
 from ragwright import EvaluationOptions, Workbench
+from ragwright.project import Session
 from ragwright.testsets import TestsetReview, read_rows, review_status
 
 BRAKE = "The brake fluid must be changed every two years."
@@ -326,11 +327,13 @@ def test_runs_are_listed_with_scores_compared_and_swept(tmp_path: Path) -> None:
         made = [bench.evaluate("rows.jsonl", "TokenF1", answers) for _ in "ab"]
         mean, runs = made[0][0].summaries[0].mean, [summary.run for _, summary in made]
         page = shown(running, "/experiments")
-        assert f'TokenF1 <b class="fig">{mean:.3f}</b>' in page
+        assert '<th scope="col" class="num">TokenF1</th>' in page
+        assert f'<td class="num"><b class="fig">{mean:.3f}</b></td>' in page
         assert "counts an abstention" not in page
         assert all(run in page for run in runs)
         assert f'name="baseline" value="{runs[0]}"' in page, "a baseline is chosen beforehand"
         assert "TokenF1" in shown(running, f"/experiments/{runs[0]}")
+        assert 'href="/experiments">← All experiments' in shown(running, f"/experiments/{runs[0]}")
         two = shown(running, f"/compare?baseline={runs[0]}&run={runs[1]}")
         assert " is proven." in two
         assert all(run in two for run in runs)
@@ -339,8 +342,12 @@ def test_runs_are_listed_with_scores_compared_and_swept(tmp_path: Path) -> None:
         [summary] = bench.evaluate("more.jsonl", "Contains", answers)[0].summaries
         assert (summary.mean, summary.mean_with_abstained, summary.coverage) == (1.0, 0.5, 0.5)
         page = " ".join(shown(running, "/experiments").split())
-        assert '<b class="fig">0.500</b> <span class="note">(1.000 on the 50 % answered)' in page
+        assert '<b class="fig">0.500</b><br><span class="note">1.000 on 50 %</span>' in page
         assert "counts an abstention on a row with gold as the worst value" in page
+        changed = Session(("retrieve.top_k=1",))
+        with Workbench.open(".", changed) as other:
+            other.evaluate("rows.jsonl", "TokenF1", answers)
+        assert "retrieve.top_k: 5 -&gt; 1" in shown(running, "/experiments")
         sweep = bench.sweep("s.yaml").run
         assert f'href="/experiments/{sweep}"' in shown(running, "/experiments")
         report = shown(running, f"/experiments/{sweep}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -15,9 +18,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from ...answer import NO_MODEL_LINE, CitedSpan, Marks, PlacedMark, citation
-from ...core import Answer
+from ...core import Answer, TestsetError
 from ...flow import Message
 from ...project import read_last_ingest
+from ...testsets import is_feedback, iter_rows, review_status
 from .._admission import Admission, FeedbackRequest, RequestNeeds, admit
 from .._answers import (
     AnswerEvents,
@@ -37,7 +41,7 @@ from .._answers import (
 from .._chat import caller_of, respond_to, service_of
 from .._configurations import ListedSource, OpenConfiguration, visible_source
 from .._errors import ApiError
-from ._base import PAGE_HEADERS, fragment, page, router
+from ._base import PAGE_HEADERS, fragment, page, router, testset_files
 
 
 def explain_answer(answer: Answer, marks: Marks) -> dict[str, Any]:
@@ -184,7 +188,50 @@ async def ask(
     """Show the form, with a question that a link may hold; only the form asks it."""
     service, caller = service_of(request), caller_of(request)
     opened, _ = service.find(configuration, caller.identity)
-    return _ask_page(request, opened, AskForm(q=q, persona=persona))
+    starters: Sequence[str] = ()
+    if opened.target is not None and not q:
+        async with service.using(opened) as bench:
+            starters = await service.catalogues.questions(bench, opened.asking(caller.identity))
+        if caller.reviewer and not caller.hindered:
+            asked = await service.for_page(_testset_questions, service.folder.testsets)
+            starters = asked if len(asked) >= _STARTERS else [*asked, *starters]
+    return _ask_page(request, opened, AskForm(q=q, persona=persona), starters=_some(starters))
+
+
+_STARTERS = 4
+_READ = 200
+"""Rows at the beginning of a testset that may give a question to begin with."""
+
+
+def _some(questions: Sequence[str]) -> list[str]:
+    """A few of the questions, from all parts of the list."""
+    few = min(len(questions), _STARTERS)
+    return [questions[at * len(questions) // few] for at in range(few)]
+
+
+def _testset_questions(folder: Path) -> list[str]:
+    """Whole questions of the testsets of a project that its documents should answer.
+
+    Rows held out for a last test, and readers' feedback, are not among them.
+    """
+    questions: dict[str, None] = {}
+    for path in testset_files(folder):
+        with suppress(TestsetError):
+            for row in islice(iter_rows(path), _READ):
+                kind = row.metadata.get("kind")
+                text = row.user_input
+                if kind == "heading":  # "Title: Heading"
+                    text = text.rpartition(": ")[2]
+                apart = is_feedback(row) or review_status(row) == "rejected" or kind == "cloze"
+                held = row.metadata.get("split") == "confirm"
+                known = row.metadata.get("answerable") is not False and not row.history
+                if known and not apart and not held and _WHOLE.fullmatch(text):
+                    questions[text] = None
+    return list(questions)
+
+
+_WHOLE = re.compile(r"(?=(?:\S+ +){2})[^\n]{8,120}\?")
+"""A question of three words or more, on one line."""
 
 
 @router.post("/")
@@ -249,6 +296,7 @@ def _ask_page(
     form: AskForm,
     work: Admission | None = None,
     done: Sequence[ServedAnswer] = (),
+    starters: Sequence[str] = (),
 ) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     turns = form.turns()
@@ -261,6 +309,7 @@ def _ask_page(
         "question": "" if done else form.q,
         "turns": turns,
         "cards": cards,
+        "starters": starters,
         "earlier": json.dumps(earlier, ensure_ascii=False),
         "configurations": [usable.name for usable in service.configurations(caller.identity)],
         "configuration": opened.name,
@@ -360,8 +409,13 @@ async def show_passage(
     """Show the passage of a citation with the text around it, for a place beside the answer."""
     values = await _source_values(request, id, start, end, v)
     before, after = values["before"], values["after"]
+    shown = before[-_AROUND:]
+    if len(before) > _AROUND:  # whole lines, and code as code
+        shown = shown.partition("\n")[2]
+        inside = before[: len(before) - len(shown)].count("\n```") % 2
+        shown = "\n```\n" + shown if inside else shown
     cut = {
-        "before": before[-_AROUND:],
+        "before": shown,
         "after": after[:_AROUND],
         "cut_before": len(before) > _AROUND,
         "cut_after": len(after) > _AROUND,

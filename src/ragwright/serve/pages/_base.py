@@ -10,14 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ...core import StoreError
-from ...drafting import FeedbackVerdict
+from ...core import RagwrightError, StoreError
+from ...drafting import FeedbackVerdict, OutputQuery
 from ...jobs import format_day
 from ...report import formatting, stylesheet
+from ...testsets import holds_reviews
 from ...workbench import Workbench
 from .._chat import caller_of, service_of
 from .._errors import ApiError
@@ -26,7 +27,50 @@ from .._service import Service
 
 T = TypeVar("T")
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
+"""Verdicts that a form may give on a text."""
+
+
+def testset_files(folder: Path) -> list[Path]:
+    """The testsets of a project's folder of them."""
+    paths = [*folder.glob("*.jsonl"), *folder.glob("*.json")] if folder.is_dir() else []
+    return sorted(p for p in paths if not holds_reviews(p) and p.name != "openings.jsonl")
+
+
+_USED: Mapping[str, Callable[[Workbench], object]] = {
+    "/testsets": lambda bench: (
+        testset_files(bench.project.folder.testsets)
+        or any(
+            bench.outputs.count(OutputQuery(verdict=v, scope=None)) for v in VERDICTS.values() if v
+        )
+    ),
+    "/experiments": lambda bench: (
+        bench.list_runs() or bench.list_sweeps() or bench.list_baselines(1)
+    ),
+    "/outputs": lambda bench: bench.outputs.count(OutputQuery(scope=None)),
+}
+"""Sections that not every project uses -> something of them that is stored."""
+
+
+async def _find_used(request: Request) -> None:
+    """Note for the navigation which sections the project uses; a used one is asked for once."""
+    service, caller = service_of(request), caller_of(request)
+    shows = request.scope["route"].response_class is HTMLResponse
+    try:
+        if shows and caller.reviewer and (unknown := _USED.keys() - service.used):
+            async with service.main() as bench:
+                service.used |= await service.for_page(
+                    lambda: {name for name in unknown if _USED[name](bench)}
+                )
+    except (RagwrightError, ApiError):  # what cannot be opened says so on its own page
+        pass
+
+
+router = APIRouter(
+    include_in_schema=False,
+    default_response_class=HTMLResponse,
+    dependencies=[Depends(_find_used)],
+)
 """Every page; none of them is part of the API's description.
 
 What fails behind an address whose response is HTML is a page too.
@@ -42,9 +86,6 @@ _FAULTS: Mapping[int, str] = {
     503: "Not available now",
 }
 """Status -> title of the page of an error."""
-
-VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
-"""Verdicts that a form may give on a text."""
 
 _DATA = Path(__file__).parent / "data"
 
@@ -104,13 +145,10 @@ def page(
     frame = {
         "project": service.name,
         "sections": [
-            {
-                "name": name,
-                "href": href,
-                "here": inside == href or (href != "/" and inside.startswith(href)),
-            }
+            {"name": name, "href": href, "here": here}
             for name, href, role in _SECTIONS
-            if roles[role]
+            for here in [inside == href or (href != "/" and inside.startswith(href))]
+            if roles[role] and (here or href not in _USED or href in service.used)
         ],
         "keyed": identity is not None and not caller.name.startswith(PROXIED),
         "key_name": "" if identity is None else identity.shown,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -15,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from ...core import Row, TestsetError, current_user, value_hash
 from ...drafting import OutputQuery, ServedScore
-from ...experiment import KnownRun
+from ...experiment import KnownRun, list_changed_settings
 from ...jobs import measure_options
 from ...measure import parse_measures
 from ...testsets import (
@@ -23,7 +24,6 @@ from ...testsets import (
     TestsetReview,
     answer_in_evidence,
     feedback_note,
-    holds_reviews,
     is_feedback,
     review_status,
     row_record,
@@ -34,7 +34,7 @@ from .._admission import Caller
 from .._answers import source_url
 from .._chat import caller_of, service_of
 from .._errors import ApiError
-from ._base import PRIVATE, VERDICTS, page, router, run_as_owner
+from ._base import PRIVATE, VERDICTS, page, router, run_as_owner, testset_files
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ async def list_testsets(request: Request, outcome: str = "") -> HTMLResponse:
 
 def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
     lines = []
-    for path in _testset_files(folder):
+    for path in testset_files(folder):
         line: dict[str, Any] = {"name": path.name, "fault": ""}
         try:
             review = TestsetReview(path, by)
@@ -97,11 +97,6 @@ def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
             line["fault"] = f"{error.what} ({error.where})" if error.where else error.what
         lines.append(line)
     return lines
-
-
-def _testset_files(folder: Path) -> list[Path]:
-    paths = [*folder.glob("*.jsonl"), *folder.glob("*.json")] if folder.is_dir() else []
-    return sorted(p for p in paths if not holds_reviews(p) and p.name != "openings.jsonl")
 
 
 @router.post("/testsets/collect")
@@ -125,7 +120,7 @@ async def _reviewing(
         ApiError: 403, or 404 if the testset does not exist.
     """
     service, by = service_of(request), _require_reviewer(caller_of(request))
-    path = next((p for p in _testset_files(service.folder.testsets) if p.name == name), None)
+    path = next((p for p in testset_files(service.folder.testsets) if p.name == name), None)
     if path is None:
         raise ApiError(404, f"the testset {name!r} does not exist", "not_found")
     async with service.main() as bench:
@@ -448,14 +443,26 @@ def _listed_runs(bench: Workbench) -> dict[str, Any]:
     by_testset: dict[str, list[KnownRun]] = {}
     for run in runs[:_RUNS]:
         by_testset.setdefault(run.testset, []).append(run)
+    known = {run.id: bench.results(run.id) for run in runs[:_SCORED]}
     means = {
-        run.id: {summary.measure: summary for summary in bench.results(run.id).summaries}
-        for run in runs[:_SCORED]
+        name: {summary.measure: summary for summary in evaluation.summaries}
+        for name, evaluation in known.items()
     }
+    changes: dict[str, list[str]] = {}
+    for group in by_testset.values():
+        for run, before in pairwise(group):
+            if before.id in known:
+                changed = list_changed_settings(known[before.id], known[run.id])
+                changes[run.id] = [change.text for change in changed]
     return {
         "title": "Experiments",
         "groups": by_testset,
+        "measures": {
+            testset: _measure_columns(name for run in group for name in run.measures)
+            for testset, group in by_testset.items()
+        },
         "means": means,
+        "changes": changes,
         "abstained": any(entry.missed for run in means.values() for entry in run.values()),
         "left_out": max(0, len(runs) - _RUNS),
         "sweeps": bench.list_sweeps()[:_SWEEPS],
@@ -463,11 +470,19 @@ def _listed_runs(bench: Workbench) -> dict[str, Any]:
     }
 
 
+def _measure_columns(names: Iterable[str]) -> list[str]:
+    """The measures in order, those that differ in their depth side by side."""
+    known = list(dict.fromkeys(names))
+    first = list(dict.fromkeys(name.partition("@")[0] for name in known))
+    return sorted(known, key=lambda name: first.index(name.partition("@")[0]))
+
+
 @router.get("/compare")
 @router.get("/experiments/{run}")
 async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
     """Show the report of a run, or of a run against a baseline that was chosen before."""
     names = [baseline, run] if baseline else [run]
-    html = await run_as_owner(request, lambda bench: bench.report(*names).html())
+    home = f"{service_of(request).options.prefix}/experiments"
+    html = await run_as_owner(request, lambda bench: bench.report(*names).html(home))
     # The report states what its own scripts may do; nothing is loaded from elsewhere.
     return HTMLResponse(html, headers=dict(PRIVATE))

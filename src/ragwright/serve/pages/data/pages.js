@@ -11,10 +11,10 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 const format = (within) => {
   for (const element of within.querySelectorAll(".md")) {
     element.classList.remove("md");
-    if (element.matches("p.text:not(.answer)")) {
+    if (element.matches("p.text, pre.text")) {
       const box = document.createElement("div");
       box.className = element.className;
-      box.append(formatted.block(element.textContent));
+      box.append(formatted.within([...element.childNodes]));
       element.replaceWith(box);
     } else {
       for (const piece of [...element.childNodes])
@@ -80,15 +80,14 @@ const store = (() => {
 
   // Text and links alone: what a model writes is never read as HTML.
   const write = (into, text, marks) => {
-    into.replaceChildren();
+    const nodes = [];
     let at = 0;
     for (const mark of marks) {
-      into.append(formatted.inline(text.slice(at, mark.start)));
-      into.append(element("a", text.slice(mark.start, mark.end), {
+      nodes.push(document.createTextNode(text.slice(at, mark.start)), element("a", text.slice(mark.start, mark.end), {
         href: root + mark.url, class: "mark", title: mark.title }));
       at = mark.end;
     }
-    into.append(formatted.inline(text.slice(at)));
+    into.replaceChildren(formatted.within([...nodes, document.createTextNode(text.slice(at))]));
   };
 
   // Characters are counted as Python counts them: by code point.
@@ -169,7 +168,7 @@ const store = (() => {
     const results = personas.map((name) => {
       const card = element("section", "", { class: "card", "aria-label": `Answer for ${name || "everyone"}` });
       if (name) card.append(element("h3", name));
-      card.append(element("p", "…", { class: "text answer" }));
+      card.append(element("div", "…", { class: "text answer" }));
       answers.append(card);
       const fields = { q: question, persona: name, configuration: data.get("configuration"), earlier };
       return answer(card, fields).catch((error) => failed(card, error));
@@ -181,6 +180,7 @@ const store = (() => {
     if (!ended.length) return;
     now.turns.push({ question, text: ended[0].text, cards: ended.map((frame) => frame.card) });
     store.put(now);
+    document.dispatchEvent(new CustomEvent("answered", { detail: answers }));
     window.history.replaceState(null, "", `#${now.id}`);
     list();
   };
@@ -218,6 +218,13 @@ const store = (() => {
     else list();
   });
 
+  document.getElementById("inside")?.addEventListener("click", (event) => {
+    const link = event.target.closest(".starters a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    ask(link.textContent, 0);
+    form.q.focus({ preventScroll: true });
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const question = form.q.value.trim();
@@ -269,27 +276,42 @@ const store = (() => {
 (() => {
   const beside = document.getElementById("beside");
   if (!beside) return;
-  let opener = null;
+  let opener = null, wanted = true;
   const close = () => {
     beside.hidden = true;
+    wanted = false;
     beside.closest("main").classList.remove("sourced");
     opener?.focus();
+  };
+  const show = async (link) => {
+    const reply = await fetch(`${root}/source/beside${new URL(link.href).search}`).catch(() => null);
+    if (!reply?.ok) return false;
+    const source = document.createRange().createContextualFragment(await reply.text());
+    format(source);
+    beside.replaceChildren(source);
+    opener?.removeAttribute("aria-current");
+    opener = link;
+    link.setAttribute("aria-current", "true");
+    beside.hidden = false;
+    beside.closest("main").classList.add("sourced");
+    const mark = beside.querySelector("mark");
+    if (mark) beside.scrollTop += mark.getBoundingClientRect().top - beside.getBoundingClientRect().top - beside.clientHeight / 4;
+    return true;
   };
   document.addEventListener("click", async (event) => {
     if (event.target.closest("#beside .close")) return close();
     const link = event.target.closest("#turns a.mark, #turns .cited a, #turns .hits a");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    const address = new URL(link.href);
-    const reply = await fetch(`${root}/source/beside${address.search}`).catch(() => null);
-    if (!reply?.ok) return location.assign(link.href);
-    beside.replaceChildren(document.createRange().createContextualFragment(await reply.text()));
-    opener = link;
-    beside.hidden = false;
-    beside.closest("main").classList.add("sourced");
+    if (!await show(link)) return location.assign(link.href);
+    wanted = true;
     beside.focus({ preventScroll: true });
-    beside.querySelector("mark")?.scrollIntoView({ block: "center" });
     link.scrollIntoView({ block: "nearest" });
+  });
+  // Where there is room, the first passage of a written answer opens by itself, until it is closed.
+  document.addEventListener("answered", (event) => {
+    const link = event.detail.querySelector(".card:only-child > .answer a.mark");
+    if (link && wanted && matchMedia("(min-width:1200px)").matches) show(link);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !beside.hidden) close();
