@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -245,3 +246,24 @@ def test_feedback_becomes_gold_rows() -> None:
     assert 0 < int(kept[1]) <= int(kept[2]) == 16
     assert "0 open" in printed.split("$ ragwright review testsets/feedback.jsonl")[1]
     assert "MRR@10 (0-1, spans)" in printed
+
+
+def test_the_notebook_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = json.loads((EXAMPLES / "notebook/pipeline.ipynb").read_text("utf-8"))
+    shown, names = [], {"__name__": "notebook"}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            body = ast.parse("".join(cell["source"])).body
+            last = body.pop() if isinstance(body[-1], ast.Expr) else None
+            exec(compile(ast.Module(body, []), "cell", "exec"), names)
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+    answered, *measured = shown
+    assert answered["response"].startswith("The brake fluid")
+    evaluation, comparison = (value._repr_html_() for value in measured)
+    assert "answered 8 of 12, abstained 4 of 12</p><table>" in evaluation
+    assert "coverage: their share of the rows" in evaluation
+    assert "<th>b - a</th><th>from</th><th>to</th>" in comparison
+    assert "no change proven, +0.3333" in comparison
+    assert capsys.readouterr().out.count("expected:") == 4

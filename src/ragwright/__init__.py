@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .core import Answer, Document, Hit, Persona, RagwrightError
-    from .experiment import EvaluationOptions, evaluate
+    from .experiment import EvaluationOptions, compare_evaluations, evaluate
     from .measure import MeasureSetup
     from .project import Session
     from .workbench import AskOptions, Workbench
@@ -28,6 +28,7 @@ __all__ = [
     "RagwrightError",
     "Session",
     "Workbench",
+    "compare_evaluations",
     "evaluate",
 ]
 
@@ -35,7 +36,7 @@ __getattr__ = load_late(
     __name__,
     {
         "core": "Answer Document Hit Persona RagwrightError",
-        "experiment": "EvaluationOptions evaluate",
+        "experiment": "EvaluationOptions compare_evaluations evaluate",
         "measure": "MeasureSetup",
         "project": "Session",
         "workbench": "AskOptions Workbench",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -274,11 +275,18 @@ class Comparisons:
         return f"<Comparisons: {verdicts}>"
 
     def _repr_html_(self) -> str:
-        """One line per measure, for a notebook."""
-        names = ("measure", "mean_a", "mean_b", "difference", "low", "high", "p_holm", "verdict")
-        return html_table(
-            names, ([getattr(comparison, name) for name in names] for comparison in self.measures)
+        """One line per measure, for a notebook, and how to read it."""
+        names = ("mean_a", "mean_b", "difference", "low", "high", "p_holm")
+        head = ("measure", "a", "b", "b - a", "from", "to", "p", "verdict")
+        lines = (
+            [c.measure, *(getattr(c.deciding, name) for name in names), c.verdict]
+            for c in self.measures
         )
+        how = (
+            "a, b: means on the rows of both; from, to: 95 % interval of b - a; p: of Holm's test."
+        )
+        texts = (how, *(c.text for c in self.measures))
+        return html_table(head, lines) + "".join(f"<p>{escape(text)}</p>" for text in texts)
 
     def to_pandas(self) -> Any:
         """A data frame with one line per measure.

@@ -163,10 +163,10 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Summary and rows as tables, for a notebook."""
-        numbers = ("measure", "mean", "low", "high", "median", "n", "coverage")
-        head = ("measure", "mean", "from", "to", "median", "n", "coverage")
-        lines = ([getattr(summary, name) for name in numbers] for summary in self.summaries)
-        tables = html_table(head, lines, self.name)
+        head = ("measure", "scale", "mean", "from", "to", "n", "coverage")
+        lines = ([s.measure, s.scale, *s.deciding, s.n, s.coverage] for s in self.summaries)
+        outcome = ", ".join(f"{what} {n} of {of}" for what, n, of in self.counts.lines())
+        tables = html_table(head, lines, ": ".join(filter(None, (self.name, outcome)))) + _READ
         if self.results:
             records = row_records(self.results)
             names = (
@@ -189,6 +189,12 @@ class Evaluation:
             MissingExtraError: pandas is not installed.
         """
         return frame_of(self.to_records())
+
+
+_READ = (
+    "<p>mean: an abstention on a row with gold counts as the worst value; from, to: its 95 % "
+    "interval; n: rows with a score; coverage: their share of the rows.</p>"
+)
 
 
 def evaluation_of(
