@@ -144,6 +144,21 @@ def test_a_chunk_that_begins_with_a_code_is_its_entry(tmp_path: Path) -> None:
     assert best["text"] == "VLV_e215 Outlet open\nClose it by hand."
 
 
+def test_the_entry_of_a_code_has_the_heading_above_it(tmp_path: Path) -> None:
+    """A chunk of several sections: the entry stands in its last one."""
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
+    (tmp_path / "docs").mkdir()
+    codes = "NW-101: renew the certificate.\nNW-204: wait 20 minutes.\n"
+    (tmp_path / "docs" / "vpn.md").write_text(
+        f"# Security\n\n## Passwords\nNever by mail.\n\n## Codes of the VPN\n{codes}"
+    )
+    ragwright(tmp_path, "ingest", "-q")
+    best = asked(tmp_path, "What does NW-204 mean?")["snippets"][0]
+    assert (best["text"], best["heading"]) == (
+        *("NW-204: wait 20 minutes.", "Security > Codes of the VPN"),
+    )
+
+
 def test_what_no_passage_covers_is_not_answered_and_the_words_are_named(folder: Path) -> None:
     answer = asked(folder, "Which Zeppelins visited Lakehurst?")
     assert (answer["abstained"], answer["snippets"], answer["citations"]) == (True, [], [])

@@ -92,6 +92,16 @@ def test_the_template_of_records_is_written_whole_and_nothing_is_overwritten(
     assert (beside / "ragwright.yaml").read_text("utf-8") == before
 
 
+def test_a_source_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    sources = ("docs/", "nowhere/", "*.md", "https://example.org/x")
+    listed = [word for source in sources for word in ("--source", source)]
+    told = ragwright(tmp_path, "init", *listed).stderr
+    assert [line for line in told.splitlines() if line.startswith("note:")] == [
+        "note: nowhere does not exist yet"
+    ]
+
+
 # -- ingest ----------------------------------------------------------------------------------
 
 

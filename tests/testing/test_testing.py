@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ROWS = [{"user_input": "Who?", "response": "Ada Byron", "reference": "Ada"}] * 10
 QUESTIONS = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(10)]
+UNANSWERED = [{"user_input": f"q{n}", "reference": f"a{n}"} for n in range(10)]
 UNREADABLE = "rule 'Contians>=1': unknown measure 'Contians'; did you mean Contains?"
 KINDS = [
     {
@@ -68,8 +69,10 @@ def test_rows_or_a_system_that_meet_the_rules_pass(
         (QUESTIONS, ["ExactMatch>=0.5"], {"system": lambda _: "no"}, ["ExactMatch", "failed"]),
         (ROWS, ["Contians>=1"], {}, [UNREADABLE]),
         (KINDS, ["ExactMatch>=0.9"], {}, ["price-0", "What is the price of 0?"]),
+        (UNANSWERED, ["Contains>=0.9"], {}, ["no row has a score", "system='mine:answer'"]),
+        (QUESTIONS, ["Contains>=0.9"], {}, ["'answer' may be", "system='mine:answer'"]),
     ],
-    ids=["a rule", "too few scored", "too few", "a system", "no rule", "rows"],
+    ids=["rule", "few scored", "few", "system", "no rule", "rows", "unanswered", "unsure"],
 )
 def test_what_misses_a_rule_fails_the_test_with_the_table(
     rag_gate: RagGate, rows: list[Any], rules: list[str], options: Any, said: list[str]

@@ -206,13 +206,14 @@ def snippets_of(question: QuestionWords, hits: Sequence[Hit]) -> tuple[Snippet, 
 
 def _windows(question: QuestionWords, hit: Hit, at: int) -> Iterator[_Window]:
     """The windows of each section of a passage, and the entries of the question's codes."""
+    sections = list(_sections(hit))
     for entry in read_entries(hit.text) if question.codes else ():
         if entry.code.casefold() in question.codes:
             unit = _Unit(Span(entry.start, min(entry.end, entry.start + _LONGEST)))
             order = _CODE + 1 + _RANK / (1 + at)
-            headings = tuple(dict.fromkeys(filter(None, (hit.title, *hit.headings))))
-            yield _Window(hit, headings, (unit,), order)
-    for number, (headings, whole) in enumerate(_sections(hit)):
+            inside = (names for names, parts in sections if parts[-1].span.end > entry.start)
+            yield _Window(hit, next(inside, hit.headings), (unit,), order)
+    for number, (headings, whole) in enumerate(sections):
         gain = _RANK / (1 + at) + (0 if number else _FIRST + (0 if hit.start else _BEGINS))
         parts = [whole]
         while parts:

@@ -60,6 +60,9 @@ def init_command(
     console = flags.console
     for path in init_project(folder, tuple(source or ()), template):
         console.remark(f"wrote {path}")
+    for named in source or ():
+        if not set(named) & set(":*?[~") and not (folder / named).exists():
+            console.remark(f"note: {folder / named} does not exist yet")
     first = "" if source else "list your sources in ragwright.yaml, then: "
     console.remark(f"next: {_NEXT.get(template) or first + 'ragwright ingest'}")
 

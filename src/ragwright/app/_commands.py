@@ -158,6 +158,10 @@ def _report_line(error: Any) -> int:
         what = f"{named[1]}: {say_plainly(named[2])}".replace("one of '', ", "one of ")
     path = error.ctx.command_path if error.ctx else "ragwright"
     hint = f"did you mean {near.replace(chr(39), '')}" if near else f"run: {path} --help"
+    if what.startswith("no such option") and error.ctx:
+        options = (name for option in error.ctx.command.params for name in option.opts)
+        closest = suggest_name(error.option_name, options)
+        hint = closest if closest.startswith("did") else hint
     import_module("._console", __package__).fail(
         ConfigError(what.strip().rstrip("."), where=path, hint=hint)
     )

@@ -143,7 +143,8 @@ def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
     if least is None:
         return "no rows"
     if least:
-        return f"no row has {' and '.join(least)}"
+        quoted = ", or reference_contexts" if "reference_ids" in least else ""
+        return f"no row has {' and '.join(least)}{quoted}"
     if name in REFUSALS and REFUSALS[name] not in facts.marks:
         return "no row is marked for it"
     if name.startswith(IN_PASSAGES) and facts.ranked:

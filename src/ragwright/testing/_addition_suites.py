@@ -14,7 +14,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from ..core import Document, Filter, MeasureError, RagwrightError, Row, Score, SourceError
+from ..core import (
+    Document,
+    Filter,
+    MeasureError,
+    RagwrightError,
+    Row,
+    Score,
+    SourceError,
+    TestsetError,
+)
 from ..experiment import Evaluation, Questions, evaluate
 from ..flow import FetchReply, Runner
 from ..ingest import Failure, FetchBytes, Reader, SuffixReader, catch_failures, normalise
@@ -310,7 +319,16 @@ def hold(
     """
     parsed = [_parsed(rule) for rule in rules]
     measures = list(dict.fromkeys(rule.measure for rule in parsed))
-    evaluation = evaluate(rows, measures, setup, system=system)
+    evaluation, problem = None, "no row has a score"
+    try:
+        evaluation = evaluate(rows, measures, setup, system=system)
+    except TestsetError as error:
+        if system is not None:
+            raise
+        problem = str(error)
+    # Outside the except block, or pytest prints the cause above the message.
+    if evaluation is None or (system is None and not any(s.n for s in evaluation.summaries)):
+        pytest.fail(problem + _WHO_ANSWERS, pytrace=False)
     outcome = gate(evaluation.summaries, parsed, GateOptions(floor, least=least))
     if outcome.state != "passed":
         table = summary_table(evaluation.summaries, notes=evaluation.notes)
@@ -318,6 +336,12 @@ def hold(
         blocks = [block for block in (gate_table(outcome), weak, table) if block]
         pytest.fail("\n\n".join(blocks), pytrace=False)
     return evaluation
+
+
+_WHO_ANSWERS = (
+    "\nQuestions need a system that answers them: rag_gate(…, system='mine:answer'). A run of the "
+    "project: ragwright gate latest --rule 'TokenF1>=0.6'"
+)
 
 
 def _parsed(rule: str) -> GateRule:

@@ -130,6 +130,8 @@ def test_an_index_of_another_model_is_refused_and_says_what_was_swapped_for_what
     assert "now it is none" in refused("")[0]
     what, hint = refused(f"{ONE}\nchunk: {{by: whole}}")
     assert "chunks were cut as" in what
+    what, _ = refused(f"{ONE}\nchunk: {{size: 150}}")
+    assert "chunks were cut as size=400, now it is size=150" in what, "only what differs"
     assert "the embedding model was" not in what
 
     make(ONE)  # the index stayed, whatever was refused

@@ -129,9 +129,9 @@ def find_run(runs: Runs, name: str) -> str:
         )
     problem = f"unknown run {name!r}, and no file of that name"
     if named:
-        some = count_noun(len(named), "run")
+        some = count_noun(len(named), "run is", "runs are")
         called = "" if run_name == "latest" else f" of the name {run_name!r}"
-        problem = f"{name!r} needs {back + 1} runs{called}, and there is {some}"
+        problem = f"{name!r} needs {back + 1} runs{called}, and {some} stored"
     elif begun:
         problem = f"{len(begun)} runs begin with {name!r}"
     newest = begun or known
@@ -140,7 +140,7 @@ def find_run(runs: Runs, name: str) -> str:
         for run in map(find_known_run, reversed(newest[-_SHOWN:]))
     )
     rest = f"\n  … {len(newest)} in all: `ragwright compare` lists them" if newest[_SHOWN:] else ""
-    raise StoreError(problem, hint=f"the newest:{lines}{rest}")
+    raise StoreError(problem, hint=f"name one, or latest:{lines}{rest}")
 
 
 def list_sweeps(runs: Runs) -> tuple[KnownRun, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -71,6 +72,15 @@ def forget_glossaries(cache: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+def _differences(was: str, now: str) -> tuple[str, str]:
+    """The words of two descriptions that differ; both descriptions if the numbers of words do."""
+    a, b = (re.findall(r"[^\s(),]+", text) for text in (was, now))
+    if len(a) != len(b):
+        return was, now
+    pairs = [pair for pair in zip(a, b, strict=True) if pair[0] != pair[1]]
+    return ", ".join(old for old, _ in pairs), ", ".join(new for _, new in pairs)
+
+
 def nothing_indexed(
     spec: IndexSpec,
     built: Sequence[IndexSpec],
@@ -100,9 +110,17 @@ def nothing_indexed(
         was = f"that of identity {nearest.embedder[:_SHOWN]}" if nearest.embedder else "none"
         facts.append(f"the embedding model was {was}, now it is {now}")
     if nearest.chunker != spec.chunker:
-        facts.append(f"chunks were cut as {nearest.chunker}, now it is {spec.chunker}")
+        facts.append(
+            "chunks were cut as {}, now it is {}".format(
+                *_differences(nearest.chunker, spec.chunker)
+            )
+        )
     if nearest.analyzer != spec.analyzer:
-        facts.append(f"keywords were cut as {nearest.analyzer}, now it is {spec.analyzer}")
+        facts.append(
+            "keywords were cut as {}, now it is {}".format(
+                *_differences(nearest.analyzer, spec.analyzer)
+            )
+        )
     rest = len(built) - 1
     if rest:
         facts.append(count_noun(rest, "further index is built", "further indexes are built"))
