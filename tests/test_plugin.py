@@ -167,3 +167,22 @@ def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_
         assert "no_such_module" in output
     finally:
         shutil.rmtree(broken)
+
+
+def test_settings_of_a_stage_are_under_the_name_of_its_class(
+    run: Run, installed: Path, tmp_path: Path
+) -> None:
+    other = installed / "other-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text(
+        "[ragwright.stages]\nageing = ragwright_tickets:Recency\n"
+    )
+    file = tmp_path / "desk" / "ragwright.yaml"
+    file.write_text("sources: [2026.tickets]\nretrieve: {stages: [ageing]}\nageing: {half_life: 9}")
+    try:
+        assert "write its settings under recency:" in run("retrieve", "pump").stderr
+        file.write_text(file.read_text().replace("ageing: {", "recency: {"))
+        assert "recency" not in run("retrieve", "pump").stderr
+    finally:
+        shutil.rmtree(other)

@@ -11,7 +11,7 @@ from story_tools import write_files
 
 from ragwright import Workbench
 from ragwright.core import Document, reader_filter
-from ragwright.ingest import Failure, FetchBytes, Reader, SourceFile, SuffixReader, clean_metadata
+from ragwright.ingest import Failure, FetchBytes, Reader, SuffixReader, clean_metadata
 from ragwright.retrieve import parse_filter
 from ragwright.workbench import AskOptions
 
@@ -36,8 +36,8 @@ class CanteenReader(Reader):
 class LineReader(SuffixReader):
     suffixes = (".cards",)
 
-    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        for number, line in enumerate(Path(str(path)).read_text("utf-8").splitlines(), 1):
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             yield Document(f"{path}#{number}", f"{path}#{number}", line)
 
 
@@ -241,3 +241,13 @@ def test_a_reader_of_a_suffix_that_is_named_with_its_source_reads_it(
     assert not report.failures
     others = {"docs/plain.md"} if source == "docs/" else set()
     assert ids == {"docs/desk.cards#1", "docs/desk.cards#2"} | others
+
+
+def test_a_file_that_a_plug_in_cannot_read_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    folder = written(tmp_path, f"sources: [{{source: docs/, reader: '{__name__}:LineReader'}}]\n")
+    (folder / "docs").mkdir()
+    (folder / "docs/desk.cards").write_bytes(b"\xff\xfe")
+    with Workbench.open(folder) as bench:
+        [failure] = bench.ingest().failures
+    assert failure.source == "docs/desk.cards"
+    assert failure.error.hint == "check the file; the other sources were read"

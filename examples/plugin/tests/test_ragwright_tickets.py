@@ -41,6 +41,10 @@ class TestReader(ReaderSuite):
     def source(self) -> str:
         return str(DESK / "2026.tickets")
 
+    @pytest.fixture
+    def missing(self) -> str:
+        return str(DESK / "2027.tickets")
+
 
 class TestMeasure(MeasureSuite):
     measure = "WordsPerSentence"

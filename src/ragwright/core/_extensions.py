@@ -24,6 +24,8 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions, version
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ._errors import MissingExtraError, PluginError
@@ -111,11 +113,12 @@ def load_object(
         ) from error
     except Exception as error:
         raise PluginError(
-            f"cannot import {module_name!r}: {error}",
+            f"cannot import {module_name!r}: {getattr(error, 'what', error)}",
             where=where,
             hint="install the package, or start from the folder that holds it"
             if isinstance(error, ModuleNotFoundError)
-            else "the module was found, but it fails on import: correct it",
+            else f"the module was found, but it fails on import{_line_of_module(error)}: "
+            f"{getattr(error, 'hint', '') or 'correct it'}",
         ) from error
     for name in path.split("."):
         if not hasattr(loaded, name):
@@ -126,6 +129,15 @@ def load_object(
             )
         loaded = getattr(loaded, name)
     return loaded
+
+
+def _line_of_module(error: Exception) -> str:
+    """``, in FILE, line N``: the last line of the module's folder that ran; empty if none did."""
+    others = ("<frozen", str(Path(importlib.__file__).parent), str(Path(__file__).parents[1]))
+    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(others)]
+    folder = str(Path(frames[0].filename).parent) if frames else ""
+    lines = [f", in {f.filename}, line {f.lineno}" for f in frames if f.filename.startswith(folder)]
+    return lines[-1] if lines else ""
 
 
 def require(module: str, extra: str, purpose: str) -> Any:

@@ -405,8 +405,8 @@ class Reader(ABC):
         """
         return None
 
-    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Read the documents of one of the :meth:`files`."""
+    def read_file(self, path: Any) -> Iterator[Document | Failure]:
+        """Read the documents of one of the :meth:`files`; ``path`` is a :data:`SourceFile`."""
         raise NotImplementedError(f"{type(self).__name__} reads no single files")
 
 
@@ -423,14 +423,16 @@ def catch_failures(
 
 
 def reader_error(reader: Reader, source: str, error: Exception) -> RagwrightError:
-    """Return an error of a reader as one that names it; one of ours stays as it is."""
+    """Return an error of a reader as one that names it; one of ragwright stays as it is."""
     if isinstance(error, RagwrightError):
         return error
+    of_file = isinstance(error, OSError | UnicodeError)  # missing, unreadable, not UTF-8
+    hint = "check the file" if of_file else "correct the reader"
     return SourceError(
         f"the reader {reader.name or type(reader).__name__!r} failed: "
         f"{type(error).__name__}: {error}",
         where=source,
-        hint="this is a fault of the reader; the other sources were read",
+        hint=f"{hint}; the other sources were read",
     )
 
 
@@ -452,8 +454,8 @@ class SuffixReader(Reader):
         return self.read_file(Path(source))
 
     @abstractmethod
-    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one file.
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
+        """Read the documents of one file, which is always local.
 
-        Where an id or a source begins with the path, the project puts its own id of the file there.
+        If an id or a source begins with the path, the project replaces it by its id of the file.
         """

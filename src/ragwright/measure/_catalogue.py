@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core import (
     MeasureError,
@@ -31,6 +31,7 @@ COLUMN = Definition(
     parameters=("column",),
 )
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 DECLARED = "declared_measure"
 """Attribute of a function that :func:`custom_measure` declared."""
 
@@ -73,7 +74,7 @@ def custom_measure(
     summary: str = "",
     source: str = "",
     model: ModelUse = "none",
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[FunctionT], FunctionT]:
     """Decorator that declares a function as a measure.
 
     It takes a row and returns a number, true, false, or None if the row has no value. With a
@@ -107,7 +108,7 @@ def custom_measure(
             hint="set low to a number, and high, if it is set, to a larger one",
         )
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: FunctionT) -> FunctionT:
         definition = Definition(
             name=function.__name__,
             kind="custom",

@@ -20,6 +20,7 @@ from ..core import (
     build_options,
     find_additions,
     holds_secret,
+    load_addition,
     load_object,
     option,
 )
@@ -314,8 +315,19 @@ def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
         return _checked_kind(known.load(), known.address)  # type: ignore[no-any-return]
     known = addition("stages", name)
     if known is not None:
-        return _checked_kind(getattr(known.load(), "settings", None), known.address)  # type: ignore[no-any-return]
-    return stage_sections(retrieve).get(name)
+        stage = known.load()
+        section = getattr(stage, "name", "") or name
+        if section != name:
+            raise PluginError(
+                f"the stage {name!r} of {known.package} has no section {name!r}",
+                where=name,
+                hint=f"write its settings under {section}:, the name of its class",
+            )
+        return _checked_kind(getattr(stage, "settings", None), known.address)  # type: ignore[no-any-return]
+    kinds = stage_sections(retrieve)
+    if name in _named_stages(retrieve) and name not in kinds:
+        load_addition("stages", name, where="retrieve.stages")  # an error if it is not installed
+    return kinds.get(name)
 
 
 def stage_sections(retrieve: Any) -> dict[str, type[Any]]:

@@ -49,7 +49,7 @@ class Stage(ABC):
 
     def __init__(self, options: Any = None) -> None:
         default = self.settings() if self.settings is not None else None
-        self.options = default if options is None else options
+        self.options: Any = default if options is None else options
 
     @abstractmethod
     def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:

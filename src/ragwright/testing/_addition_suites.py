@@ -71,8 +71,9 @@ class MeasureSuite:
 
     def test_its_text_parses_back(self) -> None:
         """The text of a measure is its name everywhere."""
+        assert self.measure, "set measure to its name"
         assert str(parse_measure(self.measure)) == self.measure
-        assert parse_measure(self.measure).definition.summary.strip()
+        assert parse_measure(self.measure).definition.summary.strip(), "write a docstring"
 
     def test_rows_are_scored_on_its_scale(self) -> None:
         """Values are finite numbers on the scale that it declares."""
@@ -174,7 +175,7 @@ class StageSuite:
 
     def test_it_has_a_name(self) -> None:
         """The name is that of its section of settings, and that in explanations."""
-        assert self.make().name
+        assert self.make().name, "set name in the class"
 
     def test_hits_are_ranked_and_each_once(self, ask: Callable[..., Retrieved]) -> None:
         """At most ``top_k`` hits come out, with ranks from 1, finite scores, and its name."""
@@ -407,15 +408,17 @@ class ReaderSuite:
     def test_it_accepts_its_source(self, reader: Reader, source: str) -> None:
         """A reader decides by the address alone, and always the same; one of a suffix by that."""
         if isinstance(reader, SuffixReader):
-            assert Path(source).suffix.lower() in reader.suffixes
-            assert all(suffix == suffix.lower() and suffix[0] == "." for suffix in reader.suffixes)
+            for suffix in reader.suffixes:
+                assert suffix == suffix.lower(), f"write {suffix!r} in lower case"
+                assert suffix[0] == ".", f"write {suffix!r} with its dot"
+            assert Path(source).suffix.lower() in reader.suffixes, "the source has another suffix"
         accepted = not isinstance(reader, SuffixReader)
         assert reader.accepts(source) is accepted
         assert reader.accepts(source) is accepted
 
     def test_it_has_a_name(self, reader: Reader) -> None:
         """A reader has a name, for messages and reports."""
-        assert reader.name
+        assert reader.name, "set name in the class"
 
     def test_items_come_one_by_one(self, reader: Reader, source: str, fetch: FetchBytes) -> None:
         """A reader returns an iterator of documents and failures."""
@@ -426,11 +429,12 @@ class ReaderSuite:
 
     def test_documents_hold_normalised_text(self, documents: list[Document]) -> None:
         """Spans point into the normalised text; a document without text is a failure."""
-        assert documents
+        assert documents, "the source holds no document"
         for document in documents:
-            assert document.text.strip()
-            assert normalise(document.text) == document.text
-            assert document.source
+            assert document.text.strip(), f"{document.id}: yield a Failure, not an empty document"
+            said = f"{document.id}: pass the text through normalise of ragwright.ingest"
+            assert normalise(document.text) == document.text, said
+            assert document.source, f"{document.id}: set source"
 
     def test_ids_are_stable_and_each_its_own(
         self, reader: Reader, source: str, fetch: FetchBytes, documents: list[Document]
@@ -461,11 +465,12 @@ class ReaderSuite:
         """Metadata are scalars and tuples of strings."""
         for document in documents:
             for name, value in document.metadata.items():
-                assert isinstance(name, str)
+                said = f"metadata {name!r}: {value!r} is no text, number, bool or tuple of texts"
+                assert isinstance(name, str), said
                 if isinstance(value, tuple):
-                    assert all(isinstance(part, str) for part in value)
+                    assert all(isinstance(part, str) for part in value), said
                 else:
-                    assert isinstance(value, str | int | float | bool)
+                    assert isinstance(value, str | int | float | bool), said
 
     def test_what_is_missing_is_a_failure_and_no_exception(
         self, reader: Reader, missing: str, fetch: FetchBytes
@@ -476,4 +481,5 @@ class ReaderSuite:
         for item in items:
             assert isinstance(item, Failure)
             assert isinstance(item.error, RagwrightError)
-            assert "this is a fault of the reader" not in str(item.error)
+            told = f"{item.error}\nyield a Failure with a SourceError in place of this exception"
+            assert "correct the reader" not in str(item.error), told

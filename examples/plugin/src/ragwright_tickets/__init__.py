@@ -15,7 +15,7 @@ import typer
 from ragwright import Workbench
 from ragwright.core import Document, Hit, MalformedSourceError, Row, option
 from ragwright.flow import Flow
-from ragwright.ingest import Failure, SourceFile, SuffixReader
+from ragwright.ingest import Failure, SuffixReader
 from ragwright.measure import custom_measure
 from ragwright.project import Project
 from ragwright.retrieve import Stage, Target
@@ -27,9 +27,9 @@ class TicketReader(SuffixReader):
     name = "tickets"
     suffixes = (".tickets",)
 
-    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+    def read_file(self, path: Path) -> Iterator[Document | Failure]:
         """One document per ticket; a line that cannot be read is a failure of that line."""
-        for number, line in enumerate(Path(str(path)).read_text("utf-8").splitlines(), 1):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             where = f"{path}:{number}"
             try:
                 ticket = json.loads(line)
