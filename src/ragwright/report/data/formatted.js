@@ -132,7 +132,7 @@ const formatted = (() => {
         if (part === "\uFDD1" || part === "\uFDD2") return (inside = part === "\uFDD1"), [];
         const link = /^\uFDD0(\d+)\uFDD0$/.exec(part);
         if (link) return [kept[Number(link[1])]];
-        if (!inside || !part.trim()) return part ? [part] : [];
+        if (!inside || /^\s*$/.test(part) && part !== " ") return part ? [part] : [];
         const mark = wrap("mark", part);
         if (!marks++) for (const node of nodes) if (node.nodeName === "MARK" && node.id) mark.id = node.id;
         return [mark];

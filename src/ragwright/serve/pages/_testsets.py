@@ -471,10 +471,11 @@ def _listed_runs(bench: Workbench) -> dict[str, Any]:
 
 
 def _measure_columns(names: Iterable[str]) -> list[str]:
-    """The measures in order, those that differ in their depth side by side."""
-    known = list(dict.fromkeys(names))
-    first = list(dict.fromkeys(name.partition("@")[0] for name in known))
-    return sorted(known, key=lambda name: first.index(name.partition("@")[0]))
+    """The measures in order, those that differ in their depth alone side by side by depth."""
+    cut = dict.fromkeys(name.partition("@")[::2] for name in names)
+    first = list(dict.fromkeys(base for base, _ in cut))
+    ordered = sorted(cut, key=lambda pair: (first.index(pair[0]), len(pair[1]), pair[1]))
+    return ["@".join(filter(None, pair)) for pair in ordered]
 
 
 @router.get("/compare")

@@ -5,7 +5,9 @@
 const root = document.documentElement.dataset.root;
 
 // On a phone the sections scroll sideways: the present one is shown.
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// Not scrollIntoView, from which on the keyboard would go.
+const sections = document.querySelector("nav[aria-label=Sections]"), here = sections?.querySelector("[aria-current]");
+if (here) sections.scrollLeft = here.offsetLeft - (sections.clientWidth - here.offsetWidth) / 2;
 
 // Markdown of documents: whole passages by blocks, short quotes and texts with links by the line.
 const format = (within) => {
