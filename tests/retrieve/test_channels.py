@@ -204,6 +204,9 @@ def test_an_explanation_shows_terms_pieces_and_what_was_embedded(index: CountedI
     hit = replace(found.hits[0], title="Old Machines", chunk_id="d:0-9", start=0, end=9)
     seen = explain(replace(found, hits=(hit,)), target.analyzer, target.tokenizer).seen
     assert seen["d:0-9"][:2] == ("Old", "Machines")
+    words = explain(index.ask("blocked pumps, a dead-lock"), target.analyzer).words
+    shown = {"block": "blocked", "pump": "pumps", "dead": "dead", "lock": "lock"}
+    assert words == {**shown, "dead-lock": "dead-lock"}, "a piece is not shown as the whole word"
     short = explain(found)
     assert short.terms
     assert (short.pieces, short.matched) == ((), {})

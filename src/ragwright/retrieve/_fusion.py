@@ -250,11 +250,12 @@ def explain(
 
 
 def spell_tokens(query: str, analyzer: Analyzer) -> dict[str, str]:
-    """Token of a query -> its word as the user wrote it; pieces of codes stay as they are."""
+    """Token of a query -> its word as the user wrote it; pieces of a word stay as they are."""
     return {
-        token: token if is_code(word) else word
+        token: word if len(tokens) == 1 and not is_code(word) else token
         for word in reversed(re.findall(r"\w[\w./-]*\w|\w", query))
-        for token in analyzer.tokens(word)
+        for tokens in (dict.fromkeys(analyzer.tokens(word)),)
+        for token in tokens
     }
 
 
