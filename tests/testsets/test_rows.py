@@ -365,6 +365,7 @@ REFUSED: Sequence[tuple[Any, str, int | str, str]] = [
     ([RAGAS | {"contexts": "['one' 'two']"}], "a.csv", "", "without commas"),
     ([RAGAS | {"contexts": "[1] see below"}], "a.csv", "", "is not a list"),
     (b"no", "a.parquet", "", "not a Parquet file"),
+    (b"PK", "a.xlsx", "", "save the sheet as CSV"),
     (json.dumps([ONE]).encode("utf-16"), "a.json", "", "the file is not UTF-8"),
     ("", "a.jsonl", "", "no rows"),
     *((text, name, "", "") for text, name in (("[]", "a.json"), ("", "a.csv"), ("", "a.json"))),

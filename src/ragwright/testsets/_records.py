@@ -118,6 +118,10 @@ def records_of(path: Path) -> Iterator[Record]:
         return _table_records(path, _csv_lines(path, _SEPARATED[suffix]))
     if suffix in TABLES:
         return _parquet_records(path)
+    if suffix in (".xlsx", ".xls", ".ods"):
+        raise TestsetError(
+            "rows of a workbook are not read", where=str(path), hint="save the sheet as CSV"
+        )
     with open_bytes(path) as file:
         first = next((line for line in file if line.strip(_BEFORE)), b"")
     try:
