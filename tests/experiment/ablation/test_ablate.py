@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,15 @@ def test_no_verdict_rests_on_rows_that_failed(folder: Path, model: ScriptedServe
     assert said.startswith("No result: no row has a score")
     assert any("3 of 6 answers failed and are left out" in note for note in found.notes)
     assert not found.safe
+
+
+def test_personas_of_one_question_are_never_independent(
+    folder: Path, model: ScriptedServer
+) -> None:
+    model.play(lambda request: "K1" if "IDLE" in request.prompt else str(len(request.prompt)))
+    how = AblationOptions(parts=("idle",), personas=BOTH, limit=6)
+    found = [ablated(folder, replace(how, clusters=by)).ablation.parts for by in ("", "row")]
+    assert found[0] == found[1]
 
 
 BAD = "order: [role, idle, context, question]\nparts:\n  role: one\n  idle: '{{ personna }}'\n"

@@ -75,7 +75,8 @@ class AblationOptions:
         personas: Personas that every question is asked for; if empty, each row's own.
         margin: Highest cost of a deletion, as a share of a measure's scale.
         clusters: What related rows share: ``document`` (gold documents, the default), ``row`` for
-            none, or a column.
+            none, or a column. Rows of one question, asked for several personas, always belong
+            together.
         limit: Most questions of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
         confirm: Check the parts that are safe to delete on the confirm split.
@@ -402,10 +403,11 @@ class _Ablation:
     def _effect_options(
         self, rows: Sequence[Row], scales: Mapping[str, MeasureScale | None]
     ) -> EffectOptions:
+        by = self._options.clusters
         return EffectOptions(
             scales,
             {row.id: row.persona_name for row in rows},
-            clusters_of_rows(rows, self._options.clusters) or None,
+            clusters_of_rows(rows, "user_input" if by == "row" else by) or None,
             self._options.margin,
             self._options.seed,
         )
