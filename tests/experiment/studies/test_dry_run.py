@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from story_tools import write_files
 from study_project import part_rows, parts_text, study_project, swept
 
 from ragwright import Workbench
@@ -112,6 +113,23 @@ def test_a_large_study_is_estimated_from_some_rows(tmp_path: Path, server: Scrip
     assert found.forecast.calls.expected == pytest.approx(made, rel=0.2)
     assert found.forecast.calls.low <= made <= found.forecast.calls.high
     assert told(folder).forecast.calls.high == 0  # everything is known now
+
+
+@pytest.mark.slow
+def test_rows_of_a_personas_own_model_are_estimated_apart(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    rows = [
+        row | {"persona_name": "marketing" if at % 20 == 0 else "engineer"}
+        for at, row in enumerate(many(80))
+    ]
+    folder = project(tmp_path, server, SIZES, rows=rows)
+    own = f"audience: people who sell\nmodel: '{server.url}#own'\n"
+    write_files(folder, {"personas/marketing.yaml": own})
+    found = told(folder)
+    swept(folder)
+    models = [request.body["model"] for request in server.requests]
+    assert models.count("own") == found.forecast.models[f"{server.url}#own"] > 0
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from ...core import ConfigError, RetrieveError, text_hash
+from ...core import ConfigError, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, embed
 from ...index import IndexSpec, Store, View, Views, open_store
 from ...project import Feed, Project, StoredDocuments, make_ingest, refuse_fetch
@@ -141,23 +141,27 @@ class _DryRun:
         self._complete = (len(points) + 1) * len(rows.rows) <= _ALL
         planned = plan_evaluation(self._variant({}), rows, options.measures, how)
         testset, invalid = planned.rows, 0
-        sample, times = _draw(testset.rows, self._complete)
-        part = replace(testset, rows=sample)
+        groups = defaultdict[str, list[Row]](list)  # a persona's own model may cost far more
+        for row in testset.rows:
+            groups[self._project.persona(row.persona_name).model].append(row)
+        drawn = [_draw(group, self._complete) for group in groups.values()]
         for point in ({}, *points):
             try:
                 variant = self._variant(point)
             except ConfigError:
                 invalid += 1
                 continue
-            plan = plan_evaluation(variant, part, planned.measures, how, sampled=True)
-            self._makers[variant.runner, times] += [make for _, make in plan.job.items]
+            for sample, times in drawn:
+                part = replace(testset, rows=sample)
+                plan = plan_evaluation(variant, part, planned.measures, how, sampled=True)
+                self._makers[variant.runner, times] += [make for _, make in plan.job.items]
         return SweepForecast(
             1 + len(points) - invalid,
             invalid,
             len(testset.rows),
             self._missing_indexes,
             self._total(),
-            self._notes(len(sample), len(testset.rows)),
+            self._notes(sum(len(sample) for sample, _ in drawn), len(testset.rows)),
         )
 
     def _variant(self, point: Point) -> Project:
