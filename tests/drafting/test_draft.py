@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from voted import serve_answer
 
 from ragwright import Session, Workbench
 from ragwright.core import (
+    BudgetStopped,
     Chunk,
     ConfigError,
     Document,
@@ -158,6 +160,25 @@ def test_a_draft_that_cannot_be_made_says_why(
     write_files(project, files)
     with Workbench.open(project) as bench, pytest.raises(error, match=told):
         bench.draft(request_, how)
+
+
+ONE_LONG = "We count the lit windows on Canal Street every night. " * 8
+
+
+def test_a_stopped_draft_stores_no_batch_and_the_next_run_pays_what_is_missing(
+    project: Path, server: ScriptedServer
+) -> None:
+    server.play(lambda request: f"Message {server.count}. {ONE_LONG}")
+    prices = (f"models.s.base={server.url}", "models.s.price_in=100", "models.s.price_out=100")
+    options, long = (*prices, "answer.draft.max_tokens=400"), replace(REQUEST, length="long")
+    with Workbench.open(project, Session(options, max_cost=0.2)) as bench:
+        with pytest.raises(BudgetStopped):
+            bench.draft(replace(long, count=6), Drafting(("s:m",)))
+        assert not list(bench.outputs.find(OutputQuery()))
+    assert 0 < server.count < 6
+    with Workbench.open(project, Session(options)) as bench:
+        batch = bench.draft(replace(long, count=6), Drafting(("s:m",)))
+    assert (batch.number, len(batch.texts), server.count) == (1, 6, 6)
 
 
 def test_a_batch_names_the_index_that_was_searched(
