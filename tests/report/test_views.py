@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 from ragwright.core import Score
 from ragwright.experiment import RowResult
 from ragwright.measure import GateOutcome, aggregate, compare_rows, gate
 from ragwright.report import (
+    answers_block,
     comparison_json,
     comparison_table,
     failing_text,
@@ -102,6 +105,16 @@ def test_a_gate_in_every_form() -> None:
     assert [check["state"] for check in found["checks"]] == ["untrusted", "failed", "passed"]
 
 
+def test_an_answer_that_only_cites_otherwise_is_shown_once() -> None:
+    cited, failed = (
+        SimpleNamespace(row_id="1", user_input="Who?", kinds=(kind,), a="Ada.", b=b)
+        for kind, b in (("lost citations", "Ada."), ("now fails", None))
+    )
+    changes: Any = [cited, failed]
+    rows = answers_block(changes, 2).rows
+    assert [row[2:4] for row in rows] == [("Ada.", "the same text"), ("Ada.", "-")]
+
+
 def test_a_comparison_in_both_forms() -> None:
     a = {str(at): [scored("MRR", 0.5)] for at in range(40)}
     b = {str(at): [scored("MRR", 0.5 + at / 100)] for at in range(40)}
@@ -112,6 +125,7 @@ def test_a_comparison_in_both_forms() -> None:
     assert re.search(r"^measure +old +new +difference", text, re.MULTILINE)
     assert "rows only in new, left out: new" in text
     assert "measures of only one run, left out: KF1" in text
+    assert "eval --measures" in text
     body = json.loads(json.dumps(comparison_json(found), allow_nan=False))
     assert body["measures"]["MRR"]["verdict"] == "better"
     assert body["measures"]["MRR"]["text"] == found["MRR"].text

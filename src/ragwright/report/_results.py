@@ -216,7 +216,8 @@ def _describe_differences(comparisons: Comparisons, a: str, b: str) -> list[str]
         (ids, f"rows only in {name}, left out: {shorten_list(ids)}")
         for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b))
     ]
-    details.append((missing, f"measures of only one run, left out: {shorten_list(missing)}"))
+    left = f"measures of only one run, left out: {shorten_list(missing)}"
+    details.append((missing, f"{left} (eval --measures names the same ones for both)"))
     return [text for known, text in details if known]
 
 
@@ -411,7 +412,8 @@ def answers_block(
     rows = tuple(
         (
             change.row_id,
-            *(shorten(text or "-", _CELL) for text in (change.user_input, change.a, change.b)),
+            *(shorten(text or "-", _CELL) for text in (change.user_input, change.a)),
+            "the same text" if change.b == change.a else shorten(change.b or "-", _CELL),
             ", ".join(change.kinds),
         )
         for change in changes[:_SHOWN]
