@@ -26,6 +26,7 @@ from ragwright.answer import (
     citation,
     condense,
     condense_by_rule,
+    marks_for_hits,
     read_cited_numbers,
     resolve_citations,
 )
@@ -262,6 +263,22 @@ def test_marks_resolve_to_source_page_and_span_and_those_of_no_passage_are_repor
     citations, (note,) = resolve_citations("A [1]. B [7]. C [0].", hits)  # [0]: an index of a list
     assert [c.marker for c in citations] == [1]
     assert "[7]" in note
+
+
+def test_a_mark_that_follows_itself_is_shown_once() -> None:
+    hits = [hit(1, "one", start=10), hit(2, "two", start=20)]
+    for text, shown in (
+        ("A [1] [1].", "A [1]."),
+        ("A [2][2] B [2].", "A [1] B [1]."),
+        ("A [1] [2] [1].", "A [1] [2] [1]."),
+    ):
+        for pieces in ([text], [*text]):
+            marks = marks_for_hits(lambda: hits)
+            told = [marks.feed(piece) for piece in pieces]
+            assert "".join(told) + marks.feed("", last=True) == shown
+            assert [shown[mark.start : mark.end] for mark in marks.marks] == [
+                part.strip(" .AB") for part in shown.replace("]", "]|").split("|")[:-1]
+            ]
 
 
 def test_a_cited_span_has_the_page_it_begins_on() -> None:

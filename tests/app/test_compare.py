@@ -575,7 +575,7 @@ def test_passports_outside_a_project_as_pages_and_of_one_day(tmp_path: Path) -> 
     words = f"passport rows.jsonl {MAPS} --measures KPrecision"
     shown = run(tmp_path, words)
     assert "rows: 24 rows of 24 tasks judged by people" in shown
-    assert "KPrecision agrees best with people on faithfulness" in shown
+    assert "KPrecision agrees with people on faithfulness above chance" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"], "nothing is stored"
     rows = "ID,question,response,reference,human\n" + "".join(
         f"a{n},Who is {n}?,{'Ada' if n % 3 else 'Bo'},Ada,{4 if n % 3 else 1}\n" for n in range(24)

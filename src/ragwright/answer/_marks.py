@@ -173,9 +173,11 @@ class Marks:
                     self._spans[key] = CitedSpan(count + 1, url, cited, quote)
                 placed.append(self._spans[key])
         self._seen += 1
-        if not placed:
+        last = self.marks[-1] if self.marks else None
+        again = last and {*placed} == {last.span} and not self.text[last.end :].strip(" ")
+        if not placed or again:  # `[1] [1]` is `[1]`
             self.text = self.text[:begin] + self.text[begin:].rstrip(" ")
-        for span in dict.fromkeys(placed):
+        for span in () if again else dict.fromkeys(placed):
             begin = len(self.text)
             self.text += f"[{span.number}]"
             self.marks.append(PlacedMark(begin, len(self.text), span))

@@ -66,13 +66,19 @@ _RUN_PLACES = {
 }
 
 
+_ORACLE = (
+    "oracle: points recovered with a perfect stage; own rows: the part of it on rows that this "
+    "stage is the first to lose. p is corrected for all stages and measures (Holm)."
+)
+
+
 def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
     """Yield the points of every stage, and first losses."""
-    for measure in dict.fromkeys(stage.measure for stage in diagnosis.points):
+    for at, measure in enumerate(dict.fromkeys(stage.measure for stage in diagnosis.points)):
         stages = [stage for stage in diagnosis.points if stage.measure == measure]
         rows = (
             (
-                stage.stage,
+                f"{stage.stage}, proven" if stage.proven else stage.stage,
                 number(stage.plain),
                 format_signed(stage.recovered.difference),
                 interval(stage.recovered.low, stage.recovered.high),
@@ -80,7 +86,6 @@ def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
                 format_signed(stage.first.difference),
                 p_cell(stage.first.p_holm),
                 str(stage.rows),
-                "proven" if stage.proven else "",
             )
             for stage in stages
         )
@@ -94,14 +99,10 @@ def diagnosis_blocks(diagnosis: Diagnosis) -> Iterator[ResultBlock]:
             f"Points of {measure} recovered by each stage's oracle",
             "Each row run again with one stage made perfect. The interval is that of the paired "
             "difference.",
-            ("stage", "without", "oracle", _INTERVAL, "p", "own rows", "p", "rows", ""),
+            ("stage", "without", "oracle", _INTERVAL, "p", "own rows", "p", "rows"),
             tuple(rows),
             intervals(points, x=f"points of {measure}"),
-            remarks=(
-                "oracle: points recovered with a perfect stage; own rows: the part of it on rows "
-                "that this stage is the first to lose. p is corrected for all stages and measures "
-                "(Holm).",
-            ),
+            remarks=() if at else (_ORACLE,),
         )
     yield _losses_block(diagnosis)
     for value, part in diagnosis.parts.items():

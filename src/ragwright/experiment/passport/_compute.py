@@ -89,12 +89,13 @@ def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> J
             f"Do not use {name} for {dimension}: its agreement with people is not shown to be "
             f"above chance ({_estimate_text(agreement)})."
         )
-    elif name == best:
+    elif name == best and figures.versus:
         text = f"{name} agrees best with people on {dimension} of the free measures here."
     elif not any(free.name == best for free in figures.versus):
         text = (
             f"{name} agrees with people on {dimension} above chance "
-            f"({_estimate_text(agreement)}); no free measure was computed on these rows."
+            f"({_estimate_text(agreement)}); no {'other' if name == best else 'free'} measure was "
+            "computed on these rows."
         )
     elif below:
         # The same difference from the other side.

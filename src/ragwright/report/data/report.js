@@ -85,6 +85,7 @@
     const rank = id === data.best ? "best" : label;
     return rank && rank !== id ? `${id} (${rank})` : id;
   };
+  const once = (text) => text.replace(/(\[\d+\])(?: +\1)+/g, "$1");  // `[1] [1]` is `[1]`
   const short = (name) => (name.length > 18 ? "…" + name.slice(-17) : name);  // runs differ at the end
   const state = { trial: "", with: "", measure: 0, order: "", state: "", persona: "", find: "", row: "" };
   let questions = [];
@@ -255,7 +256,7 @@
     }
     const [answer, about, hits, prompt, usage, reasons] = packed;
     box.append(el("h3", { class: "small" }, about.abstained ? "Answer (abstained)" : "Answer"),
-      el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(answer || "(empty)")),
+      el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(once(answer) || "(empty)")),
       el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, reasons));
     if (hits.length) {
       box.append(el("h3", { class: "small" }, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
