@@ -100,7 +100,7 @@ def test_a_template_that_shows_passages_twice_still_fits(tmp_path: Path) -> None
     assert size(request) + 100 <= 1500
     assert any("the window is full" in note for note in made.notes)
     frame = PromptFrame("Why?", PERSONA, parts, Window(400, WordTokenizer()), 10)
-    prompt, (only,), notes = frame.fitted(LONG[:1])
+    prompt, (only,), notes = frame.fit(LONG[:1])
     assert frame.window.size(prompt.messages) + 10 <= 400
     assert len(only.text) < len(LONG[0].text)
     assert "shortened" in notes[-1]

@@ -134,7 +134,7 @@ def kept(project: Path) -> Path:
 
 def test_an_unpacked_backup_answers_as_the_project_does(kept: Path, tmp_path: Path) -> None:
     archive = tmp_path / "project.zip"
-    with WorkLock(kept / ".ragwright" / "data" / "work").alone("forget"):
+    with WorkLock(kept / ".ragwright" / "data" / "work").exclusive("forget"):
         busy = ragwright(kept, "backup", str(archive), code=1)
     assert "forget" in busy.stderr
     assert not archive.exists(), "nobody writes while it is made"

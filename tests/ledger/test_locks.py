@@ -37,7 +37,7 @@ from pathlib import Path
 from ragwright.ledger import FileLock
 lock = FileLock(Path(sys.argv[1]), "first")
 assert lock.acquire()
-lock.at(3)
+lock.note_item(3)
 sleep = [sys.executable, "-c", "import sys; sys.stdin.readline()"]
 subprocess.Popen(sleep, pass_fds=(lock.share(),))
 print("held", flush=True)
@@ -185,7 +185,7 @@ def test_who_only_asks_is_told_and_takes_nothing(path: Path) -> None:
     first = FileLock(path, "first", clock=lambda: AT)
     for number in (7, 8):  # the same word is said again when the lock is taken again
         with first as lock:
-            lock.at(number)
+            lock.note_item(number)
             holder = asking.holder()
             assert holder is not None
             assert (holder.what, holder.pid, holder.since) == ("first", os.getpid(), AT)

@@ -74,12 +74,12 @@ def test_distances_stand_beside_their_null_baselines() -> None:
     found = run(qa_distances([*ROWS, Row("x", "?")], SETUP, seed=3), WordEmbed())
     assert found.row_ids == ("0", "1", "2")  # a row without a pair is left out
     for n, (question, answer) in enumerate(PAIRS):
-        assert found.own[n] == pytest.approx(distance(question, answer), abs=1e-5)
+        assert found.distances[n] == pytest.approx(distance(question, answer), abs=1e-5)
         others = [distance(question, a) for m, (_, a) in enumerate(PAIRS) if m != n]
         assert any(found.shuffled[n] == pytest.approx(d, abs=1e-5) for d in others)
         own_passage = distance(question, ROWS[n].retrieved_contexts[0])
         assert found.chunk[n] != pytest.approx(own_passage, abs=1e-5)
-        assert found.ranks[n] == 1 + sum(d < found.own[n] - 1e-6 for d in others)
+        assert found.ranks[n] == 1 + sum(d < found.distances[n] - 1e-6 for d in others)
     assert found.echoed == pytest.approx([0, 0, 0], abs=1e-6)
     means = {name: aggregate(scores).mean for name, scores in found.scores().items()}
     assert next(iter(means)) == "QADistance"

@@ -32,7 +32,7 @@ class Days:
 def outputs_at(bench: Workbench, clock: Days) -> Outputs:
     """The outputs of a project under another clock; before anything else uses them."""
     path = bench.project.folder.data / "ledger.sqlite"
-    return bench.project.attached(Outputs, lambda: Outputs(path, clock=clock))
+    return bench.project.resource(Outputs, lambda: Outputs(path, clock=clock))
 
 
 def serve_answers(outputs: Outputs, texts: Sequence[str], **origin: object) -> list[str]:

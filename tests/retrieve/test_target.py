@@ -122,13 +122,13 @@ class Looking(StageHooks):
     def __init__(self) -> None:
         self.seen: list[tuple[str, list[str]]] = []
 
-    def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_search(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return self._note("pooled", hits)
 
-    def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_rerank(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return self._note("ordered", hits)
 
-    def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_selection(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return self._note("kept", hits)
 
     def _note(self, stage: str, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
@@ -140,10 +140,10 @@ class Adding(StageHooks):
     def __init__(self, hit: Hit) -> None:
         self.hit = hit
 
-    def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_search(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return (replace(self.hit, chunk_id="own", document_id="own", score=10.0), *hits)
 
-    def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_selection(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return (*hits, replace(self.hit, chunk_id="late", document_id="late"))
 
 
@@ -152,9 +152,9 @@ def test_hooks_see_every_stage_and_what_they_put_in_goes_on(index: CountedIndex)
     plain = RetrieveOptions(top_k=2, search="keyword")
     ranked = replace(plain, rerank=RerankOptions("st:any", candidates=3))
 
-    def found(options: RetrieveOptions, between: StageHooks | None = None) -> Retrieved:
+    def found(options: RetrieveOptions, hooks: StageHooks | None = None) -> Retrieved:
         made: Retrieved = index.run(
-            retrieve("words", index.target, options, between), {Rerank: turned}
+            retrieve("words", index.target, options, hooks), {Rerank: turned}
         )
         return made
 

@@ -259,7 +259,7 @@ def test_work_waits_for_one_who_forgets_and_goes_on(tmp_path: Path) -> None:
             order.append("worked")
 
     with ThreadPoolExecutor(1) as pool:
-        with lock.alone("forget"):
+        with lock.exclusive("forget"):
             begun = pool.submit(at_work)
             held_by = pytest.raises(StoreBusyError, match="held by 'forget', process")
             with held_by, lock.working("eval", wait=0):
@@ -268,7 +268,7 @@ def test_work_waits_for_one_who_forgets_and_goes_on(tmp_path: Path) -> None:
         begun.result(60)
     assert order == ["forgot", "worked"]
     with lock.working("eval"), lock.working("ask"):
-        with pytest.raises(StoreBusyError) as caught, lock.alone("forget", wait=0):
+        with pytest.raises(StoreBusyError) as caught, lock.exclusive("forget", wait=0):
             pass
         assert "'eval'" in str(caught.value)
         assert "'ask'" in str(caught.value)
@@ -283,7 +283,7 @@ def test_work_waits_for_one_who_forgets_and_goes_on(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(briefly)
         assert started_work.wait(10)
-        with lock.alone("forget", wait=0.1):
+        with lock.exclusive("forget", wait=0.1):
             assert working.done()
     (tmp_path / "none").write_text("a file where the folder should be")
     with WorkLock(tmp_path / "none").working("ask"):  # it goes on where no lock can be made

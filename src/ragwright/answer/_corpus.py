@@ -43,7 +43,7 @@ from ..flow import (
     unpack_settled,
 )
 from ..models import Analyzer, AnalyzerOptions, words
-from ..retrieve import Target, idle_exclusions, json_object, object_schema
+from ..retrieve import Target, json_object, note_idle_exclusions, object_schema
 from ._marks import citation
 from ._prompt import REFUSED, AnswerOptions
 from ._window import split_hit
@@ -206,7 +206,7 @@ def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tupl
     """Ids of the chunks of a scope, in document order, and notes on them."""
     ids, notes = yield from corpus_ids(target, scope.filters)
     soft = scope.relax.soft if scope.relax else ()
-    notes += yield from idle_exclusions(target, scope.filters, soft)
+    notes += yield from note_idle_exclusions(target, scope.filters, soft)
     if not soft or scope.relax is None:
         return ids, notes
     if scope.relax.unfiltered:

@@ -63,7 +63,7 @@ def ask(
     if guard is None:
         return (yield from _answer_question(question, personas, target, plan))
     if not guard.changed(target.snapshot):
-        plan = replace(plan, options=guard.answering(plan.options), stream=False)
+        plan = replace(plan, options=guard.answer_options(plan.options), stream=False)
     answers = yield from _answer_question(question, personas, target, plan)
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
@@ -189,7 +189,7 @@ def _route_context(
         if chosen.split and "subqueries" not in methods:
             methods = (*methods, "subqueries")
         options = replace(options, query=replace(query, methods=methods, model=model))
-    retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
+    retrieved = yield from retrieve(question, target, options, plan.hooks, plan.keywords)
     method = f"{retrieved.mode} search"
     reason = "; ".join(filter(None, (chosen.reason, method)))
     return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))

@@ -98,7 +98,7 @@ class _Window:
     share: float = 1.0
 
     def overlaps(self, other: _Window) -> bool:
-        """True where both show a part of the same document."""
+        """True if both show a part of the same document."""
         (start, end), (first, last) = (
             (w.hit.start + w.units[0].span.start, w.hit.start + w.units[-1].span.end)
             for w in (self, other)
@@ -140,7 +140,7 @@ class QuestionWords:
         rarest = min(self._counts.get(token, 0) for token in looked_up)
         return math.log((self._size + _UNSEEN) / (rarest + 0.5)) if self._counts else 1.0
 
-    def absent(self) -> tuple[str, ...]:
+    def absent_words(self) -> tuple[str, ...]:
         """The words that no document has, as the user wrote them."""
         return tuple(
             word
@@ -148,8 +148,8 @@ class QuestionWords:
             if self._counts.get(whole) == 0 and not (pieces and all(map(self._counts.get, pieces)))
         )
 
-    def held(self, text: str) -> frozenset[str]:
-        """The question's words that a text holds, in another form or as a part of a compound too.
+    def words_in(self, text: str) -> frozenset[str]:
+        """The question's words that a text contains, also in another form or in a compound.
 
         Two forms of a word begin alike, and a compound ends with its last part.
         """
@@ -181,18 +181,18 @@ class QuestionWords:
         """The part of the weight of all words that some of them have."""
         return sum(self._weights[word] for word in held) / self._total
 
-    def covered(self, text: str) -> float:
+    def coverage(self, text: str) -> float:
         """The weight of the words that a text holds, divided by it and the heaviest missing word.
 
         Long questions are rarely held word by word; one rare word that is missing counts.
         """
-        held = self.held(text)
+        held = self.words_in(text)
         weight = sum(self._weights[word] for word in held)
         lacks = max((self._weights[word] for word in self.words if word not in held), default=0.0)
         return weight / (weight + lacks or 1.0)
 
 
-def snippets_of(question: QuestionWords, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
+def choose_snippets(question: QuestionWords, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
     """The best sections of the first passages, entries of the question's codes first."""
     windows = [w for at, hit in enumerate(hits[:_PASSAGES]) for w in _windows(question, hit, at)]
     windows.sort(key=lambda window: -round(window.order, 6))
@@ -238,9 +238,9 @@ def _best_window(
     units: tuple[_Unit, ...],
     opens: float,
 ) -> _Window:
-    """The window of whole units that holds most; ``opens`` is what the first gains."""
-    above = question.held(" ".join(headings))
-    held = [question.held(hit.text[unit.span.start : unit.span.end]) for unit in units]
+    """The window with most of the question's words; the first window gains ``opens``."""
+    above = question.words_in(" ".join(headings))
+    held = [question.words_in(hit.text[unit.span.start : unit.span.end]) for unit in units]
     best: _Window | None = None
     end = 0
     for start in range(len(units)):
@@ -268,12 +268,12 @@ def _snippet(question: QuestionWords, window: _Window) -> Snippet:
     hit, start, end = window.hit, window.units[0].span.start, window.units[-1].span.end
     lead = f"{window.units[0].header}\n".lstrip("\n")
     offset = len(lead) - start
-    best = max(window.units, key=lambda unit: _covered(question, hit.text, unit.span))
+    best = max(window.units, key=lambda unit: _word_share(question, hit.text, unit.span))
     inside = hit.text[best.span.start : best.span.end]
     sentences = [
         Span(best.span.start + s.start, best.span.start + s.end) for s in sentence_spans(inside)
     ]
-    marked = max(sentences or [best.span], key=lambda s: _covered(question, hit.text, s))
+    marked = max(sentences or [best.span], key=lambda s: _word_share(question, hit.text, s))
     return Snippet(
         lead + hit.text[start:end],
         (marked.start + offset, marked.end + offset),
@@ -289,8 +289,8 @@ def _snippet(question: QuestionWords, window: _Window) -> Snippet:
     )
 
 
-def _covered(question: QuestionWords, text: str, span: Span) -> float:
-    return round(question.share(question.held(text[span.start : span.end])), 6)
+def _word_share(question: QuestionWords, text: str, span: Span) -> float:
+    return round(question.share(question.words_in(text[span.start : span.end])), 6)
 
 
 def _sections(hit: Hit) -> Iterator[tuple[tuple[str, ...], tuple[_Unit, ...]]]:
@@ -370,7 +370,7 @@ def _units(text: str, blocks: Sequence[_Block], hit: Hit) -> Iterator[_Unit]:
             below = blocks[at].depth
             while end < len(blocks) and blocks[end].depth > below and blocks[end].kind != "row":
                 end += 1
-            yield from _fitted(text, blocks[at:end])
+            yield from _split_to_fit(text, blocks[at:end])
         at = end
 
 
@@ -386,7 +386,7 @@ def _rows(text: str, rows: Sequence[_Block], hit: Hit) -> Iterator[_Unit]:
     yield from (_Unit(span, header) for span in spans)
 
 
-def _fitted(text: str, blocks: Sequence[_Block]) -> Iterator[_Unit]:
+def _split_to_fit(text: str, blocks: Sequence[_Block]) -> Iterator[_Unit]:
     """One unit of a block and what is below it; if that is too long, its parts."""
     whole = Span(blocks[0].span.start, blocks[-1].span.end)
     if whole.length <= _LONGEST:
@@ -404,7 +404,7 @@ def _fitted(text: str, blocks: Sequence[_Block]) -> Iterator[_Unit]:
     if first and blocks[first - 1].span.end - whole.start <= _LONGEST:
         starts = starts[1:]  # the first part stays with what leads it in
     for begin, end in pairwise((0, *starts, len(blocks))):
-        yield from _fitted(text, blocks[begin:end])
+        yield from _split_to_fit(text, blocks[begin:end])
 
 
 def snippet_answer(
@@ -424,13 +424,13 @@ def snippet_answer(
         terms: Terms of the question in the index.
         analyzer: That of the index.
         threshold: Share of the question's words that one passage must hold
-            (:meth:`QuestionWords.covered`).
+            (:meth:`QuestionWords.coverage`).
     """
     asked = QuestionWords(question, terms, analyzer or Analyzer())
     blank = Answer(question, "", persona.name, hits=tuple(hits), model=NO_MODEL)
     notes = (UNTAILORED,) if persona.name else ()
     texts = (" ".join((hit.title, *hit.headings, hit.text)) for hit in hits[:_PASSAGES])
-    share = max(map(asked.covered, texts), default=0.0)
+    share = max(map(asked.coverage, texts), default=0.0)
     named = asked.codes and any(
         asked.names_code((hit.title, *hit.headings, *_first_word(hit)))
         or any(entry.code.casefold() in asked.codes for entry in read_entries(hit.text))
@@ -438,7 +438,7 @@ def snippet_answer(
     )
     if not share or (share < threshold and not named):
         return replace(blank, text=_refusal(asked, hits), abstained=True, notes=notes)
-    snippets = snippets_of(asked, hits)
+    snippets = choose_snippets(asked, hits)
     by_chunk = {hit.chunk_id: hit for hit in hits}
     blocks = []
     for number, snippet in enumerate(snippets, 1):
@@ -459,6 +459,6 @@ def snippet_answer(
 
 def _refusal(question: QuestionWords, hits: Sequence[Hit]) -> str:
     """The sentence of an abstention, with the words that are in no document."""
-    absent = question.absent()
+    absent = question.absent_words()
     reason = "No passage covers this question." if hits else "Nothing was found for this question."
     return f"{reason} In no document: {', '.join(absent)}." if absent else reason

@@ -217,7 +217,7 @@ class PromptFrame:
             )
         return min(most, remaining)
 
-    def fitted(
+    def fit(
         self, hits: Sequence[Hit], summary: str = ""
     ) -> tuple[Prompt, tuple[Hit, ...], tuple[str, ...]]:
         """The prompt that fits the window, its passages in prompt order, and notes.

@@ -50,8 +50,8 @@ class AnswerGuard:
     personas: tuple[str, ...] = ("",)
     suspended: str = ""
 
-    def answering(self, options: AnswerOptions) -> AnswerOptions:
-        """Settings of answering under this guard: every question gets an answer."""
+    def answer_options(self, options: AnswerOptions) -> AnswerOptions:
+        """Settings under this guard: no abstention by the passages, so every answer is scored."""
         return replace(options, threshold=0.0)
 
     def sentence(self, snapshot: str) -> str:
@@ -102,7 +102,7 @@ class AskPlan:
         history: Earlier turns, oldest first; the question is then rewritten to stand alone.
         notes: Notes added to every answer.
         databases: Databases of the route ``sql``, with their schemas.
-        between: Hooks between the stages of the search, for diagnosis.
+        hooks: Hooks between the stages of the search, for diagnosis.
         guard: Withholds answers that score too low; None shows all.
         keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
         stream: The reply is shown while it is being written.
@@ -117,7 +117,7 @@ class AskPlan:
     history: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
     databases: tuple[QueryDatabase, ...] = ()
-    between: StageHooks | None = None
+    hooks: StageHooks | None = None
     guard: AnswerGuard | None = None
     keywords: str = ""
     stream: bool = False
@@ -178,7 +178,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], plan: AskPlan) -
             notes=context.notes or ("no passage fits the context",),
             usage=context.usage,
         )
-    prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
+    prompt, shown_hits, dropped = frame.fit(context.hits, context.summary)
     params = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
     if plan.on_context is not None:

@@ -201,7 +201,7 @@ class _Streamed:
         self._hits = tuple(hits)
 
     def piece(self, piece: str) -> None:
-        """Print the next piece; what may be the beginning of a mark waits for the rest."""
+        """Print the next piece; hold a partial citation mark back until it is complete."""
         self.any = True
         if text := self._marks.feed(piece):
             self._console.piece(text)
@@ -211,7 +211,7 @@ class _Streamed:
         return "" if self.any else runner_step(bench.progress).text()
 
     def end(self) -> None:
-        """Print what still waits, and end the line."""
+        """Print the text that was held back, and end the line."""
         self._console.piece(self._marks.feed("", last=True) + "\n")
 
 

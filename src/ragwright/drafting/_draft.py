@@ -99,7 +99,7 @@ def _format_name(folder: ProjectFolder, settings: Settings) -> str:
 def project_outputs(project: Project) -> Outputs:
     """Return the table of outputs of a project, own or shared; it is closed with the project."""
     path = project.settings.shared.place(project.folder.ledger)
-    return project.attached(Outputs, lambda: Outputs(path))
+    return project.resource(Outputs, lambda: Outputs(path))
 
 
 def save_drafts(
@@ -309,7 +309,7 @@ def _erasing_alone(project: Project, name: str) -> Iterator[None]:
     processes read the remaining data again.
     """
     note = partial(project.erasures.add, [name])
-    with project.work.alone("forget", hint=_END_WORK, announce=note):
+    with project.work.exclusive("forget", hint=_END_WORK, announce=note):
         try:
             yield
         finally:

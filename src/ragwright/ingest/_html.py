@@ -240,7 +240,7 @@ def _is_layout(table: Any) -> bool:
     By its role, headings, or single cell; without heads and borders, also by a cell with several
     blocks that holds most of the text, or stands in an only row.
     """
-    cells, role = _own(table, "td, th"), table.attributes.get("role")
+    cells, role = _direct_nodes(table, "td, th"), table.attributes.get("role")
     if (
         role in ("presentation", "none")
         or len(cells) == 1
@@ -250,7 +250,7 @@ def _is_layout(table: Any) -> bool:
     border = (table.attributes.get("border") or "0").strip("px ")
     if border not in ("0", "") or table.css("th, caption, thead"):
         return False
-    most = 0 if len(_own(table, "tr")) == 1 else 0.5 * sum(map(_size, cells))
+    most = 0 if len(_direct_nodes(table, "tr")) == 1 else 0.5 * sum(map(_size, cells))
     return any(
         cell.css("pre")
         or len(cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")) > 1
@@ -295,9 +295,9 @@ def _table(table: Any) -> str:
             )
             for cell in cells
         ]
-        for cells in _rows(_own(table, "tr"))
+        for cells in _rows(_direct_nodes(table, "tr"))
     )
-    captions = [_cell_text(caption) for caption in _own(table, "caption")[:1]]
+    captions = [_cell_text(caption) for caption in _direct_nodes(table, "caption")[:1]]
     return "\n\n".join(filter(None, (*captions, markdown_table(rows))))
 
 
@@ -305,7 +305,7 @@ def _rows(lines: list[Any]) -> Iterator[list[Any]]:
     return ([cell for cell in tr.iter() if cell.tag in ("td", "th")] for tr in lines)
 
 
-def _own(table: Any, selector: str) -> list[Any]:
+def _direct_nodes(table: Any, selector: str) -> list[Any]:
     """Find elements of a table that are not in a table within it."""
     return [node for node in table.css(selector) if _nearest(node, "table") == table.mem_id]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..core import RagwrightError, current_user, hash_erased_name, option
-from ..ledger import Appended, Connection, Forgets, Ledger, Place, Tables
+from ..ledger import AppendOnlyTable, Connection, ErasureRule, Ledger, Place, Tables
 from ..project import Project, ProjectFolder, Settings
 
 
@@ -149,24 +149,26 @@ OPERATION_TABLES = Tables(
     1,
     forgets=(
         # the question may quote the document
-        Forgets("audit_events", _NAMED, becomes=f"question = '', {_WITHOUT_NAME}"),
-        Forgets(
+        ErasureRule("audit_events", _NAMED, becomes=f"question = '', {_WITHOUT_NAME}"),
+        ErasureRule(
             "audit_events",
             scope="scope = ?",
             becomes=f"question = '', documents = '', scope = '{ERASED}'",
         ),
-        Forgets(
+        ErasureRule(
             "audit_events",
             person="who = :name",
             becomes="who = :erased, origin = '', question = ''",
             counts="events",
         ),
-        Forgets(
+        ErasureRule(
             "audit_events", person="subject = :name", becomes="subject = :erased", counts="events"
         ),
     ),
     appended=(
-        Appended("audit_events", f"{_FIXED} AND {_ERASING}", "OLD.kept_until < clock_seconds()"),
+        AppendOnlyTable(
+            "audit_events", f"{_FIXED} AND {_ERASING}", "OLD.kept_until < clock_seconds()"
+        ),
     ),
 )
 """The audit log; its version is the ledger's."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from ..core import NoticeError, require
-from ..ledger import Forgets, Tables, ledger_tables, open_database
+from ..ledger import ErasureRule, Tables, ledger_tables, open_database
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -243,7 +243,7 @@ _JOBS = (
 
 _JOBS_FORGET = (
     # what a step has printed may quote any document and name anybody
-    Forgets(
+    ErasureRule(
         "job_steps",
         f"output NOT IN ('', '{FORGOTTEN}')",
         person=f"output NOT IN ('', '{FORGOTTEN}')",

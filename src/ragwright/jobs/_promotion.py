@@ -315,7 +315,7 @@ def back_up_project(folder: ProjectFolder, settings: Settings, target: Path) -> 
     manifest = {"ragwright": __version__, "at": utc_now(), "files": files, "left_out": left_out}
     hint = "end other work on the project, then back it up again"
     try:
-        with WorkLock(folder.data / "work").alone("backup", wait=_WAIT_SECONDS, hint=hint):
+        with WorkLock(folder.data / "work").exclusive("backup", wait=_WAIT_SECONDS, hint=hint):
             paths = [path for path in _files(folder, left_out) if path != target.absolute()]
             with (
                 tempfile.TemporaryDirectory(

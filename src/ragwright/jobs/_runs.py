@@ -199,7 +199,7 @@ class JobRunner:
                     listener.say(f"run {left.id} was cut off")
                 self.tell(job, left, listener, wait=0.0)
             run = replace(start, id=self.history.begin(start))
-            lock.at(run.id)
+            lock.note_item(run.id)
             listener.say(f"started ({run.trigger})")
             try:
                 state, reason = self._steps(job, run, lock, listener, stop)

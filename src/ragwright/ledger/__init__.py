@@ -22,18 +22,26 @@ from ._sqlite import (
     sqlite_version,
     writable,
 )
-from ._tables import EARLIER, REPLY_TABLES, STAMP_TABLES, Appended, Forgets, Tables, ledger_tables
+from ._tables import (
+    EARLIER,
+    REPLY_TABLES,
+    STAMP_TABLES,
+    AppendOnlyTable,
+    ErasureRule,
+    Tables,
+    ledger_tables,
+)
 
 __all__ = [
     "EARLIER",
     "REPLY_TABLES",
     "STAMP_TABLES",
-    "Appended",
+    "AppendOnlyTable",
     "Connection",
     "Database",
+    "ErasureRule",
     "Erasures",
     "FileLock",
-    "Forgets",
     "Ledger",
     "LockHolder",
     "Place",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ..core import StoreError, hash_erased_name
-from ._tables import Forgets, Tables
+from ._tables import ErasureRule, Tables
 
 
 class Connection(Protocol):
@@ -213,7 +213,7 @@ def count_kept_of_person(database: Database, person: str) -> Mapping[str, int]:
 
 def _rules(
     database: Database, source: str | None, scope: str | None, person: str | None
-) -> Iterator[tuple[Forgets, str]]:
+) -> Iterator[tuple[ErasureRule, str]]:
     for rule in database.tables.forgets:
         named = ((source, rule.document), (scope, rule.scope), (person, rule.person))
         condition = next(condition for name, condition in named if name is not None)

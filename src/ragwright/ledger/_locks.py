@@ -206,7 +206,7 @@ class FileLock:
         """Release it."""
         self.release()
 
-    def at(self, number: int) -> None:
+    def note_item(self, number: int) -> None:
         """Note the number of the item being worked on; only for the holder."""
         self._write_holder(replace(self._word, number=number, since=self._clock()))
 
@@ -403,7 +403,7 @@ class WorkLock:
             )
 
     @contextmanager
-    def alone(
+    def exclusive(
         self,
         what: str,
         *,

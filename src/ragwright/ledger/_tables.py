@@ -10,7 +10,7 @@ from ..core import list_own_additions
 
 
 @dataclass(frozen=True, slots=True)
-class Forgets:
+class ErasureRule:
     """Which rows of a table go with a document, a scope or a person; ``?`` is its name.
 
     Attributes:
@@ -34,7 +34,7 @@ class Forgets:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendOnlyTable:
     """A table whose rows are added and then stay as they are: triggers refuse anything else.
 
     Conditions are SQL over ``NEW`` and ``OLD``, the row after and before a change.
@@ -72,8 +72,8 @@ class Tables:
     local: Sequence[str] = ()
     damaged: str = ""
     rebuild: str = ""
-    forgets: Sequence[Forgets] = ()
-    appended: Sequence[Appended] = ()
+    forgets: Sequence[ErasureRule] = ()
+    appended: Sequence[AppendOnlyTable] = ()
 
 
 ACCESS_STATEMENTS = (
@@ -103,8 +103,8 @@ ACCESS_STATEMENTS = (
 
 
 ACCESS_FORGETS = (
-    Forgets("last_ingest", "? != ''", local=True),  # it may name any document
-    Forgets(
+    ErasureRule("last_ingest", "? != ''", local=True),  # it may name any document
+    ErasureRule(
         "served_changes",
         person='"by" = :name',
         becomes='"by" = :erased',
@@ -283,43 +283,43 @@ _BATCH_OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
 _OF_PERSON = 'batch IN (SELECT batch FROM output_names WHERE "by" = :name)'
 _BY_PERSON = f'("by" = :name OR {_OF_PERSON})'
 OUTPUTS_FORGET = (
-    Forgets("items", _USED, _BATCH_OF_SCOPE, counts="outputs"),
-    Forgets(
+    ErasureRule("items", _USED, _BATCH_OF_SCOPE, counts="outputs"),
+    ErasureRule(
         "corrections",
         f"number IN (SELECT number FROM feedback WHERE {_USED})",  # noqa: S608
         f"number IN (SELECT number FROM feedback WHERE {_BATCH_OF_SCOPE})",  # noqa: S608
     ),
-    Forgets("feedback", _USED, _BATCH_OF_SCOPE),
-    Forgets("output_names", _USED, _BATCH_OF_SCOPE),
-    Forgets("scores", _USED, _BATCH_OF_SCOPE),
-    Forgets("uses", _USED, _BATCH_OF_SCOPE),
-    Forgets("hits", "document_id = ?", _BATCH_OF_SCOPE),
+    ErasureRule("feedback", _USED, _BATCH_OF_SCOPE),
+    ErasureRule("output_names", _USED, _BATCH_OF_SCOPE),
+    ErasureRule("scores", _USED, _BATCH_OF_SCOPE),
+    ErasureRule("uses", _USED, _BATCH_OF_SCOPE),
+    ErasureRule("hits", "document_id = ?", _BATCH_OF_SCOPE),
     # a served answer without its text: the question and the citations go too
-    Forgets(
+    ErasureRule(
         "batches",
         "kind = 'answer' AND NOT EXISTS (SELECT 1 FROM items i WHERE i.batch = batches.batch)",
         "scope = ?",
     ),
-    Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
-    Forgets("uses", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = uses.batch)"),
-    Forgets(
+    ErasureRule("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
+    ErasureRule("uses", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = uses.batch)"),
+    ErasureRule(
         "answer_texts",
         "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = answer_texts.batch)",
         "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = answer_texts.batch)",
     ),
     # a batch is what one person asked for, and goes whole
-    Forgets(
+    ErasureRule(
         "corrections",
         person=f"number IN (SELECT number FROM feedback WHERE {_BY_PERSON})",  # noqa: S608
         counts="corrections",
     ),
-    Forgets("feedback", person=_BY_PERSON, counts="feedback"),
+    ErasureRule("feedback", person=_BY_PERSON, counts="feedback"),
     *(
-        Forgets(table, person=_OF_PERSON)
+        ErasureRule(table, person=_OF_PERSON)
         for table in ("scores", "uses", "hits", "items", "answer_texts")
     ),
-    Forgets("batches", person=_OF_PERSON, counts="answers"),
-    Forgets("output_names", person=_OF_PERSON),
+    ErasureRule("batches", person=_OF_PERSON, counts="answers"),
+    ErasureRule("output_names", person=_OF_PERSON),
 )
 
 _RUNS = (
@@ -365,11 +365,11 @@ _RUNS = (
 _MADE_OF = "(run, row) IN (SELECT run, row FROM row_sources WHERE source = ?)"
 _OF_SCOPE = "run IN (SELECT run FROM runs WHERE scope = ?)"
 _RUNS_FORGET = (
-    Forgets("rows", _MADE_OF, _OF_SCOPE, counts="rows"),
-    Forgets("row_sources", _MADE_OF, _OF_SCOPE),
-    Forgets("names", scope=_OF_SCOPE),
-    Forgets("facts", scope=_OF_SCOPE),
-    Forgets("runs", scope="scope = ?"),
+    ErasureRule("rows", _MADE_OF, _OF_SCOPE, counts="rows"),
+    ErasureRule("row_sources", _MADE_OF, _OF_SCOPE),
+    ErasureRule("names", scope=_OF_SCOPE),
+    ErasureRule("facts", scope=_OF_SCOPE),
+    ErasureRule("runs", scope="scope = ?"),
 )
 
 _SPENDING = (

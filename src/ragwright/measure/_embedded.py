@@ -71,7 +71,7 @@ class QADistances:
 
     Attributes:
         row_ids: Rows with a question and a response, in order.
-        own: 1 - cosine of each question and its response.
+        distances: 1 - cosine of each question and its response.
         shuffled: The same with the response of another row.
         echoed: The same with the question itself, embedded as a response would be.
         chunk: The same with a random passage retrieved for another row; empty if no other row has
@@ -82,7 +82,7 @@ class QADistances:
     """
 
     row_ids: tuple[str, ...]
-    own: tuple[float, ...]
+    distances: tuple[float, ...]
     shuffled: tuple[float, ...]
     echoed: tuple[float, ...]
     chunk: tuple[float, ...]
@@ -93,7 +93,7 @@ class QADistances:
     def scores(self) -> dict[str, tuple[Score, ...]]:
         """Scores by name, ``QADistance`` and its baselines, ready to be aggregated."""
         lists: dict[str, Sequence[float]] = {
-            "QADistance": self.own,
+            "QADistance": self.distances,
             "QADistance, answers shuffled": self.shuffled,
             "QADistance, question echoed": self.echoed,
             "QADistance, random chunk": self.chunk,
@@ -153,7 +153,7 @@ def qa_distances(
     shuffled[order] = np.roll(order, 1)
     return QADistances(
         row_ids=tuple(row.id for row in used),
-        own=_cosine_distances(vectors, own),
+        distances=_cosine_distances(vectors, own),
         shuffled=_cosine_distances(vectors, own[shuffled]),
         echoed=_cosine_distances(vectors, echoes),
         chunk=_cosine_distances(vectors, others) if chunks else (),

@@ -65,7 +65,7 @@ class Project:
         self.settings = self.session.narrowed(own) if narrows else own
         self._base: Project = self
         self._variants: list[Project] = []
-        self._attached: dict[type, Closing] = {}
+        self._resources: dict[type, Closing] = {}
         # read again by work that may store or show text that was read before
         self.erasures = Erasures(folder.data / "work" / "erasures")
         self._erased = self.erasures.position
@@ -107,8 +107,8 @@ class Project:
                 if opened is not None and id(opened) not in closed:
                     closed.add(id(opened))
                     opened.close()
-        while self._attached:
-            self._attached.popitem()[1].close()
+        while self._resources:
+            self._resources.popitem()[1].close()
         self._variants = []
 
     def variant(self, settings: Settings, session: Session | None = None) -> Self:
@@ -149,12 +149,12 @@ class Project:
         base._variants.append(copy)
         return copy
 
-    def attached(self, kind: type[Resource], make: Callable[[], Resource]) -> Resource:
+    def resource(self, kind: type[Resource], make: Callable[[], Resource]) -> Resource:
         """A resource that a room above opens for this project: made once, closed with it.
 
         Variants share it.
         """
-        resources = self._base._attached
+        resources = self._base._resources
         if kind not in resources:
             resources[kind] = make()
         resource = resources[kind]

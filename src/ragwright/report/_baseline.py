@@ -85,7 +85,8 @@ def baselines_block(results: Sequence[BaselineResult]) -> ResultBlock:
             (
                 *(result.run, result.label, str(len(result.sets[1].pairs))),
                 *map(number, means),
-                *("-" if result.way is None else f"{result.way:+.0%}", result.shift.outcome),
+                "-" if result.relative_shift is None else f"{result.relative_shift:+.0%}",
+                result.shift.outcome,
                 *(getattr(result, name) for name in apart),
             )
         )
@@ -269,7 +270,7 @@ def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
 def _pairs_chart(result: BaselineResult, at: int) -> ResultBlock:
     pairs, answers = result.sets[:2]
     questions = {pair.id: pair.question for pair in answers.pairs}
-    own = {"S_b": pairs.own, "S_e": answers.own}
+    own = {"S_b": pairs.distances, "S_e": answers.distances}
     shared = sorted(own["S_b"].keys() & own["S_e"].keys(), key=lambda key: (own["S_b"][key], key))
     steps = np.linspace(0, len(shared) - 1, min(len(shared), _DRAWN)).astype(int)
     points = [

@@ -88,9 +88,9 @@ def _distances(subject: Subject) -> Headline:
     if len({baseline.embedder for baseline in baselines}) > 1:
         text = "The two have different embedding models: their distances cannot be compared."
         ways = [
-            f"{baseline.label} {baseline.way:+.0%}"
+            f"{baseline.label} {baseline.relative_shift:+.0%}"
             for baseline in baselines
-            if baseline.way is not None
+            if baseline.relative_shift is not None
         ]
         share = f"Of the way from S_b to shuffled answers: {', '.join(ways)}." if ways else ""
         return Headline(text, "open", (*([share] if share else []), *shifts))

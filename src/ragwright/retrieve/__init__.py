@@ -45,7 +45,7 @@ from ._options import (
 )
 from ._query import json_object, object_schema, query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
-from ._search import Route, RouteScene, idle_exclusions, is_courtesy, retrieve, route
+from ._search import Route, RouteScene, is_courtesy, note_idle_exclusions, retrieve, route
 from ._tables import Column, QueryDatabase, Sheet, Table
 from ._target import (
     Candidates,
@@ -94,7 +94,6 @@ __all__ = [
     "convex",
     "dissimilar",
     "explain",
-    "idle_exclusions",
     "is_courtesy",
     "iterate",
     "json_object",
@@ -103,6 +102,7 @@ __all__ = [
     "measure_score_share",
     "mine_glossary",
     "nearest_sentences",
+    "note_idle_exclusions",
     "object_schema",
     "one_sided",
     "open_databases",

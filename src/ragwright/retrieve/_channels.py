@@ -26,8 +26,8 @@ from ._target import Candidates, Explanation, Ranking, Target, Variant
 
 Role: TypeAlias = Literal["query", "passage"]
 
-Asked: TypeAlias = str | Variant | Sequence[Variant]
-"""A query: its text, or wordings of it, the first as it was asked."""
+Wordings: TypeAlias = str | Variant | Sequence[Variant]
+"""A query: its text, or several wordings of it, first the user's own."""
 
 
 _SHOWN_CHARS = 40
@@ -50,7 +50,7 @@ class _WordingResult:
     reason: str = ""
 
 
-def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[Candidates]:
+def candidates(query: Wordings, target: Target, options: RetrieveOptions) -> Flow[Candidates]:
     """Search the channels and fuse them, without fetching any chunk.
 
     Takes ``options.candidates`` per channel. Arguments and errors are
@@ -58,11 +58,11 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     """
     wordings, notes = _wordings(query, options.max_query_chars)
     question = wordings[0].keyword or wordings[0].dense
-    names, more = _searched_channels(target, options)
+    names, more = _choose_channels(target, options)
     notes += more
     relax = options.relaxation()
     if len(wordings) > 1:
-        wordings = _searchable(wordings, names)
+        wordings = _merge_wordings(wordings, names)
     flows = [_search(wording, names, target, options, relax) for wording in wordings]
     results = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
     if len(names) > 1 and relax is not None and relax.threshold is not None:
@@ -112,7 +112,7 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     )
 
 
-def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
+def _wordings(query: Wordings, limit: int) -> tuple[list[Variant], list[str]]:
     """The wordings, normalised and cut to the limit, and notes on what was cut."""
     if isinstance(query, str):
         query = Variant(query, query)
@@ -132,7 +132,7 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     return wordings, notes
 
 
-def _searchable(wordings: Sequence[Variant], names: Sequence[str]) -> list[Variant]:
+def _merge_wordings(wordings: Sequence[Variant], names: Sequence[str]) -> list[Variant]:
     """The wordings for these channels; equal ones are merged and their weights added."""
     merged: dict[tuple[str, str, bool], Variant] = {}
     for wording in wordings:
@@ -336,9 +336,7 @@ def prepare_query(query: str, limit: int) -> tuple[str, list[str]]:
     return text, [f"query of {length} characters cut to the first {len(text)} (limit {limit})"]
 
 
-def _searched_channels(
-    target: Target, options: RetrieveOptions
-) -> tuple[tuple[str, ...], list[str]]:
+def _choose_channels(target: Target, options: RetrieveOptions) -> tuple[tuple[str, ...], list[str]]:
     """The channels to search, and notes on those left out.
 
     Without vectors, keyword search alone needs no note: the result shows it.

@@ -36,7 +36,7 @@ from ._tables import QueryDatabase
 from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_stages
 
 
-def idle_exclusions(
+def note_idle_exclusions(
     target: Target, filters: Sequence[Filter], soft: Sequence[SoftFilter] = ()
 ) -> Flow[tuple[str, ...]]:
     """A note for each excluding filter whose values no chunk holds.
@@ -67,13 +67,13 @@ def retrieve(
     query: str,
     target: Target,
     options: RetrieveOptions,
-    between: StageHooks | None = None,
+    hooks: StageHooks | None = None,
     keywords: str = "",
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
     The stages, all optional: rewording, search and fusion, reranking, selection; and iterations of
-    these. Each hit carries, per channel that found it, its rank and score there. ``between`` may
+    these. Each hit carries, per channel that found it, its rank and score there. ``hooks`` may
     observe or change the hits between stages. ``keywords`` is searched by the keyword channel in
     place of the query, unless a method rewords the query.
 
@@ -91,24 +91,24 @@ def retrieve(
         most = options.pool or LEAST_POOL
         options = replace(options, pool=most, top_k=most)
     if not options.iterate.model:
-        result = yield from _round(query, target, options, between, keywords)
+        result = yield from _round(query, target, options, hooks, keywords)
     else:
         # A hop's query was written for the search: only the question is reworded.
         hop = replace(options, query=replace(options.query, methods=()))
 
         def run_hop(text: str) -> Flow[Retrieved]:
             hop_options = options if text == query else hop
-            return (yield from _round(text, target, hop_options, between))
+            return (yield from _round(text, target, hop_options, hooks))
 
         result = yield from iterate(query, options.iterate, run_hop, options.top_k)
-    return (yield from _finished(result, target, options, between))
+    return (yield from _select_and_cut(result, target, options, hooks))
 
 
 def _round(
     query: str,
     target: Target,
     options: RetrieveOptions,
-    between: StageHooks | None,
+    hooks: StageHooks | None,
     keywords: str = "",
 ) -> Flow[Retrieved]:
     """One search: rewording, channels, reranking; as many hits as selection reads."""
@@ -130,15 +130,15 @@ def _round(
     later = [stage.depth for stage in target.stages]
     depth = max(select_depth(options.top_k, options.select), *later, 0)
     rerank = options.rerank
-    watched = 0 if between is None else between.depth
+    watched = 0 if hooks is None else hooks.depth
     wide = max(depth, rerank.candidates if rerank.model else 0, watched)
     fused = yield from candidates(variants, target, replace(options, top_k=wide))
     # Wordings are for the search only: later stages use the question as asked.
     question = question or fused.query
-    hits, more = yield from _fetched(fused, target)
+    hits, more = yield from _fetch_hits(fused, target)
     notes += more
-    if between is not None:
-        hits = between.pooled(hits)
+    if hooks is not None:
+        hits = hooks.after_search(hits)
     if rerank.model:
         shown = hits[: rerank.candidates]
         ordered, more = yield from rerank_hits(question, shown, rerank)
@@ -147,14 +147,14 @@ def _round(
             # Those behind get the score of the last one before them, so that scores never rise.
             rest = (replace(hit, score=ordered[-1].score) for hit in hits[rerank.candidates :])
             hits = (*ordered, *rest)
-    if between is not None:
-        hits = between.ordered(hits)
+    if hooks is not None:
+        hits = hooks.after_rerank(hits)
     notes += fused.notes
     return Retrieved(question, hits[:depth], fused.mode, tuple(notes), fused.explanation)
 
 
-def _finished(
-    result: Retrieved, target: Target, options: RetrieveOptions, between: StageHooks | None
+def _select_and_cut(
+    result: Retrieved, target: Target, options: RetrieveOptions, hooks: StageHooks | None
 ) -> Flow[Retrieved]:
     """The hits to return, after stages of plug-ins and selection."""
     hits, notes = result.hits, list(result.notes)
@@ -165,12 +165,12 @@ def _finished(
         hits, more = select_hits(hits, options.top_k, options.select)
         notes += more
     hits = yield from add_opening(result.query, hits[: options.top_k], target, options.filters)
-    hits = _fitting(hits, target, options.context_tokens)
-    if between is not None:
-        hits = between.kept(hits)
+    hits = _cut_to_tokens(hits, target, options.context_tokens)
+    if hooks is not None:
+        hits = hooks.after_selection(hits)
     if options.filters or options.soft:
         soft = [soft_filter.soft() for soft_filter in options.soft]
-        notes += yield from idle_exclusions(target, options.filters, soft)
+        notes += yield from note_idle_exclusions(target, options.filters, soft)
     return replace(result, hits=hits, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -210,7 +210,7 @@ _ASKING_WORDS = 3
 """Most words that a question for a definition has beside the name of the thing."""
 
 
-def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
+def _cut_to_tokens(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
     """The first hits that together fit the number of tokens, at least one."""
     if tokens is None:
         return hits
@@ -223,7 +223,7 @@ def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple
     return hits
 
 
-def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
+def _fetch_hits(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
     """The chunks of the candidates in their order, with the results of each channel, and notes."""
     best = fused.ranking
     if not best:

@@ -221,10 +221,10 @@ Hits: TypeAlias = tuple[Hit, ...]
 
 
 class StageHooks:
-    """Hooks that may change the hits between stages; this one leaves them as they are.
+    """Hooks that may change the hits between stages; this class leaves them as they are.
 
-    One is made for each search. Where the search goes in rounds (``retrieve.iterate``),
-    ``pooled`` and ``ordered`` are called in each of them.
+    One is made for each search. If the search has several rounds (``retrieve.iterate``),
+    ``after_search`` and ``after_rerank`` are called in each round.
 
     Attributes:
         depth: Least number of candidates that the search fetches; fetching more than configured
@@ -233,15 +233,15 @@ class StageHooks:
 
     depth: int = 0
 
-    def pooled(self, hits: Hits) -> Hits:
+    def after_search(self, hits: Hits) -> Hits:
         """Candidates of the search, best first, before any reranking."""
         return hits
 
-    def ordered(self, hits: Hits) -> Hits:
+    def after_rerank(self, hits: Hits) -> Hits:
         """The reranked candidates, before selection and cut."""
         return hits
 
-    def kept(self, hits: Hits) -> Hits:
+    def after_selection(self, hits: Hits) -> Hits:
         """The hits after selection and ``top_k``, as they are returned."""
         return hits
 

@@ -233,13 +233,13 @@ class Caller:
         identity: Who it is: a key or a person; None where nobody needs to say.
         unknown: True where nobody was asked: it may see nothing of the project.
         base: Address that links begin with.
-        hindered: True for a reviewer who may not read every document of the index.
+        restricted: True for a reviewer who may not read every document of the index.
         note: What the audit log will say of the request.
     """
 
     identity: Identity | None
     base: str
-    hindered: bool = False
+    restricted: bool = False
     unknown: bool = False
     note: Note = field(default_factory=Note)
 

@@ -27,7 +27,7 @@ from uvicorn.supervisors.multiprocess import Process
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _audit, _chat, _limits, _mcp, pages
-from ._auth import CleanPaths, Door, OtherOrigins
+from ._auth import AccessCheck, CleanPaths, OtherOrigins
 from ._errors import describe_errors, install_errors, log, log_to_stderr
 from ._keys import is_loopback
 from ._options import LogForm
@@ -103,8 +103,8 @@ def make_app(serving: ServedProject) -> ASGIApp:
     for router in (_chat.router, knowledge_router, pages.router, _metrics_router):
         app.include_router(router)
     app.mount("/mcp", agents)
-    door = OtherOrigins(Door(app, service), service)
-    return CleanPaths(_audit.RequestRecords(door, service, app), service)
+    guarded = OtherOrigins(AccessCheck(app, service), service)
+    return CleanPaths(_audit.RequestRecords(guarded, service, app), service)
 
 
 _metrics_router = APIRouter()

@@ -162,7 +162,7 @@ class RequestRecords(HttpMiddleware):
             if status < 400:
                 end_outages(route)
             if request_log.isEnabledFor(logging.INFO):
-                caller = scope.get("state", {}).get("caller")  # where the door let it in
+                caller = scope.get("state", {}).get("caller")  # if the access check let it in
                 facts = {
                     "method": scope["method"],
                     "route": route,

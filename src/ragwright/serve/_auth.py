@@ -36,7 +36,7 @@ _MOST_BODY = 4_000_000
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Door(HttpMiddleware):
+class AccessCheck(HttpMiddleware):
     """ASGI middleware: every request has a :class:`Caller`, or is refused.
 
     Without keys, only requests that name this machine are let in, so that a page of another site
@@ -74,8 +74,8 @@ class Door(HttpMiddleware):
             self._require_own_host(request)
             return Caller(None, base)
         identity = await self._identity_of_request(request)
-        hindered = identity.role == "reviewer" and not await reads_all(self._service, identity)
-        return Caller(identity, base, hindered)
+        restricted = identity.role == "reviewer" and not await reads_all(self._service, identity)
+        return Caller(identity, base, restricted)
 
     def _require_own_host(self, request: Request) -> None:
         host = request.url.hostname or ""
@@ -269,8 +269,8 @@ async def reads_all(service: Service, identity: Identity) -> bool:
 class OtherOrigins(CORSMiddleware):
     """ASGI middleware: lets scripts of the origins of ``serve.cors`` call the server.
 
-    It stands before the door, since a browser sends no key with the request by which it asks for
-    permission. Cookies are not allowed: such a script sends a key of its own.
+    It comes before :class:`AccessCheck`, since a browser sends no key with the request by which it
+    asks for permission. Cookies are not allowed: such a script sends a key of its own.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

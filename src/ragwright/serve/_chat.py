@@ -150,7 +150,7 @@ class Completion(Frames):
             "system_fingerprint": opened.origin.configuration[:12],
         }
 
-    def whole(
+    def response(
         self, text: str, usage: Usage, finish: str = "stop", marks: Marks | None = None, **more: Any
     ) -> Response:
         """The completion in one piece."""
@@ -206,7 +206,7 @@ async def _auxiliary_response(
         )
     )
     if not stream:
-        return completion.whole(text, usage)
+        return completion.response(text, usage)
 
     async def events() -> AsyncIterator[bytes]:
         frames = (completion.opening(), completion.text(text, ()), completion.end("stop", usage))
@@ -263,7 +263,7 @@ def service_of(request: Request) -> Service:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the sender of a request; the door has checked its key."""
+    """Return the sender of a request; its key was checked before."""
     caller: Caller = request.state.caller
     return caller
 
@@ -335,7 +335,7 @@ async def chat(request: Request, body: ChatRequest, service: Serves, caller: Cal
         answer, marks = hide_addresses(done.answer, caller), done.marks
         text = marks.text + (link_lines(marks.spans) if links else "")
         details = details_json(answer, marks)
-        return completion.whole(text, answer.usage, answer.finish, marks, ragwright=details)
+        return completion.response(text, answer.usage, answer.finish, marks, ragwright=details)
 
 
 @router.post("/v1/retrieve")

@@ -340,7 +340,7 @@ class Catalogues:
         self, listing: Callable[..., Flow[tuple[T, ...]]], bench: Workbench, asking: AskOptions
     ) -> tuple[T, ...]:
         project, target = bench.project, target_of(asking)
-        filters = asking.searching(project.settings.retrieve).filters
+        filters = asking.search_options(project.settings.retrieve).filters
         key = (listing.__name__, target.snapshot, repr(filters))
         if key not in self._kept:
             if len(self._kept) >= _KEPT:
@@ -395,7 +395,7 @@ class VisibleSource:
     chunks: tuple[Span, ...]
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """True where all of it may be seen."""
         return self.spans == (Span(0, len(self.document.text)),)
 
@@ -418,7 +418,7 @@ async def visible_source(
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
-    filters = asking.searching(project.settings.retrieve).filters
+    filters = asking.search_options(project.settings.retrieve).filters
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
         hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)

@@ -238,7 +238,7 @@ class KnowledgeError(BaseModel):
 def describe_errors(
     *states: int, model: type[BaseModel] = ErrorBody
 ) -> dict[int | str, dict[str, Any]]:
-    """Errors of an endpoint for the description of the API; those of the door always."""
+    """Errors of an endpoint in the description of the API, with those of the access check."""
     return {state: {"model": model} for state in (400, 401, 403, 408, 413, 421, 500, *states)}
 
 

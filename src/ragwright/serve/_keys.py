@@ -115,7 +115,7 @@ class Note:
         documents: Ids of the documents whose text was shown or used.
         question: Text of the question.
         configuration: Configuration that answered.
-        who: Name of an identity that the door did not know yet, such as one that signs in.
+        who: Name of an identity that is not known yet, such as one that signs in.
         role: Its role.
         outcome: How it ended, where the status of the reply does not say it.
     """

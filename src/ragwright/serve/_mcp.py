@@ -384,12 +384,12 @@ def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
 
 
 def http_app(server: MCPServer[Any]) -> ASGIApp:
-    """The tools over HTTP, each request by itself; hosts and keys are checked at the door."""
+    """The tools over HTTP, each request by itself; hosts and keys are checked before."""
     tools = server.streamable_http_app(
         streamable_http_path="/",
         stateless_http=True,
         json_response=True,
-        max_request_body_size=sys.maxsize,  # the door bounds it, by limits that may change
+        max_request_body_size=sys.maxsize,  # AccessCheck bounds it, by limits that may change
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 

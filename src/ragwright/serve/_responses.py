@@ -291,7 +291,7 @@ class _ResponseReply(Frames):
         self._text = ""
         self._annotations: list[dict[str, Any]] = []
 
-    def _whole(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    def _response(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         """The response in a state, with the items of its output."""
         return {
             "id": self.id,
@@ -320,7 +320,7 @@ class _ResponseReply(Frames):
         """The whole response; ``incomplete`` where the model's text was cut."""
         cut = answer.finish == "length"
         usage = answer.usage
-        return self._whole("incomplete" if cut else "completed", items) | {
+        return self._response("incomplete" if cut else "completed", items) | {
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "usage": {
                 "input_tokens": usage.prompt_tokens,
@@ -358,7 +358,7 @@ class _ResponseReply(Frames):
         """The response, the search and the message, all under way."""
         search = self.search_item()
         for state in ("created", "in_progress"):
-            yield self._event(state, response=self._whole("in_progress"))
+            yield self._event(state, response=self._response("in_progress"))
         yield self._event("output_item.added", output_index=0, item=search)
         for state in ("in_progress", "searching"):
             yield self._event(f"file_search_call.{state}", output_index=0, item_id=search["id"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ledger import Forgets, Tables
+from ..ledger import ErasureRule, Tables
 
 _ACCESS = """CREATE TABLE IF NOT EXISTS serve_keys (
     number INTEGER PRIMARY KEY AUTOINCREMENT,  -- tells that a key was made, once it is revoked
@@ -31,11 +31,13 @@ _SERVED = (
 
 
 _PERSON_FORGETS = (
-    Forgets("serve_keys", person="name = :name", counts="keys"),
-    Forgets("served_minutes", person="key = :name", counts="limits"),
-    Forgets("served_reserved", person="key = :name", becomes="key = '(erased)'", counts="limits"),
+    ErasureRule("serve_keys", person="name = :name", counts="keys"),
+    ErasureRule("served_minutes", person="key = :name", counts="limits"),
+    ErasureRule(
+        "served_reserved", person="key = :name", becomes="key = '(erased)'", counts="limits"
+    ),
     # the day's spend still counts for the budget of the server
-    Forgets(
+    ErasureRule(
         "served_calls",
         person="key = :name",
         becomes="key = '(erased) ' || (SELECT count(*) FROM served_calls other "

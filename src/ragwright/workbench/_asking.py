@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """Options of asking: after which turns, under which filters, who may see it, where it is shown.
+    """Options of a question: history, filters, permissions, and where the answer is shown.
 
     Attributes:
         history: Earlier turns, oldest first; the question is then made to stand alone.
@@ -80,10 +80,10 @@ class AskOptions:
         person: Name of the key or person who asks, with which the replies are forgotten.
         sink: Gets the pieces of an answer that is streamed.
         trace: Gets an entry for each request.
-        filters: Hard filters beside the project's own. A question under them is never sent to a
-            database, which they could not narrow; rights to read are another matter.
-        soft: Soft filters beside the project's own.
-        target: Which state of the index is searched; the newest where None.
+        filters: Hard filters in addition to the project's own. With a filter that is not a right to
+            read, a question is sent to no database but a spreadsheet: others cannot be filtered.
+        soft: Soft filters in addition to the project's own.
+        target: State of the index to search; None for the newest.
         on_context: Gets the passages that go into the prompt, before the model is asked; called
             on the runner's thread, so it must be quick.
     """
@@ -100,29 +100,29 @@ class AskOptions:
 
     @property
     def quotes_answers(self) -> bool:
-        """True where earlier answers, which may quote any document, are part of the prompt."""
+        """True if earlier answers, which may quote any document, are part of the prompt."""
         return any(turn.role == "assistant" for turn in self.history)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources of replies beside passages: the person, and earlier answers."""
+        """Sources of replies that are no passages: the person, and earlier answers."""
         person = (person_source(self.person),) if self.person else ()
         return (*person, answer.CONVERSATION) if self.quotes_answers else person
 
-    def searching(self, options: RetrieveOptions) -> RetrieveOptions:
-        """Options of a search with these filters beside their own."""
+    def search_options(self, options: RetrieveOptions) -> RetrieveOptions:
+        """Options of a search, with these filters added."""
         if not (self.filters or self.soft):
             return options
         filters, soft = rights_first(options.filters + self.filters), options.soft + self.soft
         return replace(options, filters=filters, soft=soft)
 
-    def narrowed(self, plan: AskPlan) -> AskPlan:
-        """A plan with these filters beside its own."""
+    def narrow_plan(self, plan: AskPlan) -> AskPlan:
+        """A plan, with these filters added."""
         if self.on_context is not None:
             plan = replace(plan, on_context=self.on_context)
         # Only spreadsheets can be filtered; other databases go if a filter is not a right to read.
         databases = tuple(d for d in plan.databases if d.sheets or not narrows(self.filters))
-        return replace(plan, retrieve=self.searching(plan.retrieve), databases=databases)
+        return replace(plan, retrieve=self.search_options(plan.retrieve), databases=databases)
 
 
 def check_text(value: object, name: str) -> str:
@@ -258,7 +258,7 @@ class AsyncVerbs:
         names = [check_text(name or "", "persona") for name in personas or ("",)]
         chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
-        plan = asking.narrowed(self.project.plan(asking.history))
+        plan = asking.narrow_plan(self.project.plan(asking.history))
         plan = replace(plan, stream=asking.sink is not None and len(chosen) <= 1)
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
@@ -267,7 +267,7 @@ class AsyncVerbs:
     ) -> Flow[Retrieved]:
         """The flow behind ``retrieve``."""
         query, k, asking = check_text(query, "query"), check_count(k, "k"), options or AskOptions()
-        searching = asking.searching(self.project.settings.retrieve)
+        searching = asking.search_options(self.project.settings.retrieve)
         searching = searching if k is None else replace(searching, top_k=k)
         return retrieve.retrieve(query, asking.target or self.project.target(), searching)
 

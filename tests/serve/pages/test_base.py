@@ -78,7 +78,7 @@ def addresses(project: tuple[Path, str]) -> Iterator[tuple[Running, dict[str, st
 # -- the links and forms that the role of a reader may open, and no others -------------------------
 
 SEEN = {"reader": {"/", "/sources"}}
-SEEN["hindered reviewer"] = SEEN["narrow reviewer"] = SEEN["reader"]
+SEEN["restricted reviewer"] = SEEN["narrow reviewer"] = SEEN["reader"]
 SEEN["reviewer"] = {*SEEN["reader"], "/testsets"}
 SEEN["owner"] = {*SEEN["reviewer"], "/experiments", "/outputs"}
 LINK = re.compile(r'<[^>]* (?:href|hx-get)="([^"]+)"')
@@ -96,7 +96,7 @@ def keyed(
     hr: Any = {"groups": ("hr",)}
     rights: dict[str, tuple[str, dict[str, Any]]] = {
         "reader": ("reader", hr),
-        "hindered reviewer": ("reviewer", {}),
+        "restricted reviewer": ("reviewer", {}),
         "narrow reviewer": ("reviewer", {**hr, "filters": ("source=docs/service.md",)}),
         "reviewer": ("reviewer", hr),
         "owner": ("owner", {}),

@@ -117,7 +117,7 @@ class DistanceSet:
     run: str = ""
 
     @property
-    def own(self) -> dict[str, float]:
+    def distances(self) -> dict[str, float]:
         """Row id -> distance."""
         return {pair.id: pair.distance for pair in self.pairs}
 
@@ -129,7 +129,7 @@ class DistanceSet:
     @property
     def mean(self) -> float | None:
         """Mean distance, None without pairs."""
-        return sum(self.own.values()) / len(self.pairs) if self.pairs else None
+        return sum(self.distances.values()) / len(self.pairs) if self.pairs else None
 
     @property
     def summary(self) -> Summary:
@@ -204,7 +204,7 @@ class BaselineResult:
         return self.name or ", ".join(self.changed) or "the project as it is"
 
     @property
-    def way(self) -> float | None:
+    def relative_shift(self) -> float | None:
         """Distance of S_e from S_b, as a share of that to shuffled answers: without a unit."""
         shuffled = self.sets[0].values("shuffled")
         own, answered = self.sets[0].mean, self.sets[1].mean
@@ -252,7 +252,7 @@ def run_baseline(
         distances = _distance_set(variant, name, answered, embedder, options)
         asked, declined = len(evaluation.results), len(stored) - len(answered)
         sets.append(replace(distances, asked=asked, abstained=declined, run=summary.run))
-    every, experiment = sets[0], sets[1].own
+    every, experiment = sets[0], sets[1].distances
     if 2 <= len(experiment) < len(every.pairs):  # null baselines of both over the same pairs
         shared = [row for row in given if row.id in experiment]
         compared = _distance_set(variant, BASELINE, shared, embedder, options)
@@ -420,7 +420,7 @@ def _distance_set(
                 row.retrieved_contexts,
                 tuple(found.questions[at].round(6).tolist()),
                 tuple(found.answers[at].round(6).tolist()),
-                found.own[at],
+                found.distances[at],
                 tuple(dict.fromkeys((*spans, *row.reference_ids, *row.retrieved_context_ids))),
                 found.shuffled[at],
                 found.echoed[at],
@@ -493,8 +493,8 @@ def load_baseline(runs: Runs, name: str) -> BaselineResult:
     shuffled, margin, seed = sets[0].values("shuffled"), 0.0, manifest["seed"]
     if shuffled and sets[0].mean is not None:
         margin = manifest["margin"] * (fmean(shuffled) - sets[0].mean)
-    own = {group.name: group.own for group in sets}
-    shift = distance_shift(sets[0].own, sets[1].own, margin, seed=seed)
+    own = {group.name: group.distances for group in sets}
+    shift = distance_shift(sets[0].distances, sets[1].distances, margin, seed=seed)
     context = None
     if {"with_chunk", "without_chunk"} <= own.keys():
         context = distance_shift(own["without_chunk"], own["with_chunk"], margin, seed=seed)

@@ -301,17 +301,17 @@ class _Oracle(StageHooks):
         self.order: tuple[Hit, ...] = ()
         self._changes = changes
 
-    def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_search(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record the candidates of all rounds."""
         self.pool = _append_new(self.pool, hits)
         return self._changes.get("pooled", tuple)(hits)
 
-    def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_rerank(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record their order in all rounds."""
         self.order = _append_new(self.order, hits)
         return self._changes.get("ordered", tuple)(hits)
 
-    def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    def after_selection(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         return self._changes.get("kept", tuple)(hits)
 
 
@@ -335,9 +335,9 @@ class _AnsweredRow:
 
 
 def _answer_with(
-    row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: StageHooks
+    row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, hooks: StageHooks
 ) -> Flow[Answer]:
-    after = plan_after(replace(plan, between=between), row)
+    after = plan_after(replace(plan, hooks=hooks), row)
     [answer] = yield from ask(row.user_input, [persona], case.target, after)
     return answer
 

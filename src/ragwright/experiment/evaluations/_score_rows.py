@@ -424,7 +424,7 @@ def _add_gold_note(evaluation: Evaluation) -> Evaluation:
 
 def _systems_of(project: Project) -> Systems:
     """The systems that the project's runners may ask; its variants have the same."""
-    return project.attached(Systems, Systems)
+    return project.resource(Systems, Systems)
 
 
 def system_handler(project: Project) -> SystemHandler:

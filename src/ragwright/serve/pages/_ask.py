@@ -192,7 +192,7 @@ async def ask(
     if opened.target is not None and not q:
         async with service.using(opened) as bench:
             starters = await service.catalogues.questions(bench, opened.asking(caller.identity))
-        if caller.reviewer and not caller.hindered:
+        if caller.reviewer and not caller.restricted:
             asked = await service.for_page(_testset_questions, service.folder.testsets)
             starters = asked if len(asked) >= _STARTERS else [*asked, *starters]
     return _ask_page(request, opened, AskForm(q=q, persona=persona), starters=_some(starters))
@@ -444,7 +444,7 @@ async def _source_values(
     marked = passage if passage and is_same_text(stamp, passage) else ""
     low, high = 0, len(document.text)
     notes = [_CHANGED] if stamp and not marked else []
-    if not visible.whole:
+    if not visible.complete:
         notes.append(_NARROWED)
     if high > _SHOWN:
         low = max(0, (start if marked else 0) - _SHOWN // 2)

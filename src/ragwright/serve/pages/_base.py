@@ -137,7 +137,7 @@ def page(
     identity = caller.identity
     roles = {
         "reader": True,
-        "reviewer": caller.reviewer and not caller.hindered,
+        "reviewer": caller.reviewer and not caller.restricted,
         "owner": caller.owner,
     }
     path = request.url.path

@@ -60,7 +60,7 @@ def _require_reviewer(caller: Caller) -> str:
     if not caller.reviewer:
         fault = "this needs the role `reviewer`, without filters, or the role `owner`"
         raise ApiError(403, fault, "reviewer_only")
-    if caller.hindered:
+    if caller.restricted:
         raise ApiError(
             403,
             "testsets quote documents of all groups: this needs a reviewer who may read every "
