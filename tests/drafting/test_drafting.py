@@ -173,7 +173,7 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
         {"role": "user", "content": "A donate text from Jane Doe about health care"},
         {"role": "assistant", "content": "the text of record:1 number 2"},
     ]
-    with pytest.raises(ConfigError, match="unknown suffix"):
+    with pytest.raises(ConfigError, match="unknown ending"):
         export_outputs(bench.outputs, EVERY, tmp_path / "all.xlsx")
     assert (tmp_path / "rows.jsonl").stat().st_mode & 0o777 == 0o600
     path = tmp_path / "all.parquet"

@@ -149,15 +149,16 @@ class _Groups(TyperGroup):
 
 def _report_line(error: Any) -> int:
     text = error.format_message()
-    if "\n" in text:  # a group without a command: its help
+    if text.startswith("Usage:"):  # a group without a command: its help
         error.show()
         return int(error.exit_code)
-    what, _, near = re.sub(r" \(Possible options: .*\)", "", text).partition(" Did you mean ")
-    what = what[0].lower() + what[1:]
-    if named := re.match(r"invalid value for (?:.* / )?'?([^' ]+)'?: (.*)", what):
-        what = f"{named[1]}: {say_plainly(named[2])}".replace("one of '', ", "one of ")
+    what, _, named = re.sub(r" \(Possible options: .*", "", text).partition(" Did you mean ")
+    near = re.findall("'(.+?)'", named)
+    what = what[0].lower() + " ".join(what[1:].split())
+    if wrong := re.match(r"invalid value for (?:.* / )?'?([^' ]+)'?: (.*)", what):
+        what = f"{wrong[1]}: {say_plainly(wrong[2])}".replace("one of '', ", "one of ")
     path = error.ctx.command_path if error.ctx else "ragwright"
-    hint = f"did you mean {near.replace(chr(39), '')}" if near else f"run: {path} --help"
+    hint = f"did you mean {near[0]}?" if near else f"run: {path} --help"
     if what.startswith("no such option") and error.ctx:
         options = (name for option in error.ctx.command.params for name in option.opts)
         closest = suggest_name(error.option_name, options)

@@ -223,7 +223,8 @@ def only_testset(names: Sequence[str]) -> Path:
     if len(names) == 1 and path.is_file():
         return path
     if len(names) == 1 and path.suffix:
-        raise ConfigError("no such file", where=names[0], hint="check the path")
+        hint = "check the path; to score the answers of runs, add --measures"
+        raise ConfigError("no such file", where=names[0], hint=hint)
     raise ConfigError(
         f"no testset {names[0]!r}" if len(names) == 1 else "give one testset at a time",
         where="ragwright review",

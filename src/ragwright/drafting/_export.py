@@ -217,9 +217,9 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
     form = next((end for end in _LINES if path.name.lower().endswith(end)), _PARQUET)
     if not path.name.lower().endswith(form):
         raise ConfigError(
-            f"unknown suffix of {path.name!r}",
-            where=str(path),
-            hint=f"use one of: {', '.join((*_LINES, _PARQUET))}",
+            f"unknown ending {path.suffix!r}",
+            where=f"-o {path}",
+            hint=f"use {', '.join((*_LINES, _PARQUET))}",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -256,10 +256,10 @@ class ChunkOptions:
     def __post_init__(self) -> None:
         """Check values that depend on each other."""
         if self.by not in KINDS and ":" not in self.by and not addition("chunkers", self.by):
-            kinds = ", ".join((*KINDS, *find_additions("chunkers")))
+            kinds = (*KINDS, *find_additions("chunkers"))
             raise ConfigError(
                 f"chunk.by: {self.by!r} is not a chunking method",
-                hint=f"use one of {kinds}, or module:object",
+                hint=f"{suggest_name(self.by, kinds)} (or module:object)",
             )
         if self.overlap >= self.size:
             raise ConfigError(

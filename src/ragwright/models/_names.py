@@ -320,8 +320,8 @@ def find_model(
         choices = suggest_name(provider_name, known)
         raise ConfigError(
             f"unknown provider {provider_name!r} in {text!r}",
-            hint=f"{choices} Or give it a base address: models: {{{provider_name}: {{base: "
-            "https://…/v1}}",
+            hint=f"{choices} (or give it a base address: models: {{{provider_name}: "
+            "{base: https://…/v1}})",
         )
     # A provider's key must only be sent to the provider's own address.
     key_env = settings.key_env or ("" if own_base else provider.key_env)

@@ -23,6 +23,7 @@ from ..core import (
     load_addition,
     load_object,
     option,
+    suggest_name,
 )
 from ..ledger import Place, SharedPlace
 
@@ -153,7 +154,7 @@ class ProjectFolder:
         """
         if not self.root.is_dir():
             raise ConfigError(
-                "this folder does not exist" if not self.root.exists() else "this is not a folder",
+                "no such folder" if not self.root.exists() else "this is not a folder",
                 where=str(self.root.resolve()),
                 hint="check the path given with -C (--project)",
             )
@@ -219,7 +220,7 @@ def _template_files(name: str, root: Path) -> dict[Path, bytes]:
     """Path -> content of every file of a template."""
     known = project_templates()
     if name not in known:
-        raise ConfigError(f"unknown template {name!r}", hint=f"known: {', '.join(known)}")
+        raise ConfigError(f"unknown template {name!r}", hint=suggest_name(name, known))
     shipped = _TEMPLATES / name
     files = {
         root / path.relative_to(shipped): path.read_bytes()

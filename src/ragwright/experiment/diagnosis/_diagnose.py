@@ -9,7 +9,7 @@ from functools import partial
 from math import comb
 from typing import Any, Literal, TypeAlias
 
-from ...core import ConfigError, Row, TestsetError, count_noun, make_plain
+from ...core import ConfigError, Row, TestsetError, count_noun, make_plain, suggest_name
 from ...flow import Forecast, Job, RunSummary
 from ...measure import Measure, p_text, read_mark
 from ...models import NO_MODEL
@@ -142,7 +142,9 @@ def _check_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage
     unknown = [stage for stage in requested if stage not in STAGES]
     if unknown:
         raise ConfigError(
-            f"unknown stage {unknown[0]!r}", where="--stages", hint=f"one of {', '.join(STAGES)}"
+            f"unknown stage {unknown[0]!r}",
+            where="--stages",
+            hint=suggest_name(unknown[0], STAGES),
         )
     stages = tuple(stage for stage in STAGES if not requested or stage in requested)
     of_rows = f"none of the {len(testset.rows)} rows has"
