@@ -52,7 +52,7 @@ _ABOUT_ROWS = "Every row with its question, gold, answer, passages, prompt and j
 
 _ONLY_SCORES = (
     "Texts are those of the best trial and of the current settings; of the other trials there are "
-    "scores: `ragwright report RUN` shows the run of one."
+    "scores: `ragwright report SWEEP:T002` shows the texts of trial T002."
 )
 
 _PICTURE_WIDTH = 640
