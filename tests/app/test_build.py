@@ -525,3 +525,11 @@ def test_the_terminal_shows_some_findings_of_each_kind(copies: Path) -> None:
     assert "20 references more: --all" in shown
     assert shown.index("copies: ") < shown.index("references: dead link")
     assert run(copies, "audit --all").count("references: dead link") == 25
+
+
+def test_a_text_without_a_title_is_shown_by_its_place(tmp_path: Path) -> None:
+    write_files(tmp_path, {"docs/note.txt": "The brake fluid lasts two years.\n"})
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
+    run(tmp_path, "ingest")
+    said = run(tmp_path, "ask", "brake fluid")
+    assert "\n[1] docs/note.txt, characters 0-" in said

@@ -120,7 +120,7 @@ class CallRunner:
         self.progress = Progress()
         self.lanes: dict[str, Lane] = {}
         self.reason: RagwrightError | None = None
-        self.giving_up = False
+        self.stop_if_unreachable = False
         self._chance = random.Random(options.seed)  # noqa: S311
         self._facts: dict[str, LaneFacts] = {}
 
@@ -241,7 +241,7 @@ class CallRunner:
             try:
                 return await self._once(handler, request, lane, call)
             except RagwrightError as error:
-                down = self.giving_up and isinstance(error, ModelUnreachableError)
+                down = self.stop_if_unreachable and isinstance(error, ModelUnreachableError)
                 if down and lane.unreachable(self.retry):
                     raise Stopping(error) from error
                 timed_out += isinstance(error, ModelTimeoutError)

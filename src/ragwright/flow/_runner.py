@@ -130,7 +130,7 @@ class Runner:
         trace: list[TraceEntry] | None = None,
         sources: tuple[str, ...] = (),
     ) -> T:
-        """The same from within another event loop (a server, a notebook): awaits the flow.
+        """As :meth:`run`, awaited from another event loop (a server, a notebook).
 
         A function that makes the flow is called on a thread, so it may read files.
         """
@@ -222,18 +222,18 @@ class Runner:
                 self._drain()
 
     @contextmanager
-    def giving_up(self) -> Iterator[None]:
-        """While it is open, all work is stopped where a model's server stays out of reach.
+    def stop_if_unreachable(self) -> Iterator[None]:
+        """While it is open, all work stops if a model's server stays out of reach.
 
         Requests then go out one at a time; after five pauses without a connection the work stops
-        with the reason. Otherwise each request fails alone, after its own attempts.
+        with the reason. Without it, each request fails alone, after its own attempts.
         """
         caller = self._engine.caller
-        caller.giving_up = True
+        caller.stop_if_unreachable = True
         try:
             yield
         finally:
-            caller.giving_up = False
+            caller.stop_if_unreachable = False
 
     def forecast(self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "") -> Forecast:
         """Dry run: the calls that the flows would make, without calling any model.

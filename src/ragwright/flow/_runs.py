@@ -303,7 +303,7 @@ def run_job(runner: Runner, runs: Runs, job: Job[T]) -> RunSummary:
     flows = (make() for make in work.makers())
     rows = runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
     try:
-        with runner.giving_up(), closing(rows) as outcomes:
+        with runner.stop_if_unreachable(), closing(rows) as outcomes:
             for outcome in outcomes:
                 work.take(outcome)
         work.skip_rest()

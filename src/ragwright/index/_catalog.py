@@ -269,7 +269,7 @@ def _unlink_file(path: Path) -> None:
 
 T = TypeVar("T")
 
-_ASKED_WRONG = (RetrieveError, SnapshotGoneError, ConfigError, MissingExtraError)
+_REQUEST_ERRORS = (RetrieveError, SnapshotGoneError, ConfigError, MissingExtraError)
 """Errors of the request or the settings: a fallback would not help."""
 
 _READS = 3
@@ -278,7 +278,7 @@ _READS = 3
 
 @dataclass(frozen=True, slots=True)
 class _SecondIndex:
-    """The index that answers for a failed view: until when, and what readers must know."""
+    """The index that answers in place of a failed view, until a time, with notes for users."""
 
     view: View
     until: float
@@ -314,7 +314,7 @@ class Views:
     def snapshot(self, index_spec: IndexSpec) -> str:
         """The name of the index spec's present state; opens its view if possible.
 
-        Where it cannot, searches of that snapshot are answered by a second index
+        If it cannot be opened, a second index answers searches of that snapshot
         (:meth:`answer`).
 
         Raises:
@@ -322,7 +322,7 @@ class Views:
         """
         try:
             return self.current(index_spec).snapshot
-        except _ASKED_WRONG:
+        except _REQUEST_ERRORS:
             raise
         except Exception:
             name = self._store.snapshot(index_spec)
@@ -345,8 +345,8 @@ class Views:
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """The result of a search on a snapshot, with notes for the user.
 
-        Where the view fails it is built anew, once. Where that fails as well, a second index
-        is built in memory from the stored rows, and answers for a while: the same answers, of
+        If the view fails, it is built anew, once. If that fails too, a second index is built in
+        memory from the stored rows. It answers for ``pause`` seconds, with the same results, from
         the present state.
 
         Args:
@@ -366,7 +366,7 @@ class Views:
         if second is None:
             try:
                 return ask(self.view(snapshot)), ()
-            except _ASKED_WRONG:
+            except _REQUEST_ERRORS:
                 raise
             except Exception as error:
                 failure = error
@@ -401,7 +401,7 @@ class Views:
                 except StoreBusyError:
                     if attempt == _READS - 1:
                         raise
-        except _ASKED_WRONG:
+        except _REQUEST_ERRORS:
             raise
         except Exception as error:
             if isinstance(failure, RagwrightError):

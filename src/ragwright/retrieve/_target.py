@@ -37,7 +37,7 @@ class Stage(ABC):
     Attributes:
         name: Name of the stage: in ``retrieve --explain``, and of its section of settings.
         settings: Option record of that section; None for a stage without settings.
-        depth: Least number of hits that it wants to see; ``top_k`` if that is more.
+        depth: Least number of hits that it gets; ``top_k`` if that is more.
 
     Args:
         options: The settings, an instance of ``settings``; by default its defaults.
