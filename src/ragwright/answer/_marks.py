@@ -129,7 +129,7 @@ class Marks:
         return tuple(self._spans.values())
 
     def feed(self, piece: str, *, last: bool = False) -> str:
-        """The next piece of the shown text; what may be the beginning of a mark is held back."""
+        """The next piece of the shown text, without a citation mark that is not complete yet."""
         self._raw += piece
         end = len(self._raw) if last else self._safe_end()
         begin = len(self.text)

@@ -227,7 +227,7 @@ def _windows(question: QuestionWords, hit: Hit, at: int) -> Iterator[_Window]:
 
 
 def _first_word(hit: Hit) -> Sequence[str]:
-    """The first word of a passage, if it has one: its code, where documents are cut by entries."""
+    """The first word of a passage, if any: its code, if documents are cut by entries."""
     return hit.text.split(maxsplit=1)[:1]
 
 

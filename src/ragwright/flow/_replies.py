@@ -1,4 +1,4 @@
-"""The reply store: no call is paid for twice.
+"""The reply store: a call whose reply is stored is not paid for again.
 
 A cache: it may be evicted or deleted at any time; this costs only time and money.
 """

@@ -39,7 +39,7 @@ from ._target import Candidates, Retrieved, StageHooks, Target, Variant, run_sta
 def note_idle_exclusions(
     target: Target, filters: Sequence[Filter], soft: Sequence[SoftFilter] = ()
 ) -> Flow[tuple[str, ...]]:
-    """A note for each excluding filter whose values no chunk holds.
+    """A note for each excluding filter whose values are in no chunk.
 
     Values are looked up among the chunks under all other hard filters, so that hidden values count
     as unknown. Ranges are not checked. Call it after a search under these filters succeeded, so
@@ -144,7 +144,7 @@ def _round(
         ordered, more = yield from rerank_hits(question, shown, rerank)
         notes += more
         if ordered and ordered != shown:
-            # Those behind get the score of the last one before them, so that scores never rise.
+            # Hits that were not reranked get the last reranked score, so that scores never rise.
             rest = (replace(hit, score=ordered[-1].score) for hit in hits[rerank.candidates :])
             hits = (*ordered, *rest)
     if hooks is not None:
@@ -179,9 +179,9 @@ def add_opening(
 ) -> Flow[tuple[Hit, ...]]:
     """The hits, the last one replaced by the opening of a page that the question names.
 
-    That is the best hit's page whose title holds a code of the question or is the subject at the
-    end of a short question (*what is hybrid search*), where a search found examples of it and not
-    what it begins with. A single hit stays.
+    It is the page of the best hit whose title contains a code of the question, or ends a short
+    question (*what is hybrid search*). A search may find examples on that page and miss its
+    opening. A single hit stays.
     """
     query_words = [word.casefold() for word in words(question)]
     codes = {word.casefold() for word in words(question) if is_code(word, written=True)}

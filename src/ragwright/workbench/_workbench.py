@@ -61,7 +61,7 @@ from ._asking import AskOptions, AsyncVerbs, TuningVerbs, check_filters, doctor
 
 
 class ErasingVerbs:
-    """The verbs of a workbench that erase; each is in the audit log, where that is kept."""
+    """The verbs of a workbench that erase; each is noted in the audit log, if one is kept."""
 
     project: Project
 

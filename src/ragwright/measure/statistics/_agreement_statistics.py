@@ -185,7 +185,7 @@ def kendall(ratings: Ratings) -> Statistic:
 
 
 class _BitPass:
-    """Pairs whose ranks y differ first in one bit: in the order of x less in the opposite one."""
+    """Concordant minus discordant pairs whose ranks y differ first at this bit."""
 
     def __init__(self, x: NDArray[np.int64], y: NDArray[np.int64], bit: int) -> None:
         prefix = y >> (bit + 1)
