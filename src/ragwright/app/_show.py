@@ -154,11 +154,11 @@ def snippet_lines(snippets: Sequence[Snippet], ocr: Mapping[str, float | None]) 
     for number, snippet in enumerate(snippets, 1):
         page = f", page {snippet.page}" if snippet.page is not None else ""
         text, (start, end) = snippet.text, snippet.marked
-        heading = f"{snippet.heading}\n    " if snippet.heading else ""  # a text without a title
         lines += [
             "",
-            f"[{number}] {heading}{snippet.source}{page}, characters {snippet.start}-{snippet.end}"
-            f"{_ocr(ocr.get(snippet.chunk_id))}",
+            (f"[{number}] {snippet.heading}\n    " if snippet.heading else f"[{number}] ")
+            + f"{snippet.source}{page}, characters {snippet.start}-{snippet.end}"
+            + _ocr(ocr.get(snippet.chunk_id)),
             textwrap.indent(
                 f"{text[:start]}{MARKED[0]}{text[start:end]}{MARKED[1]}{text[end:]}", "    "
             ),
