@@ -89,7 +89,7 @@ def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
     error = refused(project, "compare nobody")
     assert not lacking(error, first, second, "main", "rows.jsonl", "TokenF1")
     error = refused(project, "gate main~2 --rule Contains>=0.1")
-    assert "only 2 runs have the name 'main'" in error
+    assert "of the name 'main'; stored: 2" in error
 
 
 @pytest.mark.slow

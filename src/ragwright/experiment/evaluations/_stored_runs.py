@@ -129,9 +129,8 @@ def find_run(runs: Runs, name: str) -> str:
         )
     problem = f"unknown run {name!r}, and no file of that name"
     if named:
-        some = count_noun(len(named), "run is", "runs are")
         called = "" if run_name == "latest" else f" of the name {run_name!r}"
-        problem = f"{name!r} needs {back + 1} runs{called}, and {some} stored"
+        problem = f"{name!r} needs {back + 1} runs{called}; stored: {len(named)}"
     elif begun:
         problem = f"{len(begun)} runs begin with {name!r}"
     newest = begun or known
