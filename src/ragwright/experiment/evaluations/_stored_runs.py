@@ -15,7 +15,6 @@ from ...core import (
     Score,
     ScoreState,
     StoreError,
-    count_noun,
     list_changed_options,
     make_plain,
     values_hash,
