@@ -608,7 +608,7 @@ DOORS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "list of sources": ("/sources?find=", str),
     "document": ("/source?id=", str),
 }
-NEAREST = r"(nearest|it has|did you mean|one of):? [^\"]*"  # by letters in common
+NEAREST = r"(nearest|it has|did you mean|known):? [^\"]*"  # by letters in common
 IDS = r"(fs|msg|resp|chatcmpl)[-_][\w-]+|\"created(_at)?\": ?\d+|\"request_id\":\"\w+\""
 
 
