@@ -155,6 +155,7 @@ def _report_line(error: Any) -> int:
     what, _, named = re.sub(r" \(Possible options: .*", "", text).partition(" Did you mean ")
     near = re.findall("'(.+?)'", named)
     what = what[0].lower() + " ".join(what[1:].split())
+    what = re.sub(r"got unexpected extra argument.*? \((.*)\)", r"unexpected argument: \1", what)
     if wrong := re.match(r"invalid value for (?:.* / )?'?([^' ]+)'?: (.*)", what):
         what = f"{wrong[1]}: {say_plainly(wrong[2])}".replace("one of '', ", "one of ")
     path = error.ctx.command_path if error.ctx else "ragwright"
