@@ -180,7 +180,7 @@ def known_failures(bench: Workbench, cast: Cast) -> None:
     for question, good, absurd in ABSURD:
         rows = [Row("good", question, good), Row("absurd", question, absurd)]
         setup = MeasureSetup(embedder=cast.embedder)
-        own = bench.project.runner.run(qa_distances(rows, setup)).own
+        own = bench.project.runner.run(qa_distances(rows, setup)).distances
         winner = "absurd" if own[1] < own[0] else "good"
         print(f"{question}\n  {own[0]:.3f}  good:   {good}\n  {own[1]:.3f}  absurd: {absurd}")
         print(f"  the {winner} one is nearer\n")

@@ -12,6 +12,7 @@ from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, MeasureError, Row
+from ragwright.experiment import score_run
 from ragwright.measure import (
     definitions,
     parse_measure,
@@ -19,7 +20,7 @@ from ragwright.measure import (
     retrieval_scores,
     score_rows,
 )
-from ragwright.testsets import read_qrels
+from ragwright.testsets import read_qrels, read_run
 
 TREC = DATA / "trec_eval_tests"
 FAMILIES = {"P": "Precision", "recall": "Recall", "ndcg_cut": "nDCG", "success": "HitRate"}
@@ -231,3 +232,27 @@ def test_spans_have_no_grades_and_win_over_ids_and_nothing_found_is_nothing_scor
         ((*scores,),) = score_rows([replace(bare, metadata={"retrieved": True})], taken)
         assert {(score.state, score.value) for score in scores} == {("scored", 0.0)}
         assert next(score_rows([bare], taken))[0].state == "not_applicable"
+
+
+@pytest.mark.needs_data
+def test_the_mean_over_topics_without_relevant_documents_is_trec_evals() -> None:
+    """trec_eval's own files, where every third topic lost its relevant documents."""
+    qrels, run = read_qrels(TREC / "qrels.test"), read_run(TREC / "results.test")
+    bare = {topic: dict.fromkeys(qrels[topic], 0) for topic in list(qrels)[::3] if topic in run}
+    judged = {topic: bare.get(topic, grades) for topic, grades in qrels.items() if topic in run}
+    assert 0 < len(bare) < len(judged)
+    ours = parse_measures("nDCG@10, nDCG, MAP, MRR, Precision@10, Recall@100, HitRate@5")
+    names = ("nDCG@10", "nDCG", "AP", "RR", "P@10", "R@100", "Success@5")
+    theirs = [ir_measures.parse_measure(name) for name in names]
+    expected = ir_measures.pytrec_eval.calc_aggregate(
+        theirs, judged, {topic: dict(run[topic]) for topic in judged}
+    )
+    found = score_run(run, judged, ours)
+    for summary, name in zip(found.summaries, theirs, strict=True):
+        assert summary.mean == pytest.approx(expected[name], abs=1e-4), summary.measure
+        assert summary.n == len(judged)
+    (note,) = [note for note in found.notes if "without a relevant document" in note]
+    assert f"nDCG@10: {len(bare)} of {len(judged)} judged topics, scored 0" in note
+    skipping = score_run(run, judged, parse_measures("nDCG(norel=skip)@10"))
+    assert skipping.summaries[0].n == len(judged) - len(bare)
+    assert "left out" in skipping.notes[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import combinations
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
@@ -178,3 +180,12 @@ def test_edits_and_common_letters_are_those_of_their_tables(one: str, two: str) 
             common.append(before[m - 1] + 1 if left == right else max(before[m], common[-1]))
     assert edit_distance(one, two) == edits[-1]
     assert common_subsequence(one, two) == common[-1]
+
+
+@pytest.mark.needs_data
+def test_agrees_with_rouge_score_on_real_answers() -> None:
+    path = DATA / "ragchecker_meta" / "human_labeled_data.json"
+    for row in json.loads(path.read_text("utf-8"))[::56]:
+        response, reference = row["model1"]["response"], row["gt_answer"]
+        if (response + reference).isascii():
+            agree(response[:2000], reference[:2000])

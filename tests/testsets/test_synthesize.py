@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,15 @@ from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, PromptError, TestsetError
+from ragwright.models import Analyzer
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import SynthesisOptions, import_testset
+from ragwright.testsets import (
+    SynthesisOptions,
+    assign_splits,
+    context_fault,
+    gold_documents,
+    import_testset,
+)
 
 TOPICS = {
     "kiln": ("The Marlow kiln reaches 1280 degrees in nine hours.", "The Marlow kiln was built in "
@@ -344,3 +352,33 @@ def source(name: str, folder: Path) -> Path:
         paragraphs = "\n\n".join(part["context"] for part in article["paragraphs"])
         (folder / f"{number:03}.txt").write_text(f"{article['title']}\n\n{paragraphs}\n", "utf-8")
     return folder
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("name", SOURCES)
+def test_questions_on_real_documents_are_what_they_say(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ragwright.yaml").write_text(f"sources: ['{source(name, tmp_path / 'docs')}']\n")
+    with Workbench.open(tmp_path) as bench:
+        bench.ingest()
+        count = len(list(bench.documents()))
+    how = SynthesisOptions(questions=30, kinds=("cloze", "heading"))
+    found, _ = made(tmp_path, how)
+    assert made(tmp_path, how)[0].rows == found.rows
+    assert len(found.rows) == len({row.user_input for row in found.rows}) == 30
+    for row in found.rows:
+        (span,) = row.reference_spans
+        assert 0.0 <= float(str(row.metadata["leak"])) <= 1.0
+        if row.metadata["kind"] == "cloze":
+            assert row.user_input.count("____") == 1
+            assert row.reference in span.text
+            assert row.reference.casefold() not in row.user_input.casefold().split()
+            assert context_fault(row.user_input, Analyzer()) == ""
+    placed = {row.id: str(row.metadata["split"]) for row in found.rows}
+    assert assign_splits(found.rows) == placed
+    assert 0.2 <= Counter(placed.values())["confirm"] / 30 <= 0.6
+    sides = {(gold_documents(row)[0], placed[row.id]) for row in found.rows}
+    owners = {document for document, _ in sides}
+    assert len(owners) < 5 or len(sides) == len(owners)
+    # Documents take turns; one whose candidate was refused has used its turn.
+    turns = Counter(gold_documents(r)[0] for r in found.rows if r.metadata["kind"] == "cloze")
+    assert count <= 30 or max(turns.values()) <= 2

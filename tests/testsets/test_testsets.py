@@ -174,6 +174,13 @@ def test_a_subset_draws_questions_with_all_their_personas() -> None:
 # -- TREC ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs_data
+def test_comments_are_not_judgments() -> None:
+    plain, commented = (read_qrels(TREC / f"qrels.test{end}") for end in ("", ".with-comments"))
+    assert plain.keys() == commented.keys()
+    assert {d.replace("#", "") for d in commented["301"]} == set(plain["301"])
+
+
 def test_ties_go_by_document_id_backwards_and_judgments_by_columns(tmp_path: Path) -> None:
     lines = "1 Q0 b 1 2.0 t\n1 Q0 c 2 2.00000001 t\n1 Q0 a 3 9 t\n2 Q0 x 1 1 tag with words\n"
     run = read_run(write(tmp_path / "run", lines))

@@ -81,13 +81,13 @@ def test_what_decides_on_a_change() -> None:
 @pytest.mark.parametrize(
     ("more", "said", "hint"),
     [
-        ({"key": "idd"}, "key: the source has no column 'idd'", "'id'"),
+        ({"key": "idd"}, "key: the source has no column 'idd'", "mean id?"),
         ({"text": "body"}, "text: the source has no column 'body'", "id, text, who"),
         ({"keep": ("who", "when")}, "keep: the source has no column 'when'", "id, text, who"),
-        ({"hash": ("txt",)}, "hash: the source has no column 'txt'", "'text'"),
-        ({"require": ("whom",)}, "require: the source has no column 'whom'", "'who'"),
+        ({"hash": ("txt",)}, "hash: the source has no column 'txt'", "mean text?"),
+        ({"require": ("whom",)}, "require: the source has no column 'whom'", "mean who?"),
         ({"watermark": "at"}, "watermark: the source has no column 'at'", "id, text, who"),
-        ({"rename": {"whom": "x"}}, "rename: the source has no column 'whom'", "'who'"),
+        ({"rename": {"whom": "x"}}, "rename: the source has no column 'whom'", "mean who?"),
         ({"rename": {"who": "sender"}, "keep": ("who",)}, "keep: the source has no column 'who'",
             "sender"),
         ({"rename": {"who": "text"}}, "two columns are called 'text'", "another name"),
