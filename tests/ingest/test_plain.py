@@ -30,19 +30,26 @@ Last
 ----
 """
 RST_HEADS = [("Manual", 1), ("Intro", 2), ("Oil", 3), ("Last", 2)]
+ADOC = "= Manual\n:toc:\n\n== Oil ==\n\n----\n== no\n----\n\n=== ISO 46\n"
+ORG = "#+TITLE: Manual\n* TODO [#A] Oil  :ops:\n#+BEGIN_SRC c\n* no\n#+END_SRC\n** ISO 46\n"
+SECTION = [("Oil", 2), ("ISO 46", 3)]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "heads"),
     [
         ("a.rst", RST, RST_HEADS),
+        ("a.adoc", ADOC, [("Manual", 1), ("Oil", 2), ("ISO 46", 3)]),
+        ("a.org", ORG, [("Oil", 1), ("ISO 46", 2)]),
+        ("a.wiki", "== Oil ==\ntext\n=== ISO 46 ===\n", SECTION),
+        ("a.tex", "\\section{Oil}\ntext\n\\subsection*{ISO 46}\n", SECTION),
         ("a.txt", "Oil\n===\n\n= no =\n", []),
         ("a.json", '{"a": 1}', []),
         ("a.js", "<html>no page</html>", []),
         ("a.py", "def f(x):\n\treturn x  # ok\n", []),
         ("a.py", "a = b-\\\n2-\nc", []),
     ],
-    ids=["rst", "plain", "json", "js", "code", "hyphens in code"],
+    ids=["rst", "adoc", "org", "wiki", "tex", "plain", "json", "js", "code", "hyphens in code"],
 )
 def test_text_stays_as_it_is_and_its_headings_are_known(
     name: str, text: str, heads: list[tuple[str, int]]

@@ -23,9 +23,50 @@ Heading = tuple[str, int, int]
 """Title, level from 1, position."""
 
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1+")
+_ADOC = (
+    re.compile(
+        r"(?ms)^(-{4,}|\.{4,}|\+{4,}|/{4,}|={4,}|\*{4,}|_{4,}|```|\|===)[ \t]*$"
+        r".*?(?:^\1[ \t]*$|\Z)"
+    ),
+    re.compile(r"(?m)^(={1,6}|#{1,6})[ \t]+(\S.*?)[ =#\t]*$"),
+)
+_ORG = (
+    re.compile(r"(?ims)^[ \t]*#\+begin.*?(?:^[ \t]*#\+end|\Z)"),
+    re.compile(
+        r"(?m)^(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING)[ \t]+)?(?:\[#.\][ \t]+)?(.*?\S)"
+        r"(?:[ \t]+:[\w@#%:]+:)?[ \t]*$"
+    ),
+)
+_NOTHING = re.compile(r"(?!)")
+_WIKI = (_NOTHING, re.compile(r"(?m)^(={1,6})[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*\1[ \t]*$"))
+_LATEX = (_NOTHING, re.compile(r"\\(chapter|section|subsection|subsubsection)\*?\{([^{}]+)\}"))
+_LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4}
+_FORMATS = {
+    ".adoc": _ADOC, ".asciidoc": _ADOC, ".asc": _ADOC, ".org": _ORG, ".wiki": _WIKI,
+    ".mediawiki": _WIKI, ".tex": _LATEX,
+}  # fmt: skip
+"""Suffix -> blocks without headings, and headings as mark and title."""
 
 
-def _rest_headings(text: str) -> Iterator[Heading]:
+def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
+    """Return the title and the headings of a text in the format of its suffix.
+
+    A text of another format has neither. The title is what the format states, else the first
+    heading.
+    """
+    headings = list(_rest(text)) if suffix in (".rst", ".rest") else []
+    if suffix in _FORMATS:
+        blocks, pattern = _FORMATS[suffix]
+        bare = blocks.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
+        headings = [
+            (" ".join(m[2].split()), _LATEX_LEVELS.get(m[1], len(m[1])), m.start())
+            for m in pattern.finditer(bare)
+        ]
+    stated = re.search(r"(?im)^#\+title:[ \t]*(.+)$", text) if suffix == ".org" else None
+    return (stated[1].strip() if stated else headings[0][0] if headings else ""), headings
+
+
+def _rest(text: str) -> Iterator[Heading]:
     """Find lines with an underline at least as long; each style has the level of its first use."""
     styles: list[tuple[str, bool]] = []
     lines = ["", *text.split("\n"), ""]
@@ -51,7 +92,7 @@ CODE = {
     ".jl": "julia", ".js": "javascript", ".json": "json", ".jsonl": "json", ".jsx": "javascript",
     ".kt": "kotlin", ".lua": "lua", ".m": "matlab", ".ml": "ocaml", ".php": "php", ".pl": "perl",
     ".ps1": "powershell", ".py": "python", ".r": "r", ".rb": "ruby", ".rs": "rust",
-    ".scala": "scala", ".sh": "bash", ".sql": "sql", ".swift": "swift",
+    ".scala": "scala", ".sh": "bash", ".sql": "sql", ".swift": "swift", ".tex": "latex",
     ".toml": "toml", ".ts": "typescript", ".tsx": "typescript", ".vb": "vb", ".xml": "xml",
     ".yaml": "yaml", ".yml": "yaml",
 }  # fmt: skip
@@ -75,11 +116,11 @@ def read_plain(data: bytes, where: str, options: SourceOptions, suffix: str = ""
     if not code:
         pieces = [join_broken_words(piece) for piece in pieces]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
-    headings = list(_rest_headings(text)) if suffix in (".rst", ".rest") else []
+    title, headings = headings_of(text, suffix)
     return Extract(
         text=text,
-        title=headings[0][0] if headings else "",
-        language="" if code else guess_language(text),
+        title=title,
+        language="" if code and not headings else guess_language(text),
         media_type="application/json" if suffix == ".json" else "text/plain",
         sections=sections_of(headings, len(text)),
         pages=_pages([len(piece) for piece in pieces]),
