@@ -21,6 +21,7 @@ from ..core import (
     PluginError,
     addition,
     find_additions,
+    nearest_name,
     say_plainly,
     suggest_name,
 )
@@ -162,8 +163,8 @@ def _report_line(error: Any) -> int:
     hint = f"did you mean {near[0]}?" if near else f"run: {path} --help"
     if what.startswith("no such option") and error.ctx:
         options = (name for option in error.ctx.command.params for name in option.opts)
-        closest = suggest_name(error.option_name, options)
-        hint = closest if closest.startswith("did") else hint
+        if closest := nearest_name(error.option_name, options):
+            hint = f"did you mean {closest}?"
     import_module("._console", __package__).fail(
         ConfigError(what.strip().rstrip("."), where=path, hint=hint)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -169,7 +169,7 @@ def say_plainly(sentence: str) -> str:
 
 
 def unknown_key(
-    key: str, known: Iterable[str], placed: Placed, path: tuple[str, ...]
+    key: str, known: Collection[str], placed: Placed, path: tuple[str, ...]
 ) -> ConfigError:
     """The error for an unknown key, with the nearest known ones."""
     above = "".join(f"{part}." for part in path[:-1])

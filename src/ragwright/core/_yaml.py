@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -41,12 +41,10 @@ class Placed:
             if path[:length] in self.overrides:
                 return self.overrides[path[:length]]
             line = self.lines.get(path[:length])
-            if line is None and length:
-                below = [p for p in self.overrides if p[:length] == path[:length]]
-                if below:
-                    return self.overrides[below[0]]
             if line is not None:
                 return f"{self.file}:{line}"
+            if below := [p for p in self.overrides if length and p[:length] == path[:length]]:
+                return self.overrides[below[0]]
         return self.file
 
 
@@ -286,16 +284,20 @@ class Mapped:
         return value.strip()
 
 
-def suggest_name(key: str, known: Iterable[str], above: str = "") -> str:
+def suggest_name(key: str, known: Collection[str], above: str = "") -> str:
     """A hint with the known name nearest to one, capitals aside; if none is near, with all names.
 
     ``above`` stands before the nearest name: the path of a key.
     """
+    near = nearest_name(key, known)
+    return f"did you mean {above}{near}?" if near else f"known: {list_names(sorted(known), 20)}"
+
+
+def nearest_name(key: str, known: Iterable[str]) -> str:
+    """The known name nearest to one, capitals aside; empty if none is near."""
     names = {name.lower(): name for name in sorted(known)}
     close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.55)
-    if close:
-        return f"did you mean {above}{names[close[0]]}?"
-    return f"known: {list_names(list(names.values()), 20)}"
+    return names[close[0]] if close else ""
 
 
 def list_names(names: Sequence[str], most: int) -> str:

@@ -22,6 +22,7 @@ from ..core import (
     build_options,
     describe_options,
     list_changed_options,
+    nearest_name,
     option,
     overlaid,
     read_yaml,
@@ -314,7 +315,7 @@ def _unknown_section(name: str, placed: Placed) -> ConfigError:
     }
     wanted = unknown_key(name, _all_names(), placed, (name,))
     close = difflib.get_close_matches(name, leaves, n=1, cutoff=0.8)
-    if close and "did you mean" not in (wanted.hint or ""):
+    if close and not nearest_name(name, _all_names()):
         wanted.hint = f"did you mean {leaves[close[0]]}?"
     return wanted
 

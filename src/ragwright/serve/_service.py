@@ -244,7 +244,7 @@ class Service:
             raise ApiError(
                 404,
                 f"unknown model {model[:_SHOWN_NAME]!r}; "
-                f"{suggest_name(model, self.models(identity))}",
+                f"{suggest_name(model, [*self.models(identity)])}",
                 "model_not_found",
                 param="model",
             )
