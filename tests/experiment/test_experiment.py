@@ -14,8 +14,7 @@ from small_project import MANUAL, MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import PromptError, Row, TestsetError
-from ragwright.experiment import EvaluationOptions
-from ragwright.experiment.evaluations import plan_evaluation
+from ragwright.experiment import EvaluationOptions, plan_evaluation
 from ragwright.project import ProjectFolder
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, Testset, project_testset

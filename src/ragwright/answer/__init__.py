@@ -10,7 +10,7 @@ from ._corpus import (
     merge_items,
     read_items,
 )
-from ._flow import apply_promise, ask
+from ._flow import ask
 from ._marks import (
     CitedSpan,
     Link,
@@ -92,7 +92,6 @@ __all__ = [
     "abstains",
     "answer",
     "answer_from_corpus",
-    "apply_promise",
     "ask",
     "avg_chunk_score",
     "citation",

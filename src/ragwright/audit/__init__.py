@@ -8,7 +8,6 @@ from ._auditing import (
     dismiss,
     forecast_audit,
     read_rules,
-    require_kinds,
     run_audit,
     scan_documents,
 )
@@ -18,9 +17,6 @@ from ._records import (
     Finding,
     Place,
     check_kinds,
-    finding_body,
-    finding_of,
-    rank_findings,
 )
 
 __all__ = [
@@ -34,12 +30,8 @@ __all__ = [
     "check_audit",
     "check_kinds",
     "dismiss",
-    "finding_body",
-    "finding_of",
     "forecast_audit",
-    "rank_findings",
     "read_rules",
-    "require_kinds",
     "run_audit",
     "scan_documents",
 ]

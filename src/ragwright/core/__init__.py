@@ -129,7 +129,6 @@ from ._records import (
 from ._rows import Counted, GoldSpan, Row, Score, ScoreState, Turn, csv_cell, csv_lines, csv_text
 from ._templates import break_control, guard_text, neutral, passage_values, render
 from ._text import (
-    CitationMark,
     canonical_json,
     case_folded,
     citation_marks,
@@ -174,7 +173,6 @@ __all__ = [
     "Chunk",
     "ChunkError",
     "Citation",
-    "CitationMark",
     "ConfigError",
     "Counted",
     "DatabaseError",

@@ -17,12 +17,11 @@ from ._draft import (
     scope_name,
 )
 from ._export import OutputSample, SampledOutputs, export_outputs, output_row, sample_outputs
-from ._find import DraftPlan, Example, Pool, find_pool
+from ._find import DraftPlan, Example, Pool
 from ._project_records import (
     ProjectRecords,
     RecordsReport,
     RefreshOptions,
-    index_is_behind,
     record_findings,
 )
 from ._prompt import text_tokens, texts_per_call
@@ -88,12 +87,10 @@ __all__ = [
     "draft_plan",
     "drafts",
     "export_outputs",
-    "find_pool",
     "forecast_drafts",
     "forget_document",
     "forget_person",
     "forget_tenant",
-    "index_is_behind",
     "moment",
     "origin_of",
     "output_row",

@@ -2,7 +2,7 @@
 
 from ._catalog import ViewHandler, Views
 from ._lance import LanceStore
-from ._postings import AnalyzerFactory, default_analyzer
+from ._postings import default_analyzer
 from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text
 from ._rank import Ladder, rungs_of
 from ._sheets import forget_sheets, keep_sheets, unique
@@ -23,7 +23,6 @@ from ._store import (
 from ._view import SegmentView, ViewState
 
 __all__ = [
-    "AnalyzerFactory",
     "IndexSpec",
     "IndexedDocument",
     "Ladder",

@@ -8,13 +8,11 @@ from ._audit_log import (
     EventKind,
     EventQuery,
     audit_log,
-    audit_options,
     event_json,
     owner_event,
     record,
     record_done,
     record_erasure,
-    utc_now,
 )
 from ._drift import DriftReport, DriftState, MeasureDrift, brief_model, compare_served, format_day
 from ._history import (
@@ -28,7 +26,7 @@ from ._history import (
     mask_address,
 )
 from ._jobs import CheckLine, Jobs, JobServer, ListedJob, job_faults, job_findings
-from ._options import JOBS, JobStep, ProjectJob, Schedule, project_jobs
+from ._options import JOBS, ProjectJob, Schedule, project_jobs
 from ._promotion import (
     PromotionGate,
     PromotionOptions,
@@ -47,7 +45,6 @@ from ._runs import (
     run_added_step,
     run_lines,
     run_step,
-    write_time,
 )
 from ._served import MeasureReport, ServedMeasureOptions, measure_options, measure_served
 
@@ -68,7 +65,6 @@ __all__ = [
     "JobRun",
     "JobRunner",
     "JobServer",
-    "JobStep",
     "Jobs",
     "ListedJob",
     "MeasureDrift",
@@ -85,7 +81,6 @@ __all__ = [
     "ServedMeasureOptions",
     "StepRun",
     "audit_log",
-    "audit_options",
     "back_up_project",
     "brief_model",
     "check_backup",
@@ -109,6 +104,4 @@ __all__ = [
     "run_added_step",
     "run_lines",
     "run_step",
-    "utc_now",
-    "write_time",
 ]

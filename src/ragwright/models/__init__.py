@@ -29,14 +29,12 @@ from ._names import (
     AnalyzerOptions,
     EmbedOptions,
     ModelSettings,
-    ModelTarget,
-    Provider,
     Similarity,
     TimeLimits,
 )
 from ._onnx import HFTokenizer, OnnxEmbedder
-from ._openai import OpenAIChat, OpenAIEmbeddings, ServerReranker
-from ._registry import ModelFinding, Models, check_model
+from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._registry import Models, check_model
 from ._replies import drop_thought, no_text_error
 from ._st import (
     CARD,
@@ -66,17 +64,13 @@ __all__ = [
     "Hub",
     "LexicalReranker",
     "Matrix",
-    "ModelFinding",
     "ModelSettings",
-    "ModelTarget",
     "Models",
     "OnnxEmbedder",
     "OpenAIChat",
     "OpenAIEmbeddings",
-    "Provider",
     "Reranker",
     "SentenceTransformerEmbedder",
-    "ServerReranker",
     "Similarity",
     "SystemHandler",
     "SystemOptions",

@@ -19,7 +19,7 @@ from ._ingesting import (
     refuse_fetch,
     refuse_forget,
 )
-from ._project import Project, ProjectHandlers
+from ._project import Project
 from ._served import (
     Change,
     Configuration,
@@ -29,7 +29,6 @@ from ._served import (
     keep_configuration,
     list_changed_files,
     not_reproducible,
-    open_served_project,
     read_promoted_settings,
     run_configuration,
 )
@@ -85,7 +84,6 @@ __all__ = [
     "Overrides",
     "Project",
     "ProjectFolder",
-    "ProjectHandlers",
     "Served",
     "Session",
     "Settings",
@@ -110,7 +108,6 @@ __all__ = [
     "make_ingest",
     "model_findings",
     "not_reproducible",
-    "open_served_project",
     "project_glossary",
     "project_keys",
     "project_sections",

@@ -4,7 +4,7 @@ from ._check import CheckReport, PatternFacts, check_records, open_source
 from ._delta import Manifest
 from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
-from ._seams import HASH, KEY, REASON, TABLES, ArrowTable, TableName, UpsertCounts
+from ._seams import HASH, KEY, REASON, TABLES, TableName, UpsertCounts
 from ._spec import RecordsOptions, RecordsSpec, load_draft_spec, load_shipped_format, load_spec
 from ._tables import Changes, RecordTables, export_chats, export_table
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat
@@ -15,7 +15,6 @@ __all__ = [
     "KEY",
     "REASON",
     "TABLES",
-    "ArrowTable",
     "Changes",
     "CheckReport",
     "LengthGroup",

@@ -46,7 +46,7 @@ from ._options import (
 from ._query import json_object, object_schema, query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._search import Route, RouteScene, is_courtesy, note_idle_exclusions, retrieve, route
-from ._tables import Column, QueryDatabase, Sheet, Table
+from ._tables import Column, QueryDatabase, Table
 from ._target import (
     Candidates,
     Explanation,
@@ -80,7 +80,6 @@ __all__ = [
     "RouteOptions",
     "RouteScene",
     "SelectOptions",
-    "Sheet",
     "SoftFilterOptions",
     "SqlHandler",
     "Stage",

@@ -28,7 +28,6 @@ from ._labels import (
 )
 from ._questions import (
     Passage,
-    QuestionWriter,
     cloze_questions,
     heading_questions,
     spread,
@@ -95,7 +94,6 @@ __all__ = [
     "Openings",
     "Passage",
     "Qrels",
-    "QuestionWriter",
     "ReviewStatus",
     "Run",
     "SheetOutcome",

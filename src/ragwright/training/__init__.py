@@ -10,7 +10,6 @@ from ._tutorial import (
     TutorialOptions,
     TutorialRow,
     TutorialTable,
-    compare_held_out,
     run_tutorial,
 )
 
@@ -25,7 +24,6 @@ __all__ = [
     "TutorialOptions",
     "TutorialRow",
     "TutorialTable",
-    "compare_held_out",
     "name_sources",
     "run_tutorial",
     "tune_embedder",
