@@ -76,9 +76,21 @@ def test_a_replacement_is_literal_but_for_groups() -> None:
     assert cleaned(r"(?<head>\p{Lu})(\p{Ll})", "$2${head}", ["Été x"]) == ["tÉé x"]
 
 
-def test_a_pattern_that_backtracks_is_stopped_and_the_row_named() -> None:
-    steps = "pattern_seconds: 0.1\nsteps:\n- slow: ['(a|aa)+$']"
-    texts, keys = ["aaab", "a" * 60 + "!"], pa.array(["row 0", "row 1"])
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(a|aa)+$", "a" * 60 + "!"),
+        ("(a{1,9}){9,99}b", "a" * 200),
+        ("(?:a|a)" * 30 + "[bc]", "a" * 60),
+        ("a*a*a*[bc]", "a" * 4000),
+        (r"(a*)(?:b|\1\1)[cd]", "a" * 4000),
+        ("(?:long ){e<=9}[xy]", "lang " * 900),
+        ("a*[bc]", "a" * 90_000),
+    ],
+)
+def test_a_pattern_that_backtracks_is_stopped_and_the_row_named(pattern: str, text: str) -> None:
+    steps = f"pattern_seconds: 0.01\nsteps:\n- slow: ['{pattern}']"
+    texts, keys = ["aaab", text], pa.array(["row 0", "row 1"])
     with pytest.raises(PatternError, match="'row 1': it backtracks") as caught:
         list(clean_each(pa.array(texts, pa.large_string()), keys, cleaning_of(steps)))
     assert caught.value.where == "file.yaml:3"
