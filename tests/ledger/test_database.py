@@ -72,7 +72,7 @@ def unwritable_folder(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     connect = sqlite3.connect
 
     def refused(address: str, **options: Any) -> sqlite3.Connection:
-        if "immutable" in str(address) or not options.get("uri"):
+        if "immutable" in str(address) or not str(address).startswith("file:"):
             connection: sqlite3.Connection = connect(address, **options)
             return connection
         raise sqlite_error(sqlite3.SQLITE_CANTOPEN, "unable to open database file")

@@ -7,14 +7,13 @@ project file, ``--set``, the documentation and the rebuild rule are all derived 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ._errors import ConfigError, RagwrightError
-from ._yaml import Placed, suggest_name
+from ._yaml import Placed, nearest_name, suggest_name
 
 When: TypeAlias = Literal["index", "query"]
 
@@ -133,12 +132,12 @@ def _explain(
             where=placed.where(*path),
             hint=_describe(fields[key], hint),
         )
-    near = difflib.get_close_matches(bad, _allowed(hint), n=1) if isinstance(bad, str) else []
+    near = nearest_name(bad, _allowed(hint)) if isinstance(bad, str) else ""
     said = f"{say_plainly(sentence)}, not {_kind(bad)}"
     return ConfigError(
         f"{'.'.join(here)} {_COUNTS.get(fault['type'], said)}",
         where=placed.where(*here),
-        hint=f"did you mean {near[0]}?" if near else _describe(fields[key], hint),
+        hint=f"did you mean {near}?" if near else _describe(fields[key], hint),
     )
 
 

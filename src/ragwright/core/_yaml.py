@@ -293,10 +293,13 @@ def suggest_name(key: str, known: Collection[str], above: str = "") -> str:
     return f"did you mean {above}{near}?" if near else f"known: {list_names(sorted(known), 20)}"
 
 
-def nearest_name(key: str, known: Iterable[str]) -> str:
-    """The known name nearest to one, capitals aside; empty if none is near."""
-    names = {name.lower(): name for name in sorted(known)}
-    close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.55)
+def nearest_name(key: str, known: Iterable[str], least: float = 0.55) -> str:
+    """The known name nearest to one, capitals aside; empty if none is as similar as ``least``.
+
+    Similarity is difflib's ratio, 0 to 1.
+    """
+    names = {name.casefold(): name for name in sorted(known)}
+    close = difflib.get_close_matches(key.casefold(), names, n=1, cutoff=least)
     return names[close[0]] if close else ""
 
 

@@ -72,7 +72,7 @@ from ._diagnose import (
     forecast_diagnosis,
     run_diagnosis,
 )
-from ._diagnosis import LOST_RULE, Diagnosis, Lost, diagnosis_of
+from ._diagnosis import LOST_RULE, Diagnosis, diagnosis_of
 from ._dry_run import SweepForecast, forecast_sweep
 from ._effects import (
     Ablation,
@@ -113,7 +113,7 @@ from ._make import (
     verdicts_in,
 )
 from ._notes import WeakRow, weak_rows
-from ._oracles import RIGHT_RULE, STAGES, DiagnosedRow, GoldPlace, Stage, facts_kept, is_right
+from ._oracles import RIGHT_RULE, STAGES, DiagnosedRow, GoldPlace, Lost, Stage, facts_kept, is_right
 from ._passport import (
     FreeDifference,
     GroupBias,

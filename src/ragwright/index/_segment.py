@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, Head, Hit, list_names, suggest_name
+from ..core import Filter, FilterError, Head, Hit, list_names, nearest_name, suggest_name
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._postings import (
     ALWAYS,
@@ -423,15 +422,8 @@ def unknown_value(
 def value_error(condition: Filter, values: Collection[str]) -> FilterError:
     """The error for a condition with unknown values; it names the nearest known ones."""
     texts = [spelling(value) for value in condition.values]
-    # Case is the most common mistake, and it defeats a comparison of letters.
-    folded = {value.casefold(): value for value in sorted(values)}
-    near = list(
-        dict.fromkeys(
-            folded[match]
-            for value in texts
-            for match in get_close_matches(value.casefold(), folded, n=1, cutoff=0.5)
-        )
-    )
+    nearest = dict.fromkeys(nearest_name(value, values, least=0.5) for value in texts)
+    near = [value for value in nearest if value]
     hint = (
         f"did you mean {' or '.join(near)}?"
         if near

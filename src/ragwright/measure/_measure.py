@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..core import MeasureError
+from ..core import MeasureError, nearest_name
 from ._catalogue import definitions, find
 from ._definition import Definition, MeasureScale
 from ._rubric import NAME
@@ -168,9 +167,9 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
 
 def unknown_measure(name: str) -> MeasureError:
     """The error for an unknown name, with the nearest known one."""
-    names = {definition.name.lower(): definition for definition in definitions()}
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {names[near[0]].example}?" if near else "`ragwright measures` lists them"
+    names = {definition.name: definition for definition in definitions()}
+    near = nearest_name(name, names, least=0.5)
+    hint = f"did you mean {names[near].example}?" if near else "`ragwright measures` lists them"
     return MeasureError(f"unknown measure {name!r}", hint=hint)
 
 

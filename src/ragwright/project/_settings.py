@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -314,9 +313,9 @@ def _unknown_section(name: str, placed: Placed) -> ConfigError:
         for key in dataclasses.fields(kind)
     }
     wanted = unknown_key(name, _all_names(), placed, (name,))
-    close = difflib.get_close_matches(name, leaves, n=1, cutoff=0.8)
-    if close and not nearest_name(name, _all_names()):
-        wanted.hint = f"did you mean {leaves[close[0]]}?"
+    near = nearest_name(name, leaves, least=0.8)
+    if near and not nearest_name(name, _all_names()):
+        wanted.hint = f"did you mean {leaves[near]}?"
     return wanted
 
 

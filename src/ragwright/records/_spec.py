@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -10,7 +9,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from ..core import ConfigError, Placed, RecordsError, option, parse_yaml, read_yaml, suggest_name
+from ..core import (
+    ConfigError,
+    Placed,
+    RecordsError,
+    nearest_name,
+    option,
+    parse_yaml,
+    read_yaml,
+    suggest_name,
+)
 from ..ingest import EngineOptions
 from . import declared
 from ._seams import FIELDS, TEXT
@@ -96,12 +104,12 @@ def _refuse_misnamed(folder: Path) -> None:
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     for name in sorted(there - known):
         wanted = name.lower().replace(".yml", ".yaml")
-        close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
-        if close and close[0] not in there:
+        near = nearest_name(wanted, known, least=0.8)
+        if near and near not in there:
             raise RecordsError(
-                f"unknown file, and {close[0]} is missing",
+                f"unknown file, and {near} is missing",
                 where=f"{folder.name}/{name}",
-                hint=f"rename it to {close[0]}",
+                hint=f"rename it to {near}",
             )
 
 

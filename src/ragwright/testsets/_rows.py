@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import answer
-from ..core import Row, TestsetError, Turn, well_formed
+from ..core import Row, TestsetError, Turn, nearest_name, well_formed
 from ..flow import Message
 from ..measure import edit_distance
 from ._dialects import ALIASES, EITHER, NESTED, rename_record, spell_columns
@@ -238,7 +237,7 @@ def _similar_column(column: str) -> str:
     """
     normalised = column.casefold().replace(" ", "_").replace("-", "_")
     names = (*sorted(_KNOWN), *ALIASES, *EITHER, *NESTED)
-    close = difflib.get_close_matches(normalised, names, n=1, cutoff=0.85)
+    close = [near] if (near := nearest_name(normalised, names, least=0.85)) else []
     for name in names:
         swapped = sorted(normalised) == sorted(name)
         if edit_distance(normalised, name) <= (len(name) > 3) * (1 + (len(name) > 9) + swapped):
