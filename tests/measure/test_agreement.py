@@ -69,6 +69,23 @@ def test_correlations_of_ranks_are_scipys(pairs: list[tuple[int, int]]) -> None:
     assert found.kendall.value == pytest.approx(theirs[1].statistic, abs=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.needs_torch
+@given(PAIRS)
+def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    from sklearn import metrics
+
+    human, judge = np.array(pairs).T
+    found = held(judge, human, scale=LIKERT)
+    for weights, ours in ((None, found.kappa), ("quadratic", found.weighted_kappa)):
+        if ours.value is None:
+            assert len(set(human) | set(judge)) == 1
+            continue
+        levels = [1, 2, 3, 4, 5]
+        theirs = metrics.cohen_kappa_score(human, judge, labels=levels, weights=weights)
+        assert ours.value == pytest.approx(theirs)
+
+
 def test_auc_kappa_and_alpha_worked_by_hand() -> None:
     """Of 12 pairs of a good and a bad row 9 are in order and one is equal: 9.5 / 12."""
     found = held([5, 4, 2, 4, 3, 1, 1], [1, 1, 1, 0, 0, 0, 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import sacrebleu
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 
 from ragwright.core import Row, Score
@@ -243,6 +245,22 @@ def test_answer_recall_of_parts_of_other_references_and_of_nothing() -> None:
     assert score("AnswerRecall@5", reference="May", metadata={"retrieved": True}).value == 0
     lacking = score("AnswerRecall@5", retrieved_contexts=("May",))
     assert (lacking.state, lacking.no_gold) == ("not_applicable", True)
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+def test_real_short_answers_are_found_in_their_paragraphs(language: str) -> None:
+    articles = json.loads((DATA / "xquad" / f"xquad.{language}.json").read_text("utf-8"))["data"]
+    paragraphs = [p for article in articles for p in article["paragraphs"]][:120]
+    found: list[tuple[float, float]] = []
+    for at, paragraph in enumerate(paragraphs):
+        own = (paragraphs[at - 1]["context"], paragraph["context"])
+        for answer in (qa["answers"][0]["text"] for qa in paragraph["qas"]):
+            ours, other = (recall(name, own, answer, language=language) for name in ("@2", "@1"))
+            found.append((ours, other))
+    ours, other = (sum(values) / len(found) for values in zip(*found, strict=True))
+    assert ours > 0.97
+    assert other < 0.2
 
 
 def test_answer_recall_is_taken_for_a_retriever_whose_only_gold_is_an_answer() -> None:

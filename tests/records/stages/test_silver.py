@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 from records_rows import bronze_of, cleaning_of, plainly_cleaned, plainly_tagged, tags_of
 
@@ -85,6 +86,20 @@ def assert_equal(texts: list[str | None], cleaning: Cleaning, tags: Tags) -> Non
         else:
             assert row[REASON] is None
             assert row["tags"] == plainly_tagged(clean, tags)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+def test_real_messages_are_those_of_plain_python() -> None:
+    lines = (DATA / "sms_spam" / "SMSSpamCollection").read_text("utf-8", "replace").splitlines()
+    texts: list[str | None] = [line.partition("\t")[2] for line in lines[1:]]
+    assert len(texts) > 5000
+    words = ["price", "free", "call", "urgent", "winner", "text", "mobile"]
+    tags = [rf"  {word} hook: '(?i)\b{word}(s|ed|ing)?\b'" for word in words]
+    tags += [r"  sum ask: '[£$]\d+'", r"  loud tone: '(?<!\w)[A-Z]{4,}\b'"]
+    assert_equal(
+        texts, cleaning_of(CLEANING.replace("40", "160")), tags_of("\n".join(["tags:", *tags]))
+    )
 
 
 @pytest.mark.slow
