@@ -22,6 +22,7 @@ from ._baseline import (
     open_baselines,
     run_baseline,
 )
+from ._blind_review import Label, blind_sheet, read_key, read_labels, write_blind_sheet
 from ._capabilities import Curve, CurvePoint, capability_curves
 from ._certificate import (
     Certificate,
@@ -44,7 +45,6 @@ from ._certify import (
     rows_needed,
 )
 from ._clusters import clusters_of_results, clusters_of_rows, list_shared_values
-from ._columns import check_people, open_people
 from ._compare_runs import (
     compare_evaluations,
     find_scored_differently,
@@ -53,7 +53,7 @@ from ._compare_runs import (
     questions_of,
     slices,
 )
-from ._compute import passport_from
+from ._compute_passport import passport_from
 from ._confirm import (
     Confirmation,
     ConfirmOptions,
@@ -102,7 +102,7 @@ from ._generators import (
     readings_of,
 )
 from ._given import evaluations_by_name, list_runs, open_results, read_results, results_jsonl
-from ._make import (
+from ._make_passport import (
     PassportOptions,
     calls_a_model,
     forecast_passport,
@@ -131,7 +131,8 @@ from ._passport import (
     read_passport,
     record_passport,
 )
-from ._people import (
+from ._passport_columns import check_people, open_people
+from ._passport_people import (
     Dimension,
     PeopleSet,
     RatedAnswer,
@@ -158,7 +159,6 @@ from ._results import (
     read_plain,
     row_records,
 )
-from ._review import Label, blind_sheet, read_key, read_labels, write_blind_sheet
 from ._rows import (
     add_answer,
     add_reply,

@@ -24,8 +24,8 @@ from ..core import (
     value_hash,
 )
 from ..testsets import records_of, rows_of
-from ._people import Dimension, PeopleSet, RatedAnswer, SetFiles
-from ._review import read_review
+from ._blind_review import read_review
+from ._passport_people import Dimension, PeopleSet, RatedAnswer, SetFiles
 
 _QUESTIONS = {"user_input", "question", "query", "input", "inputs", "request"}
 _IDS = {"id", "query_id", "instance_id"}

@@ -30,13 +30,13 @@ from ..measure import (
 )
 from ..project import Project, refuse_forget
 from ..testsets import Testset, records_of
-from ._columns import MappedColumn, open_people, read_column_map
 from ._compare_runs import judge_identity
-from ._compute import measures_about, passport_from
+from ._compute_passport import measures_about, passport_from
 from ._evaluate import judging
 from ._given import is_results_file, open_results
 from ._passport import Passport, Verdicts
-from ._people import PeopleSet, read_graded_rows
+from ._passport_columns import MappedColumn, open_people, read_column_map
+from ._passport_people import PeopleSet, read_graded_rows
 from ._results import Evaluation, EvaluationOptions
 from ._score_rows import OnForecast, forecast_rows, forecast_stored, score_stored
 

@@ -36,7 +36,7 @@ from ._passport import (
     PeopleFigures,
     Verdicts,
 )
-from ._people import Dimension, PeopleSet
+from ._passport_people import Dimension, PeopleSet
 
 _MARGIN = 0.05
 """Half width of a gate's interval for which labels are counted, as a share of the scale."""

@@ -33,7 +33,7 @@ from ..project import Project
 from ..testsets import read_rows, records_of
 from ._clusters import clusters_of_rows
 from ._given import open_results, read_stored_or_given
-from ._people import Dimension, PeopleSet, RatedAnswer
+from ._passport_people import Dimension, PeopleSet, RatedAnswer
 from ._results import Evaluation, read_plain
 from ._stored_runs import find_run
 
