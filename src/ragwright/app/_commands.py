@@ -128,7 +128,9 @@ class _Groups(TyperGroup):
         except typer.Abort:
             sys.exit(1)
         except _WRONG_LINE as error:
-            sys.exit(_report_line(error))
+            words = extra.get("args") or sys.argv[1:]
+            command = next((word for word in words[:1] if word in self.commands), "")
+            sys.exit(_report_line(error, f"ragwright {command}".rstrip()))
         sys.exit(code or 0)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -148,7 +150,7 @@ class _Groups(TyperGroup):
                     formatter.write_dl(rows)
 
 
-def _report_line(error: Any) -> int:
+def _report_line(error: Any, called: str) -> int:
     text = error.format_message()
     if text.startswith("Usage:"):  # a group without a command: its help
         error.show()
@@ -159,7 +161,7 @@ def _report_line(error: Any) -> int:
     what = re.sub(r"got unexpected extra argument.*? \((.*)\)", r"unexpected argument: \1", what)
     if wrong := re.match(r"invalid value for (?:.* / )?'?([^' ]+)'?: (.*)", what):
         what = f"{wrong[1]}: {say_plainly(wrong[2])}".replace("one of '', ", "one of ")
-    path = error.ctx.command_path if error.ctx else "ragwright"
+    path = error.ctx.command_path if error.ctx else called
     hint = f"did you mean {near[0]}?" if near else f"run: {path} --help"
     if what.startswith("no such option") and error.ctx:
         options = (name for option in error.ctx.command.params for name in option.opts)
