@@ -82,6 +82,7 @@ def test_a_replacement_is_literal_but_for_groups() -> None:
         ("(a|aa)+$", "a" * 60 + "!"),
         ("(a{1,9}){9,99}b", "a" * 200),
         ("(?:a|a)" * 30 + "[bc]", "a" * 60),
+        ("a?" * 11 + "a*[bc]", "a" * 3000),
         ("a*a*a*[bc]", "a" * 4000),
         (r"(a*)(?:b|\1\1)[cd]", "a" * 4000),
         ("(?:long ){e<=9}[xy]", "lang " * 900),

@@ -23,10 +23,12 @@ T = TypeVar("T")
 _LONG = 100_000
 """Characters of a text that may take the limit once."""
 
-_SHORT = 5_000
+_SHORT = 3_000
 """Characters of a text in which a quick pattern needs no limit."""
 
-_ATOM = regex.compile(r"\\[pPN]\{[^}]*}|\\[^1-9gkL]|\[(?:\\.|[^]\\])+]", regex.DOTALL)
+_ATOM = regex.compile(
+    r"\(\?[aimsx]+\)|\\[pPN]\{[^}]*}|\\[^1-9gkL]|\[(?:\\.|[^]\\])+]", regex.DOTALL
+)
 _QUICK = regex.compile(
     r"(?!.*\(\?[R\d&P+-])[^*+{\\]*+(?:(?<!\))(?:[*+]|\{\d*,?\d*\})[^*+{\\]*+)?", regex.DOTALL
 )
@@ -137,7 +139,9 @@ def is_quick(find: str) -> bool:
     A time limit costs more than most searches: the module reads the clock of the process.
     """
     plain = _ATOM.sub("x", find)
-    return plain.count("(") + plain.count("?") <= 12 and bool(_QUICK.fullmatch(plain))
+    branches = plain.count("(") + plain.count("?")  # each can double the time
+    most = 4 if regex.search("[*+{]", plain) else 12
+    return branches <= most and bool(_QUICK.fullmatch(plain))
 
 
 def replacement_template(step: Replace) -> str:
