@@ -235,14 +235,16 @@ def _similar_column(column: str) -> str:
     One letter (two in long names) may be missing, added, wrong or swapped with another. Capitals,
     blanks and hyphens are ignored.
     """
+    if column == "references":
+        return ""
     normalised = column.casefold().replace(" ", "_").replace("-", "_")
     names = (*sorted(_KNOWN), *ALIASES, *EITHER, *NESTED)
-    close = [near] if (near := nearest_name(normalised, names, least=0.85)) else []
-    for name in names:
+
+    def is_typo(name: str) -> bool:
         swapped = sorted(normalised) == sorted(name)
-        if edit_distance(normalised, name) <= (len(name) > 3) * (1 + (len(name) > 9) + swapped):
-            close.append(name)
-    return close[0] if close and column != "references" else ""
+        return edit_distance(normalised, name) <= (len(name) > 3) * (1 + (len(name) > 9) + swapped)
+
+    return nearest_name(normalised, names, least=0.85) or next(filter(is_typo, names), "")
 
 
 ROLES: Mapping[str, str] = {
